@@ -1,0 +1,42 @@
+# Every target sets itself up in .venv: a fresh machine needs only Python (3.11 or newer) and make.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench clean
+
+help:
+	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
+	@echo "make test    every test"
+	@echo "make check   format, lint, types, import rules"
+	@echo "make bench   Fogline beside recomputing the skyline at every tick"
+	@echo "make clean   remove what the other targets made"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fogline needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(VENV)/bin/fogline demo
+
+test: $(STAMP)
+	$(PY) -m pytest
+
+check: $(STAMP)
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(STAMP)
+	$(PY) -m benchmarks.ticks $(BENCH)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,39 @@
+"""What went wrong, what was there, and what is the way out?
+
+Every error Fogline raises on purpose is a `FoglineError`; its text is written for the person at the keyboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FoglineError(Exception):
+    """Anything Fogline refuses to do."""
+
+
+class QueryError(FoglineError, ValueError):
+    """The question itself is wrong, or does not fit the rows."""
+
+
+class RowsError(FoglineError, ValueError):
+    """The rows as a whole cannot be taken (a single bad row is rejected instead, and disturbs nothing)."""
+
+
+class ClockError(FoglineError, ValueError):
+    """Time would have to run backwards, or a row comes from the future."""
+
+
+class SnapshotError(FoglineError, ValueError):
+    """The saved state is not one this query can go on from."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A second line with a guess, or nothing.
+
+    >>> did_you_mean("tmep", ["temp", "light"])
+    "\\nDid you mean 'temp'?"
+    """
+    guess = get_close_matches(str(name), list(known), n=1)
+    return f"\nDid you mean {guess[0]!r}?" if guess else ""

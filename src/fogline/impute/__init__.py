@@ -1,0 +1,1 @@
+"""What came in, and what may it mean? Row -> bounds -> cloud."""

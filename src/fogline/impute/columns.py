@@ -1,0 +1,248 @@
+"""What does one column hold, whatever it came in?
+
+A column is an Arrow array or a list of Python values. It is read into plain NumPy: numbers with NaN for missing, or
+lists of (value, weight); cells that cannot be read get a reason each and disturb nobody else.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.errors import RowsError
+from fogline.kernels.clouds import Floats, Ints
+
+Reasons = dict[int, str]  # row -> why it is refused
+
+
+@dataclass(slots=True)
+class Numbers:
+    """One number per row, NaN = missing."""
+
+    value: Floats  # (n,)
+    refused: Reasons = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Lists:
+    """A distribution per row: value[begin[i] : end[i]] with their weights; an empty one is a missing cell."""
+
+    begin: Ints  # (n,)
+    end: Ints  # (n,)
+    value: Floats
+    weight: Floats
+    refused: Reasons = field(default_factory=dict)
+
+
+def read_cells(column: Any, name: str) -> Numbers | Lists:
+    """An attribute's column."""
+    if not isinstance(column, pa.Array):
+        return _python_cells(column, name)
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _arrow_lists(column, name)
+    if pa.types.is_dictionary(kind):
+        return read_cells(column.dictionary_decode(), name)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _python_cells(column.to_pylist(), name)
+    return Numbers(_floats(column, f"attribute {name!r}"))
+
+
+def _floats(column: pa.Array, what: str) -> Floats:
+    if not pa.types.is_float64(column.type):
+        try:
+            column = column.cast(pa.float64(), safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise RowsError(f"{what} has type {column.type}, which holds no numbers.") from None
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _arrow_lists(column: pa.Array, name: str) -> Lists:
+    inner = column.type.value_type
+    if not (pa.types.is_struct(inner) and {"value", "weight"} <= {each.name for each in inner}):
+        raise RowsError(
+            f"attribute {name!r} has type {column.type}; a distribution is list<struct<value: double, weight: double>>."
+        )
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(inner))
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    begin, end = offsets[:-1], offsets[1:]
+    if column.null_count:
+        end = np.where(column.is_valid().to_numpy(zero_copy_only=False), end, begin)
+    pairs = column.values
+    if pairs.null_count:  # a null pair hides what its fields say
+        parts = dict(zip((each.name for each in inner), pairs.flatten(), strict=True))
+        value, weight = parts["value"], parts["weight"]
+    else:
+        value, weight = pairs.field("value"), pairs.field("weight")
+    what = f"attribute {name!r}"
+    return Lists(begin, end, frozen(_floats(value, what)), frozen(_floats(weight, what)))
+
+
+def frozen(array: Floats) -> Floats:
+    """The same array, read-only: Arrow's memory is, and one kind of array means one compiled kernel."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _python_cells(cells: Iterable[Any], name: str) -> Numbers | Lists:
+    """Python values: numbers, None, NaN, text that reads as a number, or lists of (value, weight) pairs."""
+    cells = list(cells)
+    refused: Reasons = {}
+    if not any(_is_list(cell) for cell in cells):
+        value = np.array([_number(cell, i, name, refused) for i, cell in enumerate(cells)], np.float64)
+        return Numbers(value, refused)
+    pairs: list[tuple[float, float]] = []
+    ends = []
+    for i, cell in enumerate(cells):
+        pairs += _pairs(cell, i, name, refused)
+        ends.append(len(pairs))
+    end = np.array(ends, np.int64)
+    flat = np.array(pairs, np.float64).reshape(-1, 2)
+    columns = np.ascontiguousarray(flat.T)
+    return Lists(np.concatenate(([0], end[:-1])), end, frozen(columns[0]), frozen(columns[1]), refused)
+
+
+def _is_list(cell: object) -> bool:
+    return isinstance(cell, Sequence | np.ndarray) and not isinstance(cell, str | bytes)
+
+
+def _number(cell: Any, i: int, name: str, refused: Reasons) -> float:
+    if cell is None:
+        return math.nan
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        if isinstance(cell, str) and not cell.strip():
+            return math.nan
+        if str(cell) in ("<NA>", "NaT"):  # pandas' ways of saying missing
+            return math.nan
+        refused.setdefault(i, f"{name!r} is {cell!r}, which is not a number")
+        return math.nan
+
+
+def _pairs(cell: Any, i: int, name: str, refused: Reasons) -> list[tuple[float, float]]:
+    if not _is_list(cell):
+        value = _number(cell, i, name, refused)
+        return [] if math.isnan(value) else [(value, 1.0)]
+    out = []
+    for pair in cell:
+        try:
+            value, weight = (pair["value"], pair["weight"]) if isinstance(pair, dict) else pair
+            out.append((float(value), float(weight)))
+        except (TypeError, ValueError, KeyError):
+            refused.setdefault(i, f"{name!r} holds {pair!r}, which is not a (value, weight) pair")
+            return []
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Instants as float64: plain numbers, or microseconds since 1970 when `kind` is a timestamp (exact to 2^53)."""
+
+    value: Floats  # (n,) NaN = missing
+    kind: pa.DataType | None  # int64, float64 or timestamp('us', zone); None: nothing but nulls
+    refused: Reasons
+
+
+def read_times(column: Any, name: str) -> Times:
+    """A column of instants."""
+    if isinstance(column, pa.Array):
+        kind = column.type
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            micros = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+            return Times(_floats(micros.cast(pa.int64()), name), micros.type, {})
+        if pa.types.is_integer(kind):
+            return Times(_floats(column, f"{name!r}"), pa.int64(), {})
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            return Times(_floats(column, f"{name!r}"), pa.float64(), {})
+        column = column.to_pylist()
+    return _python_times(list(column), name)
+
+
+def _python_times(cells: list[Any], name: str) -> Times:
+    refused: Reasons = {}
+    value = np.full(len(cells), np.nan)
+    kinds: set[pa.DataType] = set()
+    for i, cell in enumerate(cells):
+        try:
+            read = instant(cell)
+        except (ValueError, OverflowError):
+            refused[i] = f"{name!r} is {cell!r}, which is neither a number nor a timestamp"
+            continue
+        if read is not None:
+            value[i] = read[0]
+            kinds.add(read[1])
+    return Times(value, _one_kind(kinds, name), refused)
+
+
+def instant(cell: Any) -> tuple[float, pa.DataType] | None:
+    """A Python value as an instant and its kind; None when it is missing; ValueError when it is neither."""
+    if cell is None or str(cell) == "NaT" or (isinstance(cell, float) and math.isnan(cell)):
+        return None
+    if isinstance(cell, bool | np.bool_):
+        raise ValueError(cell)
+    if isinstance(cell, numbers.Integral):
+        return float(cell), pa.int64()
+    if isinstance(cell, numbers.Real):
+        return float(cell), pa.float64()
+    if isinstance(cell, np.datetime64):
+        return float(cell.astype("datetime64[us]").astype(np.int64)), pa.timestamp("us")
+    if isinstance(cell, str):
+        cell = datetime.fromisoformat(cell)
+    if isinstance(cell, date) and not isinstance(cell, datetime):
+        cell = datetime(cell.year, cell.month, cell.day)
+    if not isinstance(cell, datetime):
+        raise ValueError(cell)
+    zone = None if cell.tzinfo is None else "UTC"
+    since = cell.replace(tzinfo=UTC) if cell.tzinfo is None else cell.astimezone(UTC)
+    days = (since.date() - date(1970, 1, 1)).days
+    micros = ((days * 24 + since.hour) * 60 + since.minute) * 60_000_000 + since.second * 1_000_000 + since.microsecond
+    return float(micros), pa.timestamp("us", zone)
+
+
+def _one_kind(kinds: set[pa.DataType], name: str) -> pa.DataType | None:
+    if kinds == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if len(kinds) > 1:
+        raise RowsError(f"{name!r} mixes {' and '.join(sorted(map(str, kinds)))}; one stream has one clock.")
+    return next(iter(kinds), None)
+
+
+def join_kinds(old: pa.DataType | None, new: pa.DataType | None, name: str) -> pa.DataType | None:
+    """The kind of a clock that has seen both; numbers and timestamps do not mix."""
+    return _one_kind({kind for kind in (old, new) if kind is not None}, name)
+
+
+def write_times(value: Floats, kind: pa.DataType | None) -> pa.Array:
+    """Instants as they came: the inverse of `read_times`."""
+    if kind is None or pa.types.is_floating(kind):
+        return pa.array(value, pa.float64())
+    return pa.array(value.astype(np.int64), pa.int64()).cast(kind)
+
+
+def read_objects(column: Any) -> tuple[list[Any], pa.DataType | None]:
+    """Ids or group keys: Python values and their Arrow type (None: nothing but nulls)."""
+    if isinstance(column, pa.Array):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), None, column)
+        return column.to_pylist(), None if pa.types.is_null(column.type) else column.type
+    values = [None if isinstance(each, float) and math.isnan(each) else each for each in column]
+    values = [each.item() if isinstance(each, np.generic) else each for each in values]
+    if not any(each is not None for each in values):
+        return values, None
+    try:
+        return values, pa.array(values).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise RowsError(f"one column holds values of several types: {', '.join(map(repr, values[:5]))}, …") from None

@@ -1,0 +1,30 @@
+"""How does a loop become machine code, once per machine?
+
+Numba keeps compiled kernels beside the source, or in the user's cache folder when the package is read-only. Where
+neither can be written, kernels are compiled anew in each process instead of failing at import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+# Numba asks only whether the kernel's own file has changed, not the files of the kernels it calls.
+_ROOM = tuple(
+    (path.name, path.stat().st_mtime, path.stat().st_size) for path in sorted(Path(__file__).parent.glob("*.py"))
+)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile on first call, cached on disk where a disk can be written, until any file of this room changes."""
+    try:
+        compiled = njit(cache=True, error_model="numpy")(function)
+    except RuntimeError:  # "no locator available": nowhere to keep the cache
+        return njit(error_model="numpy")(function)
+    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = _ROOM
+    return compiled

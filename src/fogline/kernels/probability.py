@@ -1,0 +1,549 @@
+"""How likely is it that nobody beats a cloud?
+
+Attributes are independent, so Pr{g beats point x} = prod_j Pr{g_j >= x_j} - prod_j Pr{g_j = x_j}: linear in the number
+of values, never an enumeration of g's places (DESIGN, fact 1). P(o) sums, over o's own places, the product of
+1 - Pr{g beats place} over the open clouds g that can beat it at all.
+
+Those products are kept as *integer sums of logarithms* (fixed point, 2^-42). Integers add and subtract exactly in any
+order, so a dominator that goes is taken out by subtracting what was added: no division, no drift, and a probability
+depends only on who is in the window, never on history. A factor below 1e-12 counts as zero and is counted apart.
+Rounding: 1.2e-13 per dominator in the exponent. Range: 70,000 dominators that each all but surely beat the same place.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from fogline.kernels.boxes import IN, OUT, beats, covers
+from fogline.kernels.compile import kernel
+
+SCALE = 2.0**42
+SURE = 1.0 - 1e-12  # beaten at least this likely: the factor is zero
+COARSE = 8  # values per cell in the cheap upper bound
+HEAVY = 4  # verdict of `judge`: too many places to keep sums for; ask `bracket`
+
+
+@kernel
+def share(clouds, g, j, x):
+    """(Pr{g_j >= x}, Pr{g_j = x})."""
+    lo, hi = clouds.lo[g, j], clouds.hi[g, j]
+    start = clouds.start[g, j]
+    if x > hi:
+        return 0.0, 0.0
+    if x < lo:
+        return 1.0, 0.0
+    if start < 0:
+        return 1.0, 1.0  # lo = x = hi
+    a, b = start, start + clouds.size[g, j] - 1
+    while a < b:
+        mid = (a + b) >> 1
+        if clouds.value[mid] >= x:
+            b = mid
+        else:
+            a = mid + 1
+    return clouds.tail[a], (clouds.weight[a] if clouds.value[a] == x else 0.0)
+
+
+@kernel
+def beats_point(clouds, g, points, i):
+    """Pr{cloud g beats row i of `points` (., d)}."""
+    at_least = equal = 1.0
+    for j in range(points.shape[1]):
+        s, e = share(clouds, g, j, points[i, j])
+        at_least *= s
+        equal *= e
+        if at_least == 0.0:
+            return 0.0
+    return max(at_least - equal, 0.0)
+
+
+@kernel
+def shares(clouds, g, j, values, start, size, s, e):
+    """`share` for a whole sorted list of values at once, by one walk along both lists."""
+    first, n = clouds.start[g, j], clouds.size[g, j]
+    if first < 0:
+        x = clouds.lo[g, j]
+        for k in range(size):
+            v = values[start + k]
+            s[k] = 1.0 if x >= v else 0.0
+            e[k] = 1.0 if x == v else 0.0
+        return
+    a, end = first, first + n
+    for k in range(size):
+        v = values[start + k]
+        while a < end and clouds.value[a] < v:
+            a += 1
+        if a == end:
+            s[k] = e[k] = 0.0
+        else:
+            s[k] = clouds.tail[a]
+            e[k] = clouds.weight[a] if clouds.value[a] == v else 0.0
+
+
+@kernel
+def beats_places(clouds, g, o, values, start, size, s, e, p, q):
+    """Pr{g beats place} for every place of o, into p[: places]; False if it is zero everywhere.
+
+    The values of o's distributed cells stand in values[start[j] : start[j] + size[j]] (start[j] < 0: a known cell).
+    Places run like an odometer, the last distributed cell fastest. s, e, q are scratch.
+    """
+    at_least = equal = 1.0
+    for j in range(clouds.lo.shape[1]):
+        if start[j] < 0:
+            a, b = share(clouds, g, j, clouds.lo[o, j])
+            at_least *= a
+            equal *= b
+            if at_least == 0.0:
+                return False
+    p[0], q[0] = at_least, equal
+    places = 1
+    for j in range(clouds.lo.shape[1]):
+        if start[j] >= 0:
+            shares(clouds, g, j, values, start[j], size[j], s, e)
+            for k in range(places - 1, -1, -1):
+                a, b = p[k], q[k]
+                for m in range(size[j] - 1, -1, -1):
+                    p[k * size[j] + m] = a * s[m]
+                    q[k * size[j] + m] = b * e[m]
+            places *= size[j]
+    for k in range(places):
+        p[k] -= q[k]
+    return True
+
+
+@kernel
+def place_weights(clouds, o, weights, start, size, w):
+    """The weight of every place of o, into w; returns how many there are."""
+    w[0] = 1.0
+    places = 1
+    for j in range(clouds.lo.shape[1]):
+        if start[j] >= 0:
+            for k in range(places - 1, -1, -1):
+                a = w[k]
+                for m in range(size[j] - 1, -1, -1):
+                    w[k * size[j] + m] = a * weights[start[j] + m]
+            places *= size[j]
+    return places
+
+
+@kernel
+def logarithm(p):
+    """The fixed-point logarithm of 1 - p, for p below SURE."""
+    return np.int64(np.rint(np.log1p(-p) * SCALE))
+
+
+@kernel
+def account(p, places, sign, logs, zeros, at):
+    """Add (sign 1) or take away (sign -1) a dominator's factors from a member's sums."""
+    for k in range(places):
+        if p[k] >= SURE:
+            zeros[at + k] += sign
+        elif p[k] > 0.0:
+            logs[at + k] += sign * logarithm(p[k])
+
+
+@kernel
+def total(w, places, logs, zeros, at):
+    """The probability that the sums stand for."""
+    out = 0.0
+    for k in range(places):
+        if zeros[at + k] == 0:
+            out += w[k] * np.exp(logs[at + k] / SCALE)
+    return min(out, 1.0)
+
+
+@kernel
+def scratch(places):
+    """Room for a walk over places: s, e, p, q, w."""
+    return np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places)
+
+
+@kernel
+def shift(clouds, word_lo, word_hi, guard, members, places, came, went, logs, zeros, at, probability, most):
+    """Some open clouds came, some went: what does that do to the members?
+
+    Writes the sums and `probability`; returns the members with too many places for sums that must be looked at anew.
+    `places[m]` is 0 for those.
+    """
+    s, e, p, q, w = scratch(most)
+    heavy = np.empty(members.shape[0], np.int64)
+    h = 0
+    for m in members:
+        touched = False
+        for turn in range(2):
+            group = came if turn == 0 else went
+            sign = 1 if turn == 0 else -1
+            for g in group:
+                if g == m or not covers(word_hi[g], word_lo[m], guard) or not beats(clouds.hi, g, clouds.lo, m):
+                    continue
+                if places[m] == 0:
+                    touched = True
+                elif beats_places(clouds, g, m, clouds.value, clouds.start[m], clouds.size[m], s, e, p, q):
+                    account(p, places[m], sign, logs, zeros, at[m])
+                    touched = True
+        if touched and places[m] == 0:
+            heavy[h] = m
+            h += 1
+        elif touched:
+            place_weights(clouds, m, clouds.weight, clouds.start[m], clouds.size[m], w)
+            probability[m] = total(w, places[m], logs, zeros, at[m])
+    return heavy[:h]
+
+
+@kernel
+def coarsen(clouds, o, value, weight, start, size):
+    """At most COARSE values per cell, each standing for a run of o's values by its best: P can only grow."""
+    cursor = 0
+    places = 1
+    for j in range(clouds.lo.shape[1]):
+        start[j], size[j] = -1, 1
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        if first < 0:
+            continue
+        start[j] = cursor
+        filled = 0.0
+        open_run = False
+        for k in range(first, first + n):
+            if not open_run:
+                value[cursor], weight[cursor] = clouds.value[k], 0.0
+                open_run = True
+            value[cursor] = clouds.value[k]
+            weight[cursor] += clouds.weight[k]
+            filled += clouds.weight[k]
+            if filled * COARSE >= (cursor - start[j] + 1) - 1e-12 or k == first + n - 1:
+                cursor += 1
+                open_run = False
+        size[j] = cursor - start[j]
+        places *= size[j]
+    return places
+
+
+@kernel
+def witness(clouds, o, near, expires, threshold, values, weights, start, size, s, e, p, q, w, left):
+    """Until when do the clouds in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)
+
+    P over any subset of the dominators is an upper bound, so the first few that push it down are enough, and they
+    hold until the first of them expires: guards act together (DESIGN, fact 4).
+    """
+    places = place_weights(clouds, o, weights, start, size, w)
+    left[:places] = w[:places]
+    until = np.inf
+    for g in near:
+        if not beats_places(clouds, g, o, values, start, size, s, e, p, q):
+            continue
+        sum_left = 0.0
+        for k in range(places):
+            left[k] *= 1.0 - max(p[k], 0.0)
+            sum_left += left[k]
+        until = min(until, expires[g])
+        if sum_left <= threshold:
+            return until
+    return -np.inf
+
+
+@kernel
+def dominators(clouds, word_lo, word_hi, guard, open_, o, expires, threshold, near):
+    """The open clouds that can beat o, into `near`; stops as soon as they keep even o's best corner out.
+
+    Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
+    """
+    m = 0
+    left = 1.0
+    until = np.inf
+    for r in range(open_.shape[0] - 1, -1, -1):
+        g = open_[r]
+        if g == o or not covers(word_hi[g], word_lo[o], guard) or not beats(clouds.hi, g, clouds.lo, o):
+            continue
+        near[m] = g
+        m += 1
+        p = beats_point(clouds, g, clouds.hi, o)
+        if p > 0.0:
+            left *= 1.0 - p
+            until = min(until, expires[g])
+            if left <= threshold:
+                return m, until
+    return m, -np.inf
+
+
+@kernel
+def judge(clouds, word_lo, word_hi, guard, open_, which, expires, places, threshold, logs, zeros, at, cursor, most):
+    """Which of these open clouds have P > threshold, with what P, and until when are the others surely not above it?
+
+    Cheap bounds first: the best corner; then a few values per cell; then all. A member's sums are written to the pools
+    from `cursor` on. Returns verdicts (OUT, IN, HEAVY), probabilities (IN), until (OUT), evaluations, the new cursor.
+    """
+    n = which.shape[0]
+    verdict = np.empty(n, np.uint8)
+    probability = np.zeros(n)
+    until = np.full(n, -np.inf)
+    evaluations = 0
+    s, e, p, q, w = scratch(most)
+    left = np.empty(most)
+    near = np.empty(open_.shape[0], np.int64)
+    d = clouds.lo.shape[1]
+    value, weight = np.empty((COARSE + 1) * d), np.empty((COARSE + 1) * d)
+    start, size = np.empty(d, np.int64), np.empty(d, np.int64)
+    for i in range(n):
+        o = which[i]
+        verdict[i] = OUT
+        m, until[i] = dominators(clouds, word_lo, word_hi, guard, open_, o, expires, threshold, near)
+        if until[i] > -np.inf:
+            continue
+        if places[o] == 0:
+            verdict[i] = HEAVY
+            continue
+        if places[o] > 2 * COARSE and coarsen(clouds, o, value, weight, start, size) <= places[o] // 2:
+            until[i] = witness(
+                clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left
+            )
+        if until[i] == -np.inf and places[o] > 1:
+            evaluations += 1
+            until[i] = witness(
+                clouds, o, near[:m], expires, threshold, clouds.value, clouds.weight,
+                clouds.start[o], clouds.size[o], s, e, p, q, w, left,
+            )  # fmt: skip
+        if until[i] > -np.inf:
+            continue
+        evaluations += 1
+        at[o] = cursor
+        logs[cursor : cursor + places[o]] = 0
+        zeros[cursor : cursor + places[o]] = 0
+        soonest = np.inf
+        for g in near[:m]:
+            if beats_places(clouds, g, o, clouds.value, clouds.start[o], clouds.size[o], s, e, p, q):
+                account(p, places[o], 1, logs, zeros, cursor)
+                soonest = min(soonest, expires[g])
+        place_weights(clouds, o, clouds.weight, clouds.start[o], clouds.size[o], w)
+        probability[i] = total(w, places[o], logs, zeros, cursor)
+        if probability[i] > threshold:
+            verdict[i] = IN
+            cursor += places[o]
+        else:  # the two ways of multiplying differ in the last digits; the sums decide
+            until[i] = soonest
+    return verdict, probability, until, evaluations, cursor
+
+
+@kernel
+def merge_places(clouds, o, near, value, weight, start, size):
+    """o's values, merged where no dominator can tell them apart (DESIGN, fact 6). Returns the number of places left.
+
+    Strictly between two neighbouring values of the dominators the summand is constant, so a run of o's values there
+    is represented by any of them. Returned as float: the product may not fit an integer.
+    """
+    cursor = 0
+    places = 1.0
+    for j in range(clouds.lo.shape[1]):
+        start[j], size[j] = -1, 1
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        if first < 0:
+            continue
+        count = 0
+        for g in near:
+            count += clouds.size[g, j]
+        breaks = np.empty(count)
+        count = 0
+        for g in near:
+            if clouds.start[g, j] < 0:
+                breaks[count] = clouds.lo[g, j]
+                count += 1
+            else:
+                for k in range(clouds.start[g, j], clouds.start[g, j] + clouds.size[g, j]):
+                    breaks[count] = clouds.value[k]
+                    count += 1
+        breaks.sort()
+        start[j] = cursor
+        gap_before, on_before = -1, False
+        for k in range(first, first + n):
+            gap = np.searchsorted(breaks, clouds.value[k])
+            on = gap < count and breaks[gap] == clouds.value[k]
+            if k > first and gap == gap_before and not on and not on_before:
+                weight[cursor - 1] += clouds.weight[k]
+            else:
+                value[cursor], weight[cursor] = clouds.value[k], clouds.weight[k]
+                cursor += 1
+            gap_before, on_before = gap, on
+        size[j] = cursor - start[j]
+        places *= size[j]
+    return places
+
+
+@kernel
+def unbeaten(clouds, near, points):
+    """Pr{no cloud of `near` beats the point} for row 0 of `points`, by the same sums of logarithms."""
+    logs = np.int64(0)
+    for g in near:
+        p = beats_point(clouds, g, points, 0)
+        if p >= SURE:
+            return 0.0
+        if p > 0.0:
+            logs += logarithm(p)
+    return np.exp(logs / SCALE)
+
+
+@kernel
+def all_places(clouds, o, near, value, weight, start, size):
+    """P(o) over its merged places, one by one."""
+    d = clouds.lo.shape[1]
+    point = np.empty((1, d))
+    index = np.zeros(d, np.int64)
+    out = 0.0
+    while True:
+        w = 1.0
+        for j in range(d):
+            point[0, j] = clouds.lo[o, j] if start[j] < 0 else value[start[j] + index[j]]
+            w *= 1.0 if start[j] < 0 else weight[start[j] + index[j]]
+        out += w * unbeaten(clouds, near, point)
+        j = d - 1
+        while j >= 0:
+            index[j] += 1
+            if index[j] < size[j]:
+                break
+            index[j] = 0
+            j -= 1
+        if j < 0:
+            return min(out, 1.0)
+
+
+@kernel
+def narrow(clouds, o, near, value, weight, start, size, threshold, width):
+    """Bracket P(o) by splitting boxes of places until the bracket excludes `threshold` or is narrower than `width`.
+
+    P at a box's worst corner bounds its places from below, at its best from above; the box with the widest gap is
+    halved along its longest side. Returns (lower, upper).
+    """
+    d = clouds.lo.shape[1]
+    sums = np.zeros(value.shape[0] + 1)
+    for k in range(value.shape[0]):
+        sums[k + 1] = sums[k] + weight[k]
+    point = np.empty((1, d))
+    boxes = [(np.zeros(d, np.int64), size.copy(), 0.0, 1.0)]
+    queue = [(-1.0, 0)]
+    lower, upper = 0.0, 1.0
+    fresh = [0]
+    while True:
+        for b in fresh:
+            first, last, _, _ = boxes[b]
+            w = 1.0
+            for j in range(d):
+                if start[j] >= 0:
+                    w *= sums[start[j] + last[j]] - sums[start[j] + first[j]]
+                    point[0, j] = value[start[j] + first[j]]
+                else:
+                    point[0, j] = clouds.lo[o, j]
+            low = w * unbeaten(clouds, near, point)
+            for j in range(d):
+                if start[j] >= 0:
+                    point[0, j] = value[start[j] + last[j] - 1]
+            high = w * unbeaten(clouds, near, point)
+            boxes[b] = (first, last, low, high)
+            if b == 0:
+                lower, upper = low, high
+                queue[0] = (low - high, 0)
+            else:
+                lower += low
+                upper += high
+                heapq.heappush(queue, (low - high, b))
+        if lower > threshold or upper <= threshold or upper - lower < width or len(queue) == 0:
+            return lower, upper
+        _, b = heapq.heappop(queue)
+        first, last, low, high = boxes[b]
+        side = 0
+        for j in range(d):
+            if last[j] - first[j] > last[side] - first[side]:
+                side = j
+        if last[side] - first[side] <= 1:
+            continue  # one place: exact already
+        lower -= low
+        upper -= high
+        middle = (first[side] + last[side]) // 2
+        left_last, right_first = last.copy(), first.copy()
+        left_last[side] = middle
+        right_first[side] = middle
+        boxes.append((first, left_last, 0.0, 0.0))
+        boxes.append((right_first, last, 0.0, 0.0))
+        fresh = [len(boxes) - 2, len(boxes) - 1]
+
+
+@kernel
+def bracket(clouds, word_lo, word_hi, guard, open_, o, expires, threshold, limit, width):
+    """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its dominators).
+
+    Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
+    """
+    near = np.empty(open_.shape[0], np.int64)
+    m, _ = dominators(clouds, word_lo, word_hi, guard, open_, o, expires, -1.0, near)
+    near = near[:m]
+    soonest = np.inf
+    for g in near:
+        soonest = min(soonest, expires[g])
+    d = clouds.lo.shape[1]
+    room = 0
+    for j in range(d):
+        room += clouds.size[o, j]
+    value, weight = np.empty(room), np.empty(room)
+    start, size = np.empty(d, np.int64), np.empty(d, np.int64)
+    if merge_places(clouds, o, near, value, weight, start, size) <= limit:
+        exact = all_places(clouds, o, near, value, weight, start, size)
+        return exact, exact, soonest
+    low, high = narrow(clouds, o, near, value, weight, start, size, threshold, width)
+    return low, high, soonest
+
+
+@kernel
+def beats_cloud(clouds, g, o):
+    """Pr{g beats o} for two clouds (DESIGN, fact 1)."""
+    at_least = equal = 1.0
+    for j in range(clouds.lo.shape[1]):
+        a = b = 0.0
+        if clouds.start[o, j] < 0:
+            a, b = share(clouds, g, j, clouds.lo[o, j])
+        else:
+            for k in range(clouds.start[o, j], clouds.start[o, j] + clouds.size[o, j]):
+                s, e = share(clouds, g, j, clouds.value[k])
+                a += clouds.weight[k] * s
+                b += clouds.weight[k] * e
+        at_least *= a
+        equal *= b
+        if at_least == 0.0:
+            return 0.0
+    return max(at_least - equal, 0.0)
+
+
+@kernel
+def guards_of(clouds, word_lo, word_hi, guard, others, o, least):
+    """Which of `others` guard o, that is, beat it with probability at least `least`?"""
+    found = np.empty(others.shape[0], np.int64)
+    m = 0
+    for g in others:
+        if g == o or not covers(word_hi[g], word_lo[o], guard) or not beats(clouds.hi, g, clouds.lo, o):
+            continue
+        if beats_cloud(clouds, g, o) >= least:
+            found[m] = g
+            m += 1
+    return found[:m]
+
+
+@kernel
+def corner_lemma(clouds, g, o, least):
+    """Which lemma of the paper prunes o by g? 1 max-corner, 2 min-corner, 3 only the general guard, 0 none."""
+    if beats_point(clouds, g, clouds.hi, o) >= least:
+        return 1
+    at_least = equal = 1.0
+    for j in range(clouds.lo.shape[1]):
+        x = clouds.lo[g, j]
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        a = b = 0.0
+        if first < 0:
+            a = 1.0 if x >= clouds.lo[o, j] else 0.0
+            b = 1.0 if x == clouds.lo[o, j] else 0.0
+        else:
+            for k in range(first, first + n):
+                a += clouds.weight[k] if x >= clouds.value[k] else 0.0
+                b += clouds.weight[k] if x == clouds.value[k] else 0.0
+        at_least *= a
+        equal *= b
+    if at_least - equal >= least:
+        return 2
+    return 3 if beats_cloud(clouds, g, o) >= least else 0

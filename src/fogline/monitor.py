@@ -1,0 +1,228 @@
+"""The whole way of a row.
+
+read (impute) -> group -> tick by tick through the live set (skyline) -> changes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.errors import ClockError, FoglineError, RowsError
+from fogline.impute.columns import instant, join_kinds, write_times
+from fogline.impute.rows import Kinds, Rows, objects, read
+from fogline.kernels.clouds import Batch
+from fogline.model import Node, Query, Reject
+from fogline.skyline.group import CHANGES, LEAVE, Delta, Group
+from fogline.skyline.tree import audit, layer_one, tree
+
+KEPT_REJECTS = 10_000
+
+Key = tuple[Any, ...]
+
+
+class Monitor:
+    """Keeps the skyline of a stream, tick by tick: rows in, changes of the answer out. No JVM, no Spark.
+
+    >>> from fogline import Query
+    >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
+    >>> monitor = Monitor(query)
+    >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 19}, {"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}]
+    >>> monitor.advance(1, rows).select(["id", "change", "probability"]).to_pylist()
+    [{'id': 'a', 'change': 'enter', 'probability': 1.0}, {'id': 'b', 'change': 'enter', 'probability': 0.75}]
+    """
+
+    def __init__(self, query: Query, repository: None = None, *, places: int = 1_000_000) -> None:
+        """`places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed)."""
+        if not isinstance(query, Query):
+            raise FoglineError(f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
+        if repository is not None:
+            raise FoglineError("this version has no repositories yet: rows bring distributions for their missing cells.")
+        self.query = query
+        self.places = places
+        self.clock = -np.inf
+        self.kinds = Kinds()
+        self.groups: dict[Key, Group] = {}
+        self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
+        self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0}
+
+    def advance(self, now: Any, rows: Any = None) -> pa.Table:
+        """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
+
+        Rows may be of many instants up to `now`; they are taken tick by tick. O(rows · live set).
+        """
+        taken = read([] if rows is None else rows, self.query, self.kinds) if _any(rows) else None
+        until = self._instant(now, taken)
+        if taken is None:
+            parts: dict[Key, Batch] = {}
+        else:
+            self._admissible(taken, until)
+            parts = self._admit(taken)
+        deltas: list[tuple[Key, Delta]] = []
+        for key, group in self.groups.items():
+            deltas += ((key, delta) for delta in group.advance(self.clock, until, parts.get(key)))
+        self.clock = until
+        return self._changes(deltas)
+
+    def answer(self) -> pa.Table:
+        """The answer now: by…, id, arrived, probability, exact, attributes as they came."""
+        parts = []
+        for key, group in self.groups.items():
+            s, members = group.live.slots, group.live.members()
+            order = np.array(sorted(members, key=lambda i: (s.arrived[i], s.id[i])), np.int64)
+            nothing = np.zeros(len(order), np.int64)
+            delta = Delta(
+                self.clock, s.id[order], s.arrived[order], nothing, s.probability[order], s.exact[order], s.raw[order]
+            )
+            parts.append((key, delta))
+        return self._changes(parts).drop_columns(["time", "change"])
+
+    def stats(self) -> Mapping[str, int]:
+        """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1."""
+        groups = list(self.groups.values())
+        add = lambda of: sum(of(group) for group in groups)  # noqa: E731
+        pruned = ("spatial", "max_corner", "min_corner", "guard", "joint")
+        return {
+            **self._counts,
+            "late": add(lambda g: g.late),
+            "expired_on_arrival": add(lambda g: g.expired_on_arrival),
+            "groups": len(groups),
+            "live": add(lambda g: len(g.live.slots.alive())),
+            "answer": add(lambda g: len(g.live.members())),
+            "layer_1": add(lambda g: layer_one(g.live)),
+            "shadows": add(lambda g: len(g.live.shadows())),
+            "inexact": add(lambda g: int(np.count_nonzero(~g.live.slots.exact[g.live.members()]))),
+            "forgotten": add(lambda g: g.live.counts.forgotten),
+            **{f"pruned_{name}": add(lambda g, name=name: getattr(g.live.counts, name)) for name in pruned},
+            "evaluations": add(lambda g: g.live.counts.evaluations),
+        }
+
+    def tree(self) -> list[Node]:
+        """The skyline tree: who guards whom. O(live²)."""
+        show = lambda value: write_times(np.array([value]), self.kinds.time)[0].as_py()  # noqa: E731
+        return [node for key, group in self.groups.items() for node in tree(group.live, key, show)]
+
+    def check(self) -> None:
+        """Assert every invariant of every group, and say which one fails. For tests: O(live² · places)."""
+        for group in self.groups.values():
+            audit(group.live)
+
+    def _instant(self, now: Any, taken: Rows | None) -> float:
+        read_now = instant(now) if not isinstance(now, pa.Scalar) else instant(now.as_py())
+        if read_now is None:
+            raise ClockError("now is missing: advance(now, rows) needs the time up to which rows are complete.")
+        kinds = self.kinds if taken is None else taken.kinds
+        if kinds.time is not None and pa.types.is_timestamp(kinds.time) != pa.types.is_timestamp(read_now[1]):
+            raise ClockError(f"now is {now!r}, but the times in {self.query.time!r} are {kinds.time}.")
+        if kinds.time is None:
+            self.kinds = Kinds(join_kinds(None, read_now[1], "now"), self.kinds.id, self.kinds.by)
+        if read_now[0] < self.clock:
+            raise ClockError(f"now is {now!r}, but the clock stands at {self._show(self.clock)} already.")
+        return read_now[0]
+
+    def _admissible(self, taken: Rows, until: float) -> None:
+        """Refuse the whole call, before anything has changed, where going on would be wrong."""
+        batch, query = taken.batch, self.query
+        if len(batch.id) and batch.arrived.max() > until:
+            last = int(batch.arrived.argmax())
+            raise ClockError(
+                f"row {batch.id[last]!r} arrives at {self._show(batch.arrived[last], taken.kinds)}, after now "
+                f"({self._show(until, taken.kinds)}); advance the clock at least to the newest row."
+            )
+        gaps = np.isnan(batch.clouds.lo)
+        if gaps.any():
+            row, j = (int(each[0]) for each in np.nonzero(gaps))
+            raise RowsError(
+                f"{int(gaps.any(axis=1).sum())} of {len(batch.id)} rows lack a value (row {batch.id[row]!r} lacks "
+                f"{query.names[j]!r}), and nothing says what it may be.\n"
+                "Give such a cell a distribution, a list of (value, weight) pairs, or the monitor a repository."
+            )
+
+    def _admit(self, taken: Rows) -> dict[Key, Batch]:
+        """Count the rows, put duplicates with the rejects, and split the others into groups."""
+        batch = taken.batch
+        self.kinds = taken.kinds
+        self._counts["outside_limits"] += taken.outside
+        rejects = list(taken.rejects)
+        keys: list[Key] | None = None if not self.query.by else list(zip(*taken.by, strict=True))
+        double = self._duplicates(batch, keys)
+        if double:
+            rejects += [Reject(taken.row(i), "a row with this id and time is there already") for i in double]
+            left = np.setdiff1d(np.arange(len(batch.id)), double)
+            batch, keys = batch.part(left), None if keys is None else [keys[i] for i in left]
+        self.rejects.extend(rejects)
+        self._counts["rejected"] += len(rejects)
+        self._counts["rows"] += len(batch.id) + len(rejects)
+        if keys is None:
+            parts = {(): batch}
+        else:
+            rows_of: dict[Key, list[int]] = {}
+            for i, key in enumerate(keys):
+                rows_of.setdefault(key, []).append(i)
+            parts = {key: batch.part(np.array(rows, np.int64)) for key, rows in rows_of.items()}
+        for key in parts:
+            if key not in self.groups:
+                self.groups[key] = Group(len(self.query.names), self.query.alpha, self.query.last, self.places)
+        return parts
+
+    def _duplicates(self, batch: Batch, keys: list[Key] | None) -> list[int]:
+        """Rows whose group, id and arrival occurred before, in this call or as far as the live set remembers."""
+        n = len(batch.id)
+        names = list(zip(batch.id, batch.arrived, strict=True) if keys is None else zip(batch.id, batch.arrived, keys, strict=True))
+        again: list[int] = []
+        if len(set(names)) < n:
+            seen = set()
+            for i, name in enumerate(names):
+                if name in seen:
+                    again.append(i)
+                seen.add(name)
+        for i in np.flatnonzero(batch.arrived <= self.clock):
+            group = self.groups.get(() if keys is None else keys[i])
+            if group is not None and group.has(batch.id[i], batch.arrived[i]):
+                again.append(int(i))
+        return sorted(set(again))
+
+    def _show(self, value: float, kinds: Kinds | None = None) -> Any:
+        return write_times(np.array([value]), (kinds or self.kinds).time)[0].as_py()
+
+    def _changes(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
+        """The deltas as one table, in the order of their ticks."""
+        if len(self.groups) > 1:
+            deltas.sort(key=lambda pair: pair[1].time)
+        query, kinds = self.query, self.kinds
+        if not deltas:
+            return self._schema().empty_table()
+        sizes = [len(delta.id) for _, delta in deltas]
+        join = lambda name: np.concatenate([getattr(delta, name) for _, delta in deltas])  # noqa: E731
+        raw, change, probability = join("raw"), join("change"), join("probability")
+        gone = change == LEAVE
+        columns = [write_times(np.repeat([delta.time for _, delta in deltas], sizes), kinds.time)]
+        for k in range(len(query.by)):
+            values = objects([key[k] for key, _ in deltas])
+            columns.append(pa.array(np.repeat(values, sizes), kinds.by[k]))
+        columns += [
+            pa.array(join("id"), kinds.id),
+            write_times(join("arrived"), kinds.time),
+            pa.DictionaryArray.from_arrays(change.astype(np.int8), list(CHANGES)).cast(pa.string()),
+            pa.array(probability, mask=gone),
+            pa.array(join("exact"), mask=gone),
+        ]
+        columns += [pa.array(raw[:, j], mask=np.isnan(raw[:, j])) for j in range(raw.shape[1])]
+        return pa.Table.from_arrays(columns, schema=self._schema())
+
+    def _schema(self) -> pa.Schema:
+        query, kinds = self.query, self.kinds
+        time = kinds.time or pa.float64()
+        by = [(name, kind or pa.null()) for name, kind in zip(query.by, kinds.by or (None,) * len(query.by), strict=True)]
+        head = [("time", time), *by, ("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
+        tail = [("probability", pa.float64()), ("exact", pa.bool_()), *((name, pa.float64()) for name in query.names)]
+        return pa.schema(head + tail)
+
+
+def _any(rows: Any) -> bool:
+    return rows is not None and len(rows) > 0
+

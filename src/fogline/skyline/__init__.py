@@ -1,0 +1,1 @@
+"""Who can still matter, who keeps whom out, and who is in?"""

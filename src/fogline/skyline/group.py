@@ -1,0 +1,139 @@
+"""What happens in one group, tick by tick, and what changed?
+
+At each tick everything that has expired leaves, then the rows that arrived enter, then the answer is taken. An instant
+at which nothing arrives and nothing of the live set expires changes nothing, so it need not be visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fogline.kernels.boxes import IN
+from fogline.kernels.clouds import Batch, Floats, Ints
+from fogline.model import TOLERANCE
+from fogline.skyline.live import Live
+from fogline.skyline.order import Order, moved_expiries
+
+ENTER, LEAVE, UPDATE = 0, 1, 2
+CHANGES = ("enter", "leave", "update")
+
+
+class Delta(NamedTuple):
+    """What changed at one tick, ordered by (arrival, id)."""
+
+    time: float
+    id: NDArray[Any]  # (n,)
+    arrived: Floats  # (n,)
+    change: Ints  # (n,)
+    probability: Floats  # (n,) NaN on leave
+    exact: NDArray[np.bool_]  # (n,)
+    raw: Floats  # (n, d)
+
+
+class Group:
+    """One independent skyline."""
+
+    def __init__(self, d: int, alpha: float, last: int | None, places: int) -> None:
+        self.live = Live(d, alpha, places=places)
+        self.order = None if last is None else Order(last)
+        self.late = 0
+        self.expired_on_arrival = 0
+        self.newest = -np.inf  # the last instant at which a row arrived, …
+        self.newest_ids: set[Any] = set()  # … and whose they were: only there can a duplicate come in time
+
+    def advance(self, clock: float, now: float, rows: Batch | None) -> list[Delta]:
+        """Everything from `clock` to `now`, tick by tick."""
+        deltas = []
+        for tick, arrivals in self.ticks(clock, now, rows):
+            self._step(tick, arrivals)
+            delta = self.changes(tick)
+            if delta is not None:
+                deltas.append(delta)
+        return deltas
+
+    def ticks(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
+        """The instants at which something happens, with the rows of each; late rows first, at the clock."""
+        if rows is not None and len(rows.id):
+            late = rows.arrived < clock
+            if late.any():
+                self.late += int(np.count_nonzero(late))
+                yield clock, rows.part(np.flatnonzero(late))
+                rows = rows.part(np.flatnonzero(~late))
+            if rows.arrived.size and rows.arrived.min() != rows.arrived.max():
+                order = np.argsort(rows.arrived, kind="stable")
+                rows = rows.part(order)
+        else:
+            rows = None
+        if rows is not None and len(rows.id):
+            starts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
+            for a, b in zip(starts[:-1], starts[1:], strict=True):
+                yield from self._expiries(float(rows.arrived[a]))
+                yield float(rows.arrived[a]), (rows if b - a == len(rows.id) else rows.part(slice(a, b)))
+        yield from self._expiries(now, including=True)
+
+    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
+        if self.order is not None:
+            return
+        while (soon := self.live.next_expiry()) < until or (including and soon == until):
+            yield soon, None
+
+    def _step(self, tick: float, rows: Batch | None) -> None:
+        if rows is None:
+            self.live.step(tick)
+            return
+        self._remember(rows)
+        if self.order is not None:
+            before = self.order.base()
+            expires, moved = self.order.place(rows.arrived, rows.id)
+            if moved is not None:
+                self._move(before, moved)
+            rows, tick = rows._replace(expires=expires), self.order.now
+        gone = rows.expires <= tick
+        if gone.any():
+            self.expired_on_arrival += int(np.count_nonzero(gone))
+            rows = rows.part(np.flatnonzero(~gone))
+        self.live.step(tick, rows)
+
+    def _move(self, base: int, moved: Floats) -> None:
+        s = self.live.slots
+        s.expires[: s.used] = moved_expiries(s.expires[: s.used], base, moved)
+        s.until[: s.used] = moved_expiries(s.until[: s.used], base, moved)
+
+    def _remember(self, rows: Batch) -> None:
+        newest = float(rows.arrived.max())
+        if newest > self.newest:
+            self.newest, self.newest_ids = newest, set()
+        if newest == self.newest:
+            self.newest_ids.update(rows.id[rows.arrived == newest])
+
+    def has(self, name: Any, arrived: float) -> bool:
+        """Is this row known already? Rows that were forgotten earlier than the newest instant are not remembered."""
+        if arrived == self.newest:
+            return name in self.newest_ids
+        keys = self.order.keys() if self.order is not None else None
+        if keys is not None:
+            return bool(np.any((keys[0] == arrived) & (keys[1] == name)))
+        s = self.live.slots
+        alive = s.alive()
+        return bool(np.any((s.arrived[alive] == arrived) & (s.id[alive] == name)))
+
+    def changes(self, tick: float) -> Delta | None:
+        """What the world does not know yet. O(live)."""
+        s = self.live.slots
+        state, probability, reported = s.state[: s.used], s.probability[: s.used], s.reported[: s.used]
+        told, inside = reported == reported, state == IN
+        moved = inside & told & (np.abs(probability - reported) > TOLERANCE)
+        which = np.flatnonzero((inside != told) | moved)
+        if not len(which):
+            return None
+        if len(which) > 1:
+            which = np.array(sorted(which, key=lambda i: (s.arrived[i], s.id[i])), np.int64)
+        change = np.where(~inside[which], LEAVE, np.where(told[which], UPDATE, ENTER))
+        s.reported[which] = np.where(change == LEAVE, np.nan, probability[which])
+        return Delta(
+            tick, s.id[which], s.arrived[which], change, s.reported[which], s.exact[which], s.raw[which]
+        )

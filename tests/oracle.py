@@ -1,0 +1,200 @@
+"""What is the true answer?
+
+Written as the definitions read (DESIGN, sections 2 and 3), in fractions, for a handful of rows: every place of every
+cloud is looked at.  Nothing here imports fogline, so that the two can only agree by both being right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import product
+from math import prod
+from typing import Any
+
+Point = tuple[Fraction, ...]
+Cell = tuple[tuple[Fraction, Fraction], ...]  # (value, weight), larger is better, weights sum to 1
+Row = Mapping[str, Any]
+Calls = Sequence[tuple[Any, Sequence[Row]]]  # (now, rows), as `advance` takes them
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """A row with its possible places, and its time in the window."""
+
+    id: Any
+    arrived: Any
+    until: Any  # when it leaves: its expiry; in a count window, where rows leave in this order, (arrived, id)
+    cells: tuple[Cell, ...]
+    group: tuple[Any, ...] = ()
+    enters: Any = None  # its arrival, or for a late row the clock it met
+    call: int = 0  # which call brought it
+    beaten: dict[Point, Fraction] = field(default_factory=dict, repr=False)  # remembers `chance_against`
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*self.group, self.id, self.arrived)
+
+    @cached_property
+    def places(self) -> list[tuple[Point, Fraction]]:
+        """Every combination of values, one per attribute, with the product of their weights."""
+        return [
+            (tuple(value for value, _ in combination), prod(weight for _, weight in combination))
+            for combination in product(*self.cells)
+        ]
+
+
+def cell(given: Any, direction: str) -> Cell:
+    """A number or a list of (value, weight), as a distribution: merged, normalised, turned so that larger is better."""
+    pairs = given if isinstance(given, list | tuple) else [(given, 1)]
+    sign = {"max": 1, "min": -1}[direction]
+    total = sum(Fraction(weight) for _, weight in pairs)
+    merged: dict[Fraction, Fraction] = {}
+    for value, weight in pairs:
+        merged[sign * Fraction(value)] = merged.get(sign * Fraction(value), Fraction(0)) + Fraction(weight) / total
+    return tuple(sorted(merged.items()))
+
+
+# --- Dominance and probability ----------------------------------------------------------------------------------------
+
+
+def beats(a: Point, b: Point) -> bool:
+    """Is `a` at least as good everywhere and better somewhere?"""
+    return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
+
+
+def chance_against(cloud: Cloud, point: Point) -> Fraction:
+    """Pr{cloud beats point}, by looking at every place of the cloud."""
+    if point not in cloud.beaten:
+        cloud.beaten[point] = sum((weight for place, weight in cloud.places if beats(place, point)), Fraction(0))
+    return cloud.beaten[point]
+
+
+def chance(a: Cloud, b: Cloud) -> Fraction:
+    """Pr{a beats b}."""
+    return sum((weight * chance_against(a, place) for place, weight in b.places), Fraction(0))
+
+
+def probability(cloud: Cloud, window: Sequence[Cloud]) -> Fraction:
+    """The skyline probability in its product form: nobody beats the place where the cloud turns out to be."""
+    others = [other for other in window if other is not cloud]
+    return sum(
+        (weight * prod(1 - chance_against(other, place) for other in others) for place, weight in cloud.places),
+        Fraction(0),
+    )
+
+
+def worlds(window: Sequence[Cloud]) -> Iterator[tuple[tuple[Point, ...], Fraction]]:
+    """Every possible world: one place for each cloud, with the probability of the whole."""
+    for chosen in product(*(cloud.places for cloud in window)):
+        yield tuple(place for place, _ in chosen), prod((weight for _, weight in chosen), start=Fraction(1))
+
+
+def probability_over_worlds(cloud: Cloud, window: Sequence[Cloud]) -> Fraction:
+    """The skyline probability as the paper defines it (Definition 6): the worlds in which nobody beats the cloud."""
+    mine = window.index(cloud)
+    return sum(
+        (weight for world, weight in worlds(window) if not any(beats(place, world[mine]) for place in world)),
+        Fraction(0),
+    )
+
+
+def answer(probabilities: Mapping[Any, Fraction], alpha: Fraction) -> set[Any]:
+    return {key for key, p in probabilities.items() if p > alpha}
+
+
+# --- The window, tick by tick -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One instant of one call, after its expiries and arrivals: the window of each group."""
+
+    call: int
+    time: Any
+    windows: Mapping[tuple[Any, ...], tuple[Cloud, ...]]
+
+    @cached_property
+    def probabilities(self) -> dict[tuple[Any, ...], Fraction]:
+        """(group…, id, arrived) -> skyline probability, for every row in a window."""
+        return {key: p for window in self.windows.values() for key, p in _probabilities(window).items()}
+
+
+@lru_cache(maxsize=512)
+def _probabilities(window: tuple[Cloud, ...]) -> dict[tuple[Any, ...], Fraction]:
+    return {cloud.key: probability(cloud, window) for cloud in window}
+
+
+def clouds(
+    calls: Calls, attributes: Mapping[str, str], by: Sequence[str] = (), *, expires=None, lifetime=None, last=None
+) -> Iterator[Cloud]:
+    """The rows of all calls (columns `id` and `t`) as clouds; a row older than the clock meets that clock."""
+    clock = None
+    for call, (now, rows) in enumerate(calls):
+        for row in rows:
+            name, arrived = row["id"], row["t"]
+            until = row[expires] if expires else (arrived, name) if last else arrived + lifetime
+            cells = tuple(cell(row[attribute], direction) for attribute, direction in attributes.items())
+            enters = arrived if clock is None else max(arrived, clock)
+            yield Cloud(name, arrived, until, cells, tuple(row[column] for column in by), enters, call)
+        clock = now
+
+
+def window(entered: Sequence[Cloud], t: Any, last: int | None = None) -> tuple[Cloud, ...]:
+    """Who of one group is in the window at `t`: what came and has not expired, or the newest `last`."""
+    if last:
+        return tuple(sorted((c for c in entered if c.enters <= t), key=lambda c: c.until)[-last:])
+    return tuple(c for c in entered if c.enters <= t < c.until)
+
+
+def replay(
+    calls: Calls, attributes: Mapping[str, str], by: Sequence[str] = (), *, expires=None, lifetime=None, last=None
+) -> Iterator[Tick]:
+    """Every tick of every call: an instant at which a row arrives, or at which a row of the window expires."""
+    everything = list(clouds(calls, attributes, by, expires=expires, lifetime=lifetime, last=last))
+    for call, (now, _) in enumerate(calls):
+        known = [c for c in everything if c.call <= call]
+        groups = {c.group: [k for k in known if k.group == c.group] for c in known}
+        instants = {c.enters for c in known if c.call == call}
+        if not last:
+            clock = calls[call - 1][0] if call else None
+            instants |= {c.until for c in known if c.enters < c.until <= now and (clock is None or clock < c.until)}
+        for t in sorted(instants):
+            yield Tick(call, t, {group: window(entered, t, last) for group, entered in groups.items()})
+
+
+# --- The guard tree ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    layer: int | None  # None for a shadow
+    parent: tuple[Any, Any] | None  # (id, arrived)
+    shadow: bool
+
+
+def live(window: Sequence[Cloud]) -> list[Cloud]:
+    """Whoever is not surely beaten by one that expires no earlier."""
+    return [c for c in window if not any(n.until >= c.until and chance(n, c) == 1 for n in window if n is not c)]
+
+
+def tree(window: Sequence[Cloud], alpha: Fraction) -> dict[tuple[Any, ...], Node]:
+    """Who guards whom (DESIGN, section 3, fact 4): edges run from the latest of the guards that expire earlier."""
+    alive = live(window)
+    guards = {c: [g for g in alive if g is not c and chance(g, c) >= 1 - alpha] for c in alive}
+    shadow = {c: any(g.until >= c.until for g in guards[c]) for c in alive}
+    earlier = {c: [g for g in guards[c] if g.until < c.until] for c in alive}
+    parent = {c: max(earlier[c], key=lambda g: (g.until, g.arrived, g.id), default=None) for c in alive}
+
+    def layer(c: Cloud) -> int | None:
+        above = parent[c]
+        if shadow[c]:
+            return None
+        return 1 if above is None else 1 + (layer(above) or 1)  # a child of a shadow has layer 2
+
+    def name(c: Cloud | None) -> tuple[Any, Any] | None:
+        return None if c is None else (c.id, c.arrived)
+
+    return {c.key: Node(layer(c), name(parent[c]), shadow[c]) for c in alive}
