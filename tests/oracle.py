@@ -41,7 +41,7 @@ class Cloud:
     def places(self) -> list[tuple[Point, Fraction]]:
         """Every combination of values, one per attribute, with the product of their weights."""
         return [
-            (tuple(value for value, _ in combination), prod(weight for _, weight in combination))
+            (tuple(value for value, _ in combination), prod((weight for _, weight in combination), start=Fraction(1)))
             for combination in product(*self.cells)
         ]
 

@@ -39,7 +39,10 @@ class Stream:
 # --- Random streams ---------------------------------------------------------------------------------------------------
 
 ALPHAS = [Fraction(a) for a in ("1/2", "0", "1/10", "1/4", "9/20", "3/4", "9/10", "99/100")]
-IDS = {"text": ["a", "b", "c", "d", "e"], "numbers": [9, 10, 2, 33, -1]}  # 10 sorts before 9 as text, not as a number
+IDS: dict[str, list[Any]] = {
+    "text": ["a", "b", "c", "d", "e"],
+    "numbers": [9, 10, 2, 33, -1],
+}  # 10 sorts before 9 as text, not as a number
 LIVES = [3, 1, 2, 4, 5, 7, 9, 12, 0, -1, 1000]  # 0 is expired on arrival, -1 is rejected
 
 
@@ -71,7 +74,8 @@ def batches_at(draw, question: Stream, batches: Sequence[Sequence[Any]], groups:
     domain = st.sampled_from(CELLS[draw(st.sampled_from(sorted(CELLS)))])
     ids = IDS[draw(st.sampled_from(sorted(IDS)))]
     person = st.sampled_from(list(product(ids, "xyz"[:groups], LIVES)))
-    seen, made = set(), []
+    seen: set[Any] = set()
+    made: list[list[dict[str, Any]]] = []
     for arrivals in batches:
         made.append([])
         for t in arrivals:
@@ -102,7 +106,7 @@ def cuts(draw, rows: Sequence[Mapping[str, Any]], end: Any) -> list[tuple[Any, l
 @st.composite
 def streams(draw, window: str | None = None, groups: int = 1, most: int = 14) -> Stream:
     """Rows in order, several to a tick, with gaps between ticks; time in ones or in halves."""
-    question = draw(questions(window, groups))
+    question: Stream = draw(questions(window, groups))
     unit, t, arrivals = draw(st.sampled_from([1, 0.5])), 0, []
     for _ in range(draw(st.integers(1, most))):
         t += draw(st.sampled_from([0, 1, 0, 1, 2, 5]))
@@ -115,7 +119,7 @@ def streams(draw, window: str | None = None, groups: int = 1, most: int = 14) ->
 @st.composite
 def late_streams(draw, window: str | None = None, groups: int = 1) -> Stream:
     """Every call may bring rows from before the clock that it finds."""
-    question = draw(questions(window, groups))
+    question: Stream = draw(questions(window, groups))
     clocks, batches, clock = [], [], 0
     for _ in range(draw(st.integers(2, 6))):
         clock += draw(st.sampled_from([1, 0, 2, 4]))

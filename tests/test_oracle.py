@@ -5,6 +5,7 @@ It must give every listed probability as the very same fraction, and its two def
 
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,7 +29,7 @@ def window_of(vector, t):
 def by_listed_tick(vector):
     """(tick, probabilities by id) for each listed tick; where nothing happens they stay."""
     happened = {tick.time: tick.probabilities for tick in replay(vector.stream)}
-    now: dict[tuple, Fraction] = {}
+    now: dict[Any, Fraction] = {}
     for t in vector.probabilities:
         now = happened.get(t, now)
         yield t, {name: p for (name, _), p in now.items()}
@@ -70,7 +71,7 @@ def test_the_coal_mine_has_the_worlds_of_table_3_at_tick_6():
     worlds = list(oracle.worlds(list(window_of(COAL_MINE, 6).values())))
     assert len(worlds) == COAL_MINE.told["worlds at t=6"]
     assert sum(weight for _, weight in worlds) == 1
-    first = ((90, 2, 2, 3), (60, 1, 1, 1), (70, 2, 2, 2), (90, 2, 3, 2))  # o31, o41, o51, o61
+    first: Any = ((90, 2, 2, 3), (60, 1, 1, 1), (70, 2, 2, 2), (90, 2, 3, 2))  # o31, o41, o51, o61
     [weight] = [weight for world, weight in worlds if world == first]
     assert weight == Fraction(COAL_MINE.told["pw1 probability"])
 

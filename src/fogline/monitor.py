@@ -72,12 +72,10 @@ class Monitor:
         """The answer now: by…, id, arrived, probability, exact, attributes as they came."""
         parts = []
         for key, group in self.groups.items():
-            s, members = group.live.slots, group.live.members()
-            order = np.array(sorted(members, key=lambda i: (s.arrived[i], s.id[i])), np.int64)
-            nothing = np.zeros(len(order), np.int64)
-            delta = Delta(
-                self.clock, s.id[order], s.arrived[order], nothing, s.probability[order], s.exact[order], s.raw[order]
-            )
+            s, c = group.live.slots, group.live.slots.columns
+            who = s.by_key(group.live.members())
+            same = np.zeros(len(who), np.int64)
+            delta = Delta(self.clock, s.id[who], c.arrived[who], same, c.probability[who], c.exact[who], s.raw[who])
             parts.append((key, delta))
         return self._changes(parts).drop_columns(["time", "change"])
 
@@ -95,7 +93,7 @@ class Monitor:
             "answer": add(lambda g: len(g.live.members())),
             "layer_1": add(lambda g: layer_one(g.live)),
             "shadows": add(lambda g: len(g.live.shadows())),
-            "inexact": add(lambda g: int(np.count_nonzero(~g.live.slots.exact[g.live.members()]))),
+            "inexact": add(lambda g: int(np.count_nonzero(~g.live.slots.columns.exact[g.live.members()]))),
             "forgotten": add(lambda g: g.live.counts.forgotten),
             **{f"pruned_{name}": add(lambda g, name=name: getattr(g.live.counts, name)) for name in pruned},
             "evaluations": add(lambda g: g.live.counts.evaluations),
@@ -207,7 +205,7 @@ class Monitor:
         columns += [
             pa.array(join("id"), kinds.id),
             write_times(join("arrived"), kinds.time),
-            pa.DictionaryArray.from_arrays(change.astype(np.int8), list(CHANGES)).cast(pa.string()),
+            pa.array([CHANGES[k] for k in change.tolist()], pa.string()),
             pa.array(probability, mask=gone),
             pa.array(join("exact"), mask=gone),
         ]

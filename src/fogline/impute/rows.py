@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fogline.errors import QueryError, RowsError, did_you_mean
 from fogline.impute.columns import Lists, Reasons, Times, join_kinds, read_cells, read_objects, read_times
-from fogline.kernels.clouds import BAD_NUMBER, BAD_WEIGHT, FINE, Batch, Clouds, Floats, empty_clouds, gather
+from fogline.kernels.clouds import BAD_NUMBER, BAD_WEIGHT, Batch, Clouds, Floats, empty_clouds, gather
 from fogline.model import Query, Reject
 
 
@@ -168,29 +168,30 @@ def _cells(source: Source, query: Query, refused: Reasons) -> tuple[Floats, Clou
     """The attributes as they came, as clouds, and how many cells were outside their limits."""
     n, d = source.length, len(query.names)
     columns = [read_cells(source.require(name, "attribute"), name) for name in query.names]
-    pool = sum(int((each.end - each.begin).sum()) for each in columns if isinstance(each, Lists))
+    pool = sum(each.room() for each in columns if isinstance(each, Lists))
     raw, clouds = np.empty((n, d)), empty_clouds(n, d, pool + 1)
+    code, off = np.empty(n, np.int64), np.empty(n, np.int64)
     cursor = outside = 0
     for j, (name, column, sign) in enumerate(zip(query.names, columns, query.signs, strict=True)):
         low, high = query.limits.get(name, (-np.inf, np.inf))
         if isinstance(column, Lists):
-            cursor, code, off = gather(
-                column.begin, column.end, column.value, column.weight, sign, low, high, j, clouds, cursor
+            begin, end, value, weight = column.begin, column.end, column.value, column.weight
+            cursor, bad, any_off = gather(
+                begin, end, value, weight, sign, low, high, j, raw, clouds, cursor, code, off
             )
-            if code.any():
+            if bad:
                 _refuse(refused, code == BAD_NUMBER, f"{name!r} holds a value that is missing or not finite")
                 _refuse(refused, code == BAD_WEIGHT, f"{name!r} holds a weight that is not positive")
-                clouds.lo[code != FINE, j] = 0.0
-            raw[:, j] = np.where(clouds.start[:, j] < 0, clouds.lo[:, j] * sign + 0.0, np.nan)
         else:
             value = column.value
             _refuse(refused, np.isinf(value), f"{name!r} is infinite")
             off = (value < low) | (value > high)
+            any_off = off.any()
             raw[:, j] = value
             clouds.lo[:, j] = clouds.hi[:, j] = np.where(off, np.nan, value * sign + 0.0)
         for i, reason in column.refused.items():
             refused.setdefault(i, reason)
-        if name in query.limits and off.any():
+        if any_off:
             outside += int(np.count_nonzero(off))
             if query.outside == "reject":
                 _refuse(refused, off > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")

@@ -39,20 +39,23 @@ def cut_points(lo: Floats, hi: Floats) -> Floats:
 
 
 @kernel
-def words(corner, cuts):
-    """(n,) words of the corners (n, d)."""
+def words(clouds, cuts):
+    """(n,) words of the worst and of the best corners."""
     count, levels = cuts.shape
-    shift = 1
-    while (1 << shift) <= levels:
-        shift += 1
-    out = np.zeros(corner.shape[0], np.uint64)
-    for i in range(corner.shape[0]):
-        word = np.uint64(0)
+    width = 2  # bits of a field, its guard bit included
+    while (1 << (width - 1)) <= levels:
+        width += 1
+    n = clouds.lo.shape[0]
+    out = np.zeros((2, n), np.uint64)
+    for i in range(n):
         for k in range(count):
-            level = np.searchsorted(cuts[k], corner[i, k], side="right")
-            word |= np.uint64(level) << np.uint64(k * (shift + 1))
-        out[i] = word
-    return out
+            shift = np.uint64(k * width)
+            level = np.searchsorted(cuts[k], clouds.lo[i, k], side="right")
+            out[0, i] |= np.uint64(level) << shift
+            if clouds.hi[i, k] != clouds.lo[i, k]:
+                level = np.searchsorted(cuts[k], clouds.hi[i, k], side="right")
+            out[1, i] |= np.uint64(level) << shift
+    return out[0], out[1]
 
 
 @kernel
@@ -73,27 +76,28 @@ def beats(a, i, b, k):
 
 
 @kernel
-def outlived(lo, hi, expires, word_lo, word_hi, guard, order):
+def outlived(rows, expires, word_lo, word_hi, guard):
     """Which rows of a batch stay when each one surely beaten by another that expires no earlier is dropped?
 
-    `order` has the sums of `lo` falling. A row that beats another has at least its sum (adding floats in one order is
-    monotone), so only rows of an equal sum can still beat one that was kept before them.
+    Rows are taken with the sums of `lo` falling. A row that beats another has at least its sum (adding floats in one
+    order is monotone), so only rows of an equal sum can still beat one that was kept before them.
     """
+    lo, hi = rows.lo, rows.hi
     n, d = lo.shape
-    keep = np.ones(n, np.bool_)
     kept = np.empty(n, np.int64)
     sums = np.zeros(n)
     for i in range(n):
         for j in range(d):
-            sums[i] += lo[i, j]
+            sums[i] -= lo[i, j]
     m = 0
-    for q in order:
+    for q in np.argsort(sums):
+        beaten = False
         for r in range(m):
             s = kept[r]
             if covers(word_lo[s], word_hi[q], guard) and expires[s] >= expires[q] and beats(lo, s, hi, q):
-                keep[q] = False
+                beaten = True
                 break
-        if not keep[q]:
+        if beaten:
             continue
         first = m  # the kept rows of an equal sum are the last ones
         while first > 0 and sums[kept[first - 1]] == sums[q]:
@@ -101,23 +105,22 @@ def outlived(lo, hi, expires, word_lo, word_hi, guard, order):
         w = first
         for r in range(first, m):
             s = kept[r]
-            if expires[q] >= expires[s] and beats(lo, q, hi, s):
-                keep[s] = False
-            else:
+            if not (expires[q] >= expires[s] and beats(lo, q, hi, s)):
                 kept[w] = s
                 w += 1
         kept[w] = q
         m = w + 1
-    return keep
+    return np.sort(kept[:m])
 
 
 @kernel
-def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard):
-    """The latest expiry of those that surely beat `hi[i]`, or `until` if none is later; stops at `enough`.
+def sure_guard(lo, expires, word_lo, slots, hi, i, word_hi, until, enough, guard):
+    """The latest expiry of the slots that surely beat `hi[i]`, or `until` if none is later; stops at `enough`.
 
     Slots lie roughly by expiry, so the search runs from the newest back and rarely looks twice.
     """
-    for c in range(used - 1, -1, -1):
+    for r in range(slots.shape[0] - 1, -1, -1):
+        c = slots[r]
         if expires[c] > until and covers(word_lo[c], word_hi, guard) and beats(lo, c, hi, i):
             until = expires[c]
             if until >= enough:
@@ -126,56 +129,156 @@ def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard)
 
 
 @kernel
-def screen(live, expires, word_lo, used, rows, row_expires, row_word_lo, row_word_hi, guard):
-    """For each arriving row: until when is it surely beaten by a live cloud or by another arrival? (-inf: not at all.)
+def admit(live, columns, used, rows, expires, word_lo, word_hi, guard):
+    """Which arriving rows can ever matter, and until when are those surely beaten (-inf: they are not)?
 
-    From its own expiry on it will never matter; dead slots have expiry -inf, so they never count.
+    A row that another, live or arriving, surely beats to the end of its life is not among them.
     """
-    n = rows.lo.shape[0]
-    until = np.empty(n)
-    for i in range(n):
+    kept = outlived(rows, expires, word_lo, word_hi, guard)
+    until = np.empty(kept.shape[0])
+    slots = np.arange(used)
+    m = 0
+    for i in kept:
         u = sure_guard(
-            live.lo, expires, word_lo, used, rows.hi, i, row_word_hi[i], -np.inf, row_expires[i], guard
+            live.lo, columns.expires, columns.word_lo, slots, rows.hi, i, word_hi[i], -np.inf, expires[i], guard
         )
-        until[i] = sure_guard(
-            rows.lo, row_expires, row_word_lo, n, rows.hi, i, row_word_hi[i], u, row_expires[i], guard
-        )
-    return until
+        if u < expires[i]:
+            kept[m] = i
+            until[m] = u
+            m += 1
+    kept, until = kept[:m], until[:m]
+    for k in range(m):  # an arrival that expires earlier may beat another for a while
+        i = kept[k]
+        until[k] = sure_guard(rows.lo, expires, word_lo, kept, rows.hi, i, word_hi[i], until[k], np.inf, guard)
+    return kept, until
 
 
 @kernel
-def reseal(live, expires, word_lo, word_hi, used, which, guard):
-    """The same for clouds of the live set whose seal has gone."""
-    until = np.empty(which.shape[0])
-    for k in range(which.shape[0]):
-        c = which[k]
-        until[k] = sure_guard(live.lo, expires, word_lo, used, live.hi, c, word_hi[c], -np.inf, np.inf, guard)
-    return until
+def conquer(live, columns, used, rows, which, expires, word_lo, guard):
+    """What do the arriving rows `which` surely beat? Those that expire no later die; the others are sealed for a while.
 
-
-@kernel
-def conquer(live, expires, until, state, word_hi, used, rows, row_expires, row_word_lo, guard):
-    """What do the arriving rows surely beat? Those that expire no later die; the others are sealed for a while.
-
-    Writes `state` and `until`; returns the slots that died and those that were open before and are no more.
+    Writes the columns; returns how many died, how many of those were counted as pruned before, and the slots that
+    were open and are no more.
     """
-    died = np.empty(used, np.int64)
+    state = columns.state
     closed = np.empty(used, np.int64)
-    a = b = 0
-    for i in range(rows.lo.shape[0]):
-        word = row_word_lo[i]
+    died = before = m = 0
+    for i in which:
+        word = word_lo[i]
         for c in range(used):
-            if not covers(word, word_hi[c], guard) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
+            if not covers(word, columns.word_hi[c], guard) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
                 continue
-            was_open = state[c] >= OUT
-            if row_expires[i] >= expires[c]:
+            if state[c] >= OUT:
+                closed[m] = c
+                m += 1
+                columns.until[c] = -np.inf
+            if expires[i] >= columns.expires[c]:
                 state[c] = DEAD
-                died[a] = c
-                a += 1
-            elif was_open or row_expires[i] > until[c]:
+                columns.expires[c] = -np.inf
+                died += 1
+                before += columns.counted[c]
+            else:
                 state[c] = SEALED
-                until[c] = row_expires[i]
-            if was_open:
-                closed[b] = c
-                b += 1
-    return died[:a], closed[:b]
+                columns.until[c] = max(columns.until[c], expires[i])
+    return died, before, closed[:m]
+
+
+@kernel
+def reseal(live, columns, used, now, guard):
+    """Sealed clouds whose seal has ended: does somebody else surely beat them? Returns those that are open now."""
+    opened = np.empty(used, np.int64)
+    slots = np.arange(used)
+    m = 0
+    for c in range(used):
+        if columns.state[c] != SEALED or columns.until[c] > now:
+            continue
+        columns.until[c] = sure_guard(
+            live.lo, columns.expires, columns.word_lo, slots, live.hi, c, columns.word_hi[c], -np.inf, np.inf, guard
+        )
+        if columns.until[c] == -np.inf:
+            columns.state[c] = OUT
+            opened[m] = c
+            m += 1
+    return opened[:m]
+
+
+@kernel
+def bury(columns, used, now):
+    """What has expired dies. Returns those that were open."""
+    opened = np.empty(used, np.int64)
+    m = 0
+    for c in range(used):
+        if columns.state[c] != DEAD and columns.expires[c] <= now:
+            if columns.state[c] >= OUT:
+                opened[m] = c
+                m += 1
+            columns.state[c] = DEAD
+            columns.expires[c] = -np.inf
+    return opened[:m]
+
+
+@kernel
+def soonest(columns, used):
+    """The first expiry of the living, and how many they are."""
+    first = np.inf
+    alive = 0
+    for c in range(used):
+        if columns.state[c] != DEAD:
+            alive += 1
+            first = min(first, columns.expires[c])
+    return first, alive
+
+
+@kernel
+def waiting(columns, used, now):
+    """The open clouds whose time to be looked at has come; all open clouds; and the members."""
+    due, opened, members = np.empty(used, np.int64), np.empty(used, np.int64), np.empty(used, np.int64)
+    a = b = c = 0
+    for k in range(used):
+        if columns.state[k] >= OUT:
+            opened[b] = k
+            b += 1
+            if columns.state[k] == IN:
+                members[c] = k
+                c += 1
+            elif columns.until[k] <= now:
+                due[a] = k
+                a += 1
+    return due[:a], opened[:b], members[:c]
+
+
+@kernel
+def news(columns, used, tolerance):
+    """The slots whose part in the answer the world does not know yet."""
+    found = np.empty(used, np.int64)
+    m = 0
+    for k in range(used):
+        told = columns.reported[k] == columns.reported[k]
+        inside = columns.state[k] == IN
+        moved = inside and told and abs(columns.probability[k] - columns.reported[k]) > tolerance
+        if inside != told or moved:
+            found[m] = k
+            m += 1
+    return found[:m]
+
+
+@kernel
+def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, now, most):
+    """Fill the columns of the slots `at`, `at + 1`, … for the arriving rows `which`. Returns those that are open."""
+    opened = np.empty(which.shape[0], np.int64)
+    m = 0
+    for k in range(which.shape[0]):
+        i, c = which[k], at + k
+        places = 1.0
+        for j in range(rows.lo.shape[1]):
+            places *= rows.size[i, j]
+        columns.arrived[c], columns.expires[c], columns.until[c] = arrived[i], expires[i], until[k]
+        columns.probability[c], columns.reported[c] = 0.0, np.nan
+        columns.exact[c], columns.counted[c] = True, False
+        columns.places[c], columns.at[c] = (int(places) if places <= most else 0), -1
+        columns.word_lo[c], columns.word_hi[c] = word_lo[i], word_hi[i]
+        columns.state[c] = SEALED if until[k] > now else OUT
+        if columns.state[c] == OUT:
+            opened[m] = c
+            m += 1
+    return opened[:m]

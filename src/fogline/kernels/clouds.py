@@ -34,6 +34,23 @@ class Clouds(NamedTuple):
     tail: Floats  # (p,)
 
 
+class Columns(NamedTuple):
+    """What the live set knows of each slot, beside its cloud."""
+
+    arrived: Floats
+    expires: Floats  # -inf: the slot is dead
+    until: Floats  # SEALED: surely beaten until then; OUT: kept out until then
+    probability: Floats  # of a member
+    reported: Floats  # what the world was last told; NaN: not in the answer
+    places: Ints  # 0: too many to keep sums for
+    at: Ints  # where a member's sums begin
+    word_lo: NDArray[np.uint64]
+    word_hi: NDArray[np.uint64]
+    state: NDArray[np.uint8]  # DEAD, SEALED, OUT or IN
+    exact: NDArray[np.bool_]
+    counted: NDArray[np.bool_]  # under one of the pruning counters
+
+
 class Batch(NamedTuple):
     """Rows on their way in: what they are called, how long they stay, what came, and what it may mean."""
 
@@ -51,17 +68,18 @@ class Batch(NamedTuple):
 
 
 @kernel
-def gather(begin, end, values, weights, sign, low, high, j, clouds, cursor):
+def gather(begin, end, values, weights, sign, low, high, j, raw, clouds, cursor, code, outside):
     """Write a column of lists into the cells (:, j) and the pools from `cursor` on.
 
-    Values outside [low, high] are dropped; equal values are merged; weights are normalised. Returns the new cursor,
-    a code per row (FINE, BAD_NUMBER, BAD_WEIGHT), and per row how many values were outside.
+    Values outside [low, high] are dropped; equal values are merged; weights are normalised. `code` (n,) gets FINE,
+    BAD_NUMBER or BAD_WEIGHT, `outside` (n,) how many values were outside. Returns the new cursor, and whether
+    `code` and `outside` are worth a look.
     """
-    n = begin.shape[0]
-    code = np.zeros(n, np.int64)
-    outside = np.zeros(n, np.int64)
-    for i in range(n):
+    bad = off = 0
+    for i in range(begin.shape[0]):
         start = cursor
+        code[i] = FINE
+        outside[i] = 0
         for k in range(begin[i], end[i]):
             v, w = values[k], weights[k]
             if not np.isfinite(v):
@@ -74,23 +92,23 @@ def gather(begin, end, values, weights, sign, low, high, j, clouds, cursor):
                 clouds.value[cursor] = v * sign + 0.0  # + 0.0: there is no negative zero
                 clouds.weight[cursor] = w
                 cursor += 1
-        if code[i] != FINE:
-            cursor = start
+        bad += code[i]
+        off += outside[i]
         size = cursor - start
         if size > 1:
             size = _settle(clouds.value, clouds.weight, clouds.tail, start, size)
             cursor = start + size
-        if size == 0:
-            clouds.lo[i, j] = clouds.hi[i, j] = np.nan
-        else:
+        raw[i, j] = clouds.lo[i, j] = clouds.hi[i, j] = np.nan
+        if size > 0:
             clouds.lo[i, j] = clouds.value[start]
             clouds.hi[i, j] = clouds.value[start + size - 1]
         if size <= 1:
+            raw[i, j] = clouds.lo[i, j] * sign + 0.0
             cursor = start
             start = -1
         clouds.start[i, j] = start
         clouds.size[i, j] = max(size, 1)
-    return cursor, code, outside
+    return cursor, bad > 0, off > 0
 
 
 @kernel

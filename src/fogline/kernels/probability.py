@@ -161,12 +161,12 @@ def scratch(places):
 
 
 @kernel
-def shift(clouds, word_lo, word_hi, guard, members, places, came, went, logs, zeros, at, probability, most):
+def shift(clouds, columns, guard, members, came, went, logs, zeros, most):
     """Some open clouds came, some went: what does that do to the members?
 
-    Writes the sums and `probability`; returns the members with too many places for sums that must be looked at anew.
-    `places[m]` is 0 for those.
+    Writes the sums and probabilities; returns the members with too many places for sums that must be looked at anew.
     """
+    places, at = columns.places, columns.at
     s, e, p, q, w = scratch(most)
     heavy = np.empty(members.shape[0], np.int64)
     h = 0
@@ -176,7 +176,7 @@ def shift(clouds, word_lo, word_hi, guard, members, places, came, went, logs, ze
             group = came if turn == 0 else went
             sign = 1 if turn == 0 else -1
             for g in group:
-                if g == m or not covers(word_hi[g], word_lo[m], guard) or not beats(clouds.hi, g, clouds.lo, m):
+                if g == m or not covers(columns.word_hi[g], columns.word_lo[m], guard) or not beats(clouds.hi, g, clouds.lo, m):
                     continue
                 if places[m] == 0:
                     touched = True
@@ -188,7 +188,7 @@ def shift(clouds, word_lo, word_hi, guard, members, places, came, went, logs, ze
             h += 1
         elif touched:
             place_weights(clouds, m, clouds.weight, clouds.start[m], clouds.size[m], w)
-            probability[m] = total(w, places[m], logs, zeros, at[m])
+            columns.probability[m] = total(w, places[m], logs, zeros, at[m])
     return heavy[:h]
 
 
@@ -244,70 +244,69 @@ def witness(clouds, o, near, expires, threshold, values, weights, start, size, s
 
 
 @kernel
-def dominators(clouds, word_lo, word_hi, guard, open_, o, expires, threshold, near):
-    """The open clouds that can beat o, into `near`; stops as soon as they keep even o's best corner out.
+def dominators(clouds, columns, guard, among, o, threshold, near):
+    """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best corner out.
 
     Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
     """
     m = 0
     left = 1.0
     until = np.inf
-    for r in range(open_.shape[0] - 1, -1, -1):
-        g = open_[r]
-        if g == o or not covers(word_hi[g], word_lo[o], guard) or not beats(clouds.hi, g, clouds.lo, o):
+    word_hi, word = columns.word_hi, columns.word_lo[o]
+    for r in range(among.shape[0] - 1, -1, -1):
+        g = among[r]
+        if g == o or not covers(word_hi[g], word, guard) or not beats(clouds.hi, g, clouds.lo, o):
             continue
         near[m] = g
         m += 1
         p = beats_point(clouds, g, clouds.hi, o)
         if p > 0.0:
             left *= 1.0 - p
-            until = min(until, expires[g])
+            until = min(until, columns.expires[g])
             if left <= threshold:
                 return m, until
     return m, -np.inf
 
 
 @kernel
-def judge(clouds, word_lo, word_hi, guard, open_, which, expires, places, threshold, logs, zeros, at, cursor, most):
+def judge(clouds, columns, guard, opened, which, threshold, logs, zeros, cursor, most):
     """Which of these open clouds have P > threshold, with what P, and until when are the others surely not above it?
 
     Cheap bounds first: the best corner; then a few values per cell; then all. A member's sums are written to the pools
-    from `cursor` on. Returns verdicts (OUT, IN, HEAVY), probabilities (IN), until (OUT), evaluations, the new cursor.
+    from `cursor` on. Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked
+    out, how many clouds are HEAVY, and the new cursor.
     """
-    n = which.shape[0]
-    verdict = np.empty(n, np.uint8)
-    probability = np.zeros(n)
-    until = np.full(n, -np.inf)
-    evaluations = 0
+    places, expires = columns.places, columns.expires
+    evaluations = heavy = 0
     s, e, p, q, w = scratch(most)
     left = np.empty(most)
-    near = np.empty(open_.shape[0], np.int64)
+    near = np.empty(opened.shape[0], np.int64)
     d = clouds.lo.shape[1]
     value, weight = np.empty((COARSE + 1) * d), np.empty((COARSE + 1) * d)
     start, size = np.empty(d, np.int64), np.empty(d, np.int64)
-    for i in range(n):
-        o = which[i]
-        verdict[i] = OUT
-        m, until[i] = dominators(clouds, word_lo, word_hi, guard, open_, o, expires, threshold, near)
-        if until[i] > -np.inf:
+    for o in which:
+        columns.state[o], columns.exact[o] = OUT, True
+        m, until = dominators(clouds, columns, guard, opened, o, threshold, near)
+        if until == -np.inf and places[o] == 0:
+            columns.state[o] = HEAVY
+            heavy += 1
             continue
-        if places[o] == 0:
-            verdict[i] = HEAVY
-            continue
-        if places[o] > 2 * COARSE and coarsen(clouds, o, value, weight, start, size) <= places[o] // 2:
-            until[i] = witness(
-                clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left
-            )
-        if until[i] == -np.inf and places[o] > 1:
+        if until == -np.inf and places[o] > 2 * COARSE:
+            if coarsen(clouds, o, value, weight, start, size) <= places[o] // 2:
+                until = witness(
+                    clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left
+                )
+        if until == -np.inf and places[o] > 1:
             evaluations += 1
-            until[i] = witness(
+            until = witness(
                 clouds, o, near[:m], expires, threshold, clouds.value, clouds.weight,
                 clouds.start[o], clouds.size[o], s, e, p, q, w, left,
             )  # fmt: skip
-        if until[i] > -np.inf:
+        columns.until[o] = until
+        if until > -np.inf:
             continue
         evaluations += 1
-        at[o] = cursor
+        columns.at[o] = cursor
         logs[cursor : cursor + places[o]] = 0
         zeros[cursor : cursor + places[o]] = 0
         soonest = np.inf
@@ -316,13 +315,13 @@ def judge(clouds, word_lo, word_hi, guard, open_, which, expires, places, thresh
                 account(p, places[o], 1, logs, zeros, cursor)
                 soonest = min(soonest, expires[g])
         place_weights(clouds, o, clouds.weight, clouds.start[o], clouds.size[o], w)
-        probability[i] = total(w, places[o], logs, zeros, cursor)
-        if probability[i] > threshold:
-            verdict[i] = IN
+        columns.probability[o] = total(w, places[o], logs, zeros, cursor)
+        if columns.probability[o] > threshold:
+            columns.state[o] = IN
             cursor += places[o]
         else:  # the two ways of multiplying differ in the last digits; the sums decide
-            until[i] = soonest
-    return verdict, probability, until, evaluations, cursor
+            columns.until[o] = soonest
+    return evaluations, heavy, cursor
 
 
 @kernel
@@ -467,17 +466,17 @@ def narrow(clouds, o, near, value, weight, start, size, threshold, width):
 
 
 @kernel
-def bracket(clouds, word_lo, word_hi, guard, open_, o, expires, threshold, limit, width):
+def bracket(clouds, columns, guard, among, o, threshold, limit, width):
     """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its dominators).
 
     Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
     """
-    near = np.empty(open_.shape[0], np.int64)
-    m, _ = dominators(clouds, word_lo, word_hi, guard, open_, o, expires, -1.0, near)
+    near = np.empty(among.shape[0], np.int64)
+    m, _ = dominators(clouds, columns, guard, among, o, -1.0, near)
     near = near[:m]
     soonest = np.inf
     for g in near:
-        soonest = min(soonest, expires[g])
+        soonest = min(soonest, columns.expires[g])
     d = clouds.lo.shape[1]
     room = 0
     for j in range(d):
@@ -512,12 +511,12 @@ def beats_cloud(clouds, g, o):
 
 
 @kernel
-def guards_of(clouds, word_lo, word_hi, guard, others, o, least):
+def guards_of(clouds, columns, guard, others, o, least):
     """Which of `others` guard o, that is, beat it with probability at least `least`?"""
     found = np.empty(others.shape[0], np.int64)
     m = 0
     for g in others:
-        if g == o or not covers(word_hi[g], word_lo[o], guard) or not beats(clouds.hi, g, clouds.lo, o):
+        if g == o or not covers(columns.word_hi[g], columns.word_lo[o], guard) or not beats(clouds.hi, g, clouds.lo, o):
             continue
         if beats_cloud(clouds, g, o) >= least:
             found[m] = g

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.kernels.boxes import IN
+from fogline.kernels.boxes import IN, news
 from fogline.kernels.clouds import Batch, Floats, Ints
 from fogline.model import TOLERANCE
 from fogline.skyline.live import Live
@@ -99,9 +99,9 @@ class Group:
         self.live.step(tick, rows)
 
     def _move(self, base: int, moved: Floats) -> None:
-        s = self.live.slots
-        s.expires[: s.used] = moved_expiries(s.expires[: s.used], base, moved)
-        s.until[: s.used] = moved_expiries(s.until[: s.used], base, moved)
+        c, n = self.live.slots.columns, self.live.slots.used
+        c.expires[:n] = moved_expiries(c.expires[:n], base, moved)
+        c.until[:n] = moved_expiries(c.until[:n], base, moved)
 
     def _remember(self, rows: Batch) -> None:
         newest = float(rows.arrived.max())
@@ -119,21 +119,17 @@ class Group:
             return bool(np.any((keys[0] == arrived) & (keys[1] == name)))
         s = self.live.slots
         alive = s.alive()
-        return bool(np.any((s.arrived[alive] == arrived) & (s.id[alive] == name)))
+        return bool(np.any((s.columns.arrived[alive] == arrived) & (s.id[alive] == name)))
 
     def changes(self, tick: float) -> Delta | None:
         """What the world does not know yet. O(live)."""
-        s = self.live.slots
-        state, probability, reported = s.state[: s.used], s.probability[: s.used], s.reported[: s.used]
-        told, inside = reported == reported, state == IN
-        moved = inside & told & (np.abs(probability - reported) > TOLERANCE)
-        which = np.flatnonzero((inside != told) | moved)
+        s, c = self.live.slots, self.live.slots.columns
+        which = news(c, s.used, TOLERANCE)
         if not len(which):
             return None
-        if len(which) > 1:
-            which = np.array(sorted(which, key=lambda i: (s.arrived[i], s.id[i])), np.int64)
-        change = np.where(~inside[which], LEAVE, np.where(told[which], UPDATE, ENTER))
-        s.reported[which] = np.where(change == LEAVE, np.nan, probability[which])
-        return Delta(
-            tick, s.id[which], s.arrived[which], change, s.reported[which], s.exact[which], s.raw[which]
-        )
+        which = s.by_key(which)
+        inside, told = c.state[which] == IN, ~np.isnan(c.reported[which])
+        change = np.where(~inside, LEAVE, np.where(told, UPDATE, ENTER))
+        probability = np.where(inside, c.probability[which], np.nan)
+        c.reported[which] = probability
+        return Delta(tick, s.id[which], c.arrived[which], change, probability, c.exact[which], s.raw[which])

@@ -22,12 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fogline.kernels.boxes import DEAD, IN, OUT, SEALED, conquer, outlived, reseal, screen
+from fogline.kernels.boxes import IN, OUT, admit, bury, conquer, reseal, soonest, waiting
 from fogline.kernels.clouds import Batch, Ints
 from fogline.kernels.probability import HEAVY, bracket, corner_lemma, guards_of, judge, shift
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
+NOBODY = np.empty(0, np.int64)
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
 
 
@@ -57,33 +58,26 @@ class Live:
 
     def next_expiry(self) -> float:
         """When does the first live cloud expire? (+inf: never.) O(live)."""
-        s = self.slots
-        return float(np.min(s.expires[: s.used], where=s.state[: s.used] > DEAD, initial=np.inf))
+        first, _ = soonest(self.slots.columns, self.slots.used)
+        return float(first)
 
     def step(self, now: float, rows: Batch | None = None) -> None:
         """One tick: what has expired leaves, the rows enter, and everyone concerned is judged. See the module."""
         s, self.now = self.slots, now
-        if s.used > 64 and 2 * np.count_nonzero(s.state[: s.used]) < s.used:
-            s.compact(np.flatnonzero(s.state[: s.used] == IN))
-        elif s.used > 4 * s.coded:
-            s.recode(s.view())
+        self._tidy()
         went = self.expire(now)
-        came = np.empty(0, np.int64)
+        came = NOBODY
         if rows is not None and len(rows.id):
             came, closed = self.insert(rows)
-            went = np.concatenate((went, closed))
-        came = np.concatenate((came, self._unseal()))
+            went = np.concatenate((went, closed)) if len(closed) else went
+        opened = reseal(s.clouds, s.columns, s.used, now, s.guard)
+        came = np.concatenate((came, opened)) if len(opened) else came
         self._shift(came, went)
-        self._judge(came)
+        self._judge()
 
     def expire(self, now: float) -> Ints:
         """Everything with expiry <= now leaves. Returns those that were open. O(live)."""
-        s = self.slots
-        gone = np.flatnonzero((s.expires[: s.used] <= now) & (s.state[: s.used] > DEAD))
-        if not len(gone):
-            return gone
-        opened = gone[s.state[gone] >= OUT]
-        s.bury(gone)
+        opened: Ints = bury(self.slots.columns, self.slots.used, now)
         return opened
 
     def insert(self, rows: Batch) -> tuple[Ints, Ints]:
@@ -91,116 +85,76 @@ class Live:
 
         O(rows · (kept rows + live)) word comparisons.
         """
-        s = self.slots
-        word_lo, word_hi = s.words_of(rows.clouds)
-        lo, hi = rows.clouds.lo, rows.clouds.hi
-        keep = outlived(lo, hi, rows.expires, word_lo, word_hi, s.guard, np.argsort(-lo.sum(axis=1), kind="stable"))
-        if not keep.all():
-            which = np.flatnonzero(keep)
-            self._forget(len(keep) - len(which), spatial=len(keep) - len(which))
-            rows, word_lo, word_hi = rows.part(which), word_lo[which], word_hi[which]
-        until = screen(
-            s.clouds, s.expires, s.word_lo, s.used, rows.clouds, rows.expires, word_lo, word_hi, s.guard
-        )
-        keep = until < rows.expires
-        which = np.flatnonzero(keep)
-        if len(which) < len(keep):
-            self._forget(len(keep) - len(which), spatial=len(keep) - len(which))
-            rows, word_lo, word_hi, until = rows.part(which), word_lo[which], word_hi[which], until[which]
-            which = np.arange(len(which))
-        died, closed = conquer(
-            s.clouds, s.expires, s.until, s.state, s.word_hi, s.used, rows.clouds, rows.expires, word_lo, s.guard
-        )
-        self._forget(len(died), spatial=int(np.count_nonzero(~s.counted[died])))
-        s.bury(died)
-        new = s.append(rows, which, word_lo, word_hi)
-        s.until[new] = until
-        s.state[new] = np.where(until > self.now, SEALED, OUT)
-        return new.start + np.flatnonzero(until <= self.now), closed
+        s, clouds, expires = self.slots, rows.clouds, rows.expires
+        coded = s.words_of(clouds)
+        which, until = admit(s.clouds, s.columns, s.used, clouds, expires, *coded, s.guard)
+        died, before, closed = conquer(s.clouds, s.columns, s.used, clouds, which, expires, coded[0], s.guard)
+        self.counts.forgotten += died + len(expires) - len(which)
+        self.counts.spatial += died + len(expires) - len(which) - before
+        return s.append(rows, which, until, coded, self.now), closed
 
     def members(self) -> Ints:
         """The slots of the answer."""
-        return np.flatnonzero(self.slots.state[: self.slots.used] == IN)
+        return np.flatnonzero(self.slots.columns.state[: self.slots.used] == IN)
 
     def shadows(self) -> Ints:
         """The open clouds that are kept out for the rest of their lives."""
-        s = self.slots
-        return np.flatnonzero((s.state[: s.used] == OUT) & (s.until[: s.used] >= s.expires[: s.used]))
+        c, n = self.slots.columns, self.slots.used
+        return np.flatnonzero((c.state[:n] == OUT) & (c.until[:n] >= c.expires[:n]))
 
-    def _forget(self, rows: int, *, spatial: int) -> None:
-        self.counts.forgotten += rows
-        self.counts.spatial += spatial
-
-    def _unseal(self) -> Ints:
-        """Seals that ended: beaten by somebody else for longer, or open now?"""
+    def _tidy(self) -> None:
+        """Now and then: close gaps, choose better cut points."""
         s = self.slots
-        woken = np.flatnonzero((s.until[: s.used] <= self.now) & (s.state[: s.used] == SEALED))
-        if not len(woken):
-            return woken
-        until = reseal(s.clouds, s.expires, s.word_lo, s.word_hi, s.used, woken, s.guard)
-        s.until[woken] = until
-        opened = woken[until == -np.inf]
-        s.state[opened] = OUT
-        return opened
+        if s.used > 64 and 2 * soonest(s.columns, s.used)[1] < s.used:
+            s.compact(self.members())
+        elif s.used > 4 * s.coded:
+            s.recode(s.view())
+        if s.sums > 4096 and s.sums > 2 * s.columns.places[members := self.members()].sum():
+            s.pack_sums(members)
 
     def _shift(self, came: Ints, went: Ints) -> None:
-        """Members feel who came and who went."""
-        s = self.slots
+        """Members feel who came and who went; those that fall are to be judged."""
+        s, c = self.slots, self.slots.columns
         if not (len(came) or len(went)):
             return
         members = self.members()
-        heavy = shift(
-            s.clouds, s.word_lo, s.word_hi, s.guard, members, s.places, came, went,
-            s.logs, s.zeros, s.at, s.probability, s.most_places,
-        )  # fmt: skip
-        s.state[heavy] = OUT  # to be judged again
-        s.until[heavy] = -np.inf
-        fallen = members[s.probability[members] <= self.threshold]
-        s.state[fallen] = OUT
-        s.until[fallen] = -np.inf
+        heavy = shift(s.clouds, c, s.guard, members, came, went, s.logs, s.zeros, s.most_places)
+        fallen = members[c.probability[members] <= self.threshold]
+        for which in (heavy, fallen):
+            c.state[which], c.until[which] = OUT, -np.inf
 
-    def _judge(self, came: Ints) -> None:
+    def _judge(self) -> None:
         """Whoever is open and no longer known to be out is judged."""
-        s = self.slots
-        s.until[came] = -np.inf
-        state = s.state[: s.used]
-        which = np.flatnonzero((s.until[: s.used] <= self.now) & (state == OUT))
-        if not len(which):
+        s, c = self.slots, self.slots.columns
+        due, opened, _ = waiting(c, s.used, self.now)
+        if not len(due):
             return
-        if s.sums > 4096 and s.sums > 2 * s.places[members := self.members()].sum():
-            s.pack_sums(members)
-        s.room_for_sums(int(s.places[which].sum()))
-        opened = np.flatnonzero(state >= OUT)
-        verdict, probability, until, evaluations, s.sums = judge(
-            s.clouds, s.word_lo, s.word_hi, s.guard, opened, which, s.expires, s.places, self.threshold,
-            s.logs, s.zeros, s.at, s.sums, s.most_places,
-        )  # fmt: skip
+        s.room_for_sums(int(c.places[due].sum()))
+        evaluations, heavy, s.sums = judge(
+            s.clouds, c, s.guard, opened, due, self.threshold, s.logs, s.zeros, s.sums, s.most_places
+        )
         self.counts.evaluations += evaluations
-        s.until[which], s.probability[which], s.exact[which] = until, probability, True
-        s.state[which] = verdict
-        for o in which[verdict == HEAVY]:
-            self._bracket(int(o), opened)
-        shadows = which[(s.state[which] == OUT) & (s.until[which] >= s.expires[which]) & ~s.counted[which]]
-        for o in shadows:
+        if heavy:
+            for o in due[c.state[due] == HEAVY]:
+                self._bracket(int(o), opened)
+        for o in due[(c.state[due] == OUT) & (c.until[due] >= c.expires[due]) & ~c.counted[due]]:
             self._count_shadow(int(o), opened)
 
     def _bracket(self, o: int, opened: Ints) -> None:
-        s = self.slots
-        low, high, soonest = bracket(
-            s.clouds, s.word_lo, s.word_hi, s.guard, opened, o, s.expires, self.threshold, self.limit, WIDTH
-        )
+        s, c = self.slots, self.slots.columns
+        low, high, soon = bracket(s.clouds, c, s.guard, opened, o, self.threshold, self.limit, WIDTH)
         self.counts.evaluations += 1
-        s.probability[o], s.exact[o] = (low + high) / 2, low == high
-        inside = s.probability[o] > self.threshold
-        s.state[o], s.until[o] = (IN, -np.inf) if inside else (OUT, soonest)
+        c.probability[o], c.exact[o] = (low + high) / 2, low == high
+        inside = c.probability[o] > self.threshold
+        c.state[o], c.until[o] = (IN, -np.inf) if inside else (OUT, soon)
 
     def _count_shadow(self, o: int, opened: Ints) -> None:
         """Which lemma would have pruned it? Only guards that live as long count; without one it was several together."""
-        s = self.slots
-        s.counted[o] = True
+        s, c = self.slots, self.slots.columns
+        c.counted[o] = True
         least = 1.0 - self.alpha - TOLERANCE
-        lasting = opened[s.expires[opened] >= s.expires[o]]
-        found = guards_of(s.clouds, s.word_lo, s.word_hi, s.guard, lasting, o, least)
+        lasting = opened[c.expires[opened] >= c.expires[o]]
+        found = guards_of(s.clouds, c, s.guard, lasting, o, least)
         lemma = min((corner_lemma(s.clouds, g, o, least) for g in found), default=0)
         name = ("joint", "max_corner", "min_corner", "guard")[lemma]
         setattr(self.counts, name, getattr(self.counts, name) + 1)

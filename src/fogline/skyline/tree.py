@@ -23,49 +23,49 @@ from fogline.skyline.live import WIDTH, Live
 def guards(live: Live, o: int, among: Ints) -> Ints:
     """The slots that guard o."""
     s = live.slots
-    found: Ints = guards_of(s.clouds, s.word_lo, s.word_hi, s.guard, among, o, 1.0 - live.alpha - TOLERANCE)
+    found: Ints = guards_of(s.clouds, s.columns, s.guard, among, o, 1.0 - live.alpha - TOLERANCE)
     return found
 
 
 def layer_one(live: Live) -> int:
     """How many live clouds have no guard at all? Only those can be answers. O(open²)."""
     s = live.slots
-    opened = np.flatnonzero(s.state[: s.used] >= OUT)  # a sealed cloud has a guard: the one that surely beats it
-    return sum(1 for o in opened if s.state[o] == IN or not len(guards(live, int(o), opened)))
+    opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)  # a sealed cloud has a guard: the one that surely beats it
+    return sum(1 for o in opened if s.columns.state[o] == IN or not len(guards(live, int(o), opened)))
 
 
 def tree(live: Live, by: tuple[Any, ...], show: Callable[[float], Any]) -> list[Node]:
     """Every live cloud with its layer and parent, in order of expiry. O(live²)."""
     s, alive = live.slots, live.slots.alive()
-    key = lambda c: (s.expires[c], s.arrived[c], s.id[c])  # noqa: E731
+    key = lambda c: (s.columns.expires[c], s.columns.arrived[c], s.id[c])  # noqa: E731
     layers: dict[int, int | None] = {}
     nodes = []
     for c in sorted(map(int, alive), key=key):
         found = guards(live, c, alive)
-        shadow = bool(np.any(s.expires[found] >= s.expires[c]))
-        earlier = [int(g) for g in found if s.expires[g] < s.expires[c]]
+        shadow = bool(np.any(s.columns.expires[found] >= s.columns.expires[c]))
+        earlier = [int(g) for g in found if s.columns.expires[g] < s.columns.expires[c]]
         parent = max(earlier, key=key) if earlier else None
         above = None if parent is None else layers[parent]
         layers[c] = None if shadow else 1 if parent is None else 1 + (above or 1)
-        named = None if parent is None else (s.id[parent], show(s.arrived[parent]))
-        nodes.append(Node(by, s.id[c], show(s.arrived[c]), layers[c], named, shadow))
+        named = None if parent is None else (s.id[parent], show(s.columns.arrived[parent]))
+        nodes.append(Node(by, s.id[c], show(s.columns.arrived[c]), layers[c], named, shadow))
     return nodes
 
 
 def audit(live: Live) -> None:
     """Assert what the module texts of `live` and `slots` promise, Properties 1-3 of the paper among it."""
     s, alive = live.slots, live.slots.alive()
-    opened = alive[s.state[alive] >= OUT]
+    opened = alive[s.columns.state[alive] >= OUT]
     lo, hi = s.clouds.lo, s.clouds.hi
-    assert np.all(s.expires[alive] > live.now), "an expired cloud is still live"
-    assert np.all(s.state[alive] <= IN), "a verdict was left in a state"
+    assert np.all(s.columns.expires[alive] > live.now), "an expired cloud is still live"
+    assert np.all(s.columns.state[alive] <= IN), "a verdict was left in a state"
     for c in alive:
         sure = [g for g in alive if beats(lo, g, hi, c)]
-        assert all(s.expires[g] < s.expires[c] for g in sure), f"{s.id[c]} should have been forgotten (Property 1)"
-        assert (s.state[c] == SEALED) == bool(sure), f"{s.id[c]} is sealed if and only if somebody surely beats it"
-        if s.state[c] == SEALED:
-            last = max(s.expires[g] for g in sure)
-            assert live.now < s.until[c] <= last, f"{s.id[c]} waits until {s.until[c]}, surely beaten until {last}"
+        assert all(s.columns.expires[g] < s.columns.expires[c] for g in sure), f"{s.id[c]} should have been forgotten (Property 1)"
+        assert (s.columns.state[c] == SEALED) == bool(sure), f"{s.id[c]} is sealed if and only if somebody surely beats it"
+        if s.columns.state[c] == SEALED:
+            last = max(s.columns.expires[g] for g in sure)
+            assert live.now < s.columns.until[c] <= last, f"{s.id[c]} waits until {s.columns.until[c]}, surely beaten until {last}"
         else:
             _audit_open(live, int(c), opened, alive)
 
@@ -74,23 +74,21 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
     """The probability worked out anew over all places agrees, and so does the promise to be out for a while."""
     s = live.slots
     low, high = _probability(live, c, opened)
-    if s.state[c] == IN:
-        assert low - TOLERANCE <= s.probability[c] <= high + TOLERANCE, f"P({s.id[c]}) drifted from {low}…{high}"
+    if s.columns.state[c] == IN:
+        assert low - TOLERANCE <= s.columns.probability[c] <= high + TOLERANCE, f"P({s.id[c]}) drifted from {low}…{high}"
         assert high > live.threshold, f"{s.id[c]} is in with P {high}"
         if live.alpha > 0:
             found = guards(live, c, alive)
             assert all(beats_cloud(s.clouds, g, c) <= 1 - live.alpha for g in found), "in, but guarded (Property 3)"
         return
-    assert live.now < s.until[c], f"{s.id[c]} is out and waits for nothing"
+    assert live.now < s.columns.until[c], f"{s.id[c]} is out and waits for nothing"
     assert low <= live.threshold + TOLERANCE, f"{s.id[c]} is out with P {low} (Property 2)"
-    lasting = alive[s.expires[alive] >= s.until[c]]
+    lasting = alive[s.columns.expires[alive] >= s.columns.until[c]]
     low, _ = _probability(live, c, lasting)
-    assert low <= live.threshold + TOLERANCE, f"{s.id[c]} is not kept out until {s.until[c]}"
+    assert low <= live.threshold + TOLERANCE, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
 
 
 def _probability(live: Live, c: int, among: Ints) -> tuple[float, float]:
     s = live.slots
-    low, high, _ = bracket(
-        s.clouds, s.word_lo, s.word_hi, s.guard, among, c, s.expires, live.threshold, live.limit, WIDTH
-    )
+    low, high, _ = bracket(s.clouds, s.columns, s.guard, among, c, live.threshold, live.limit, WIDTH)
     return low, high

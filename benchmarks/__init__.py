@@ -1,0 +1,1 @@
+"""How fast, and compared with what? Ratios taken in one run, side by side."""

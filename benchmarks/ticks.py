@@ -1,0 +1,121 @@
+"""How long is one tick, beside the strongest thing a user would do instead?
+
+The rival replaces missing values by means and calls moocore.is_nondominated (compiled C) over the whole window at
+every tick; it gets its rows as a NumPy array and keeps its window in place, Fogline gets and gives Arrow. Same process,
+same rows, ticks of the two interleaved, medians. The rival's answer is not the same: it is what means make of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import platform
+import time
+from dataclasses import dataclass
+from itertools import islice
+
+import moocore
+import numpy as np
+
+import fogline as fl
+from benchmarks.streams import Floats, Stream
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the report: a stream, a window, a rate, and the ratio it must reach."""
+
+    name: str
+    stream: Stream
+    window: int = 20_000
+    rows: int = 30
+    floor: float = 1.0
+    ticks: int = 60
+
+    def query(self) -> fl.Query:
+        names = {f"a{j}": "max" for j in range(self.stream.d)}
+        return fl.Query(attributes=names, id="id", time="t", lifetime=self.window // self.rows)
+
+
+CASES = [
+    Case("uniform", Stream("uniform"), floor=12),
+    Case("correlated", Stream("correlated"), floor=12),
+    Case("anti", Stream("anti"), floor=4),
+    Case("uniform d=10", Stream("uniform", d=10), floor=5, ticks=20),
+    Case("correlated d=10", Stream("correlated", d=10), floor=5, ticks=20),
+    Case("anti d=10", Stream("anti", d=10), floor=5, ticks=20),
+    Case("uniform wide", Stream("uniform", values=100, spread=10 / 6), floor=3),
+    Case("anti wide", Stream("anti", values=100, spread=10 / 6), floor=3),
+    Case("uniform 320K", Stream("uniform"), window=320_000, floor=12, ticks=20),
+    Case("uniform 1M", Stream("uniform"), window=1_000_000, rows=1_000, floor=50, ticks=12),
+]
+
+
+class Rival:
+    """The window as one matrix, means for what is missing, and the whole skyline at every tick."""
+
+    def __init__(self, window: int, d: int) -> None:
+        self.matrix = np.empty((window, d))
+        self.sums, self.counts, self.at, self.full = np.zeros(d), np.zeros(d), 0, False
+
+    def put(self, rows: Floats) -> None:
+        known = ~np.isnan(rows)
+        self.sums += np.where(known, rows, 0).sum(axis=0)
+        self.counts += known.sum(axis=0)
+        end = self.at + len(rows)
+        self.matrix[np.arange(self.at, end) % len(self.matrix)] = np.where(known, rows, self.sums / self.counts)
+        self.full |= end >= len(self.matrix)
+        self.at = end % len(self.matrix)
+
+    def tick(self, rows: Floats) -> int:
+        self.put(rows)
+        return int(moocore.is_nondominated(self.matrix, maximise=True).sum())
+
+
+def measure(case: Case) -> dict[str, float]:
+    """Fill both windows, then let them take turns."""
+    monitor, rival = fl.Monitor(case.query()), Rival(case.window, case.stream.d)
+    batches = case.stream.batches(case.rows)
+    fill = case.window // case.rows + 5
+    began = time.perf_counter()
+    for t, (table, numbers) in enumerate(islice(batches, fill)):
+        monitor.advance(t, table)
+        rival.put(numbers)
+    filled = time.perf_counter() - began
+    ours, theirs = [], []
+    for t, (table, numbers) in enumerate(islice(batches, case.ticks), start=fill):
+        a = time.perf_counter()
+        monitor.advance(t, table)
+        b = time.perf_counter()
+        rival.tick(numbers)
+        theirs.append(time.perf_counter() - b)
+        ours.append(b - a)
+    stats = monitor.stats()
+    mine, other = float(np.median(ours)), float(np.median(theirs))
+    return {
+        "tick": mine, "rival": other, "ratio": other / mine, "rows_s": case.rows / mine, "mean": float(np.mean(ours)),
+        "live": stats["live"], "answer": stats["answer"], "snapshot": 0, "fill": filled,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print a line per case."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", help="names (or parts of names) of the cases to run; all by default")
+    wanted = parser.parse_args().cases
+    print(f"{platform.machine()}, Python {platform.python_version()}, moocore {moocore.__version__}; times are medians")
+    print(f"{'case':<16} {'fogline':>9} {'(mean)':>9} {'moocore':>10} {'ratio':>7} {'floor':>6} {'rows/s':>10} {'live':>7} {'answer':>7} {'state':>9}")
+    for case in CASES:
+        if wanted and not any(word in case.name for word in wanted):
+            continue
+        gc.collect()
+        m = measure(case)
+        print(
+            f"{case.name:<16} {m['tick'] * 1e3:>6.3f} ms {m['mean'] * 1e3:>6.3f} ms {m['rival'] * 1e3:>7.2f} ms {m['ratio']:>6.1f}x "
+            f"{case.floor:>5.0f}x {m['rows_s']:>10,.0f} {m['live']:>7,.0f} {m['answer']:>7,.0f} {m['snapshot'] / 1e6:>6.2f} MB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
