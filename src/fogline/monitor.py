@@ -48,6 +48,7 @@ class Monitor:
         self.kinds = Kinds()
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
+        self._known: tuple[Kinds, pa.Schema, pa.Table] | None = None
         self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0}
 
     def advance(self, now: Any, rows: Any = None) -> pa.Table:
@@ -89,7 +90,7 @@ class Monitor:
             "late": add(lambda g: g.late),
             "expired_on_arrival": add(lambda g: g.expired_on_arrival),
             "groups": len(groups),
-            "live": add(lambda g: len(g.live.slots.alive())),
+            "live": add(lambda g: g.live.alive),
             "answer": add(lambda g: len(g.live.members())),
             "layer_1": add(lambda g: layer_one(g.live)),
             "shadows": add(lambda g: len(g.live.shadows())),
@@ -169,15 +170,17 @@ class Monitor:
 
     def _duplicates(self, batch: Batch, keys: list[Key] | None) -> list[int]:
         """Rows whose group, id and arrival occurred before, in this call or as far as the live set remembers."""
-        n = len(batch.id)
-        names = list(zip(batch.id, batch.arrived, strict=True) if keys is None else zip(batch.id, batch.arrived, keys, strict=True))
         again: list[int] = []
-        if len(set(names)) < n:
-            seen = set()
+        names: list[Any] = batch.id.tolist()
+        if len(set(names)) < len(names):  # ids repeat: look again with all that names a row
+            names = list(zip(names, batch.arrived.tolist(), keys or names, strict=True))
+            seen: set[Any] = set()
             for i, name in enumerate(names):
                 if name in seen:
                     again.append(i)
                 seen.add(name)
+        if not len(names) or batch.arrived.min() > self.clock:
+            return again
         for i in np.flatnonzero(batch.arrived <= self.clock):
             group = self.groups.get(() if keys is None else keys[i])
             if group is not None and group.has(batch.id[i], batch.arrived[i]):
@@ -193,7 +196,7 @@ class Monitor:
             deltas.sort(key=lambda pair: pair[1].time)
         query, kinds = self.query, self.kinds
         if not deltas:
-            return self._schema().empty_table()
+            return self._schema()[1]
         sizes = [len(delta.id) for _, delta in deltas]
         join = lambda name: np.concatenate([getattr(delta, name) for _, delta in deltas])  # noqa: E731
         raw, change, probability = join("raw"), join("change"), join("probability")
@@ -209,16 +212,22 @@ class Monitor:
             pa.array(probability, mask=gone),
             pa.array(join("exact"), mask=gone),
         ]
-        columns += [pa.array(raw[:, j], mask=np.isnan(raw[:, j])) for j in range(raw.shape[1])]
-        return pa.Table.from_arrays(columns, schema=self._schema())
+        columns += [pa.array(raw[:, j], from_pandas=True) for j in range(raw.shape[1])]  # NaN -> null
+        return pa.Table.from_arrays(columns, schema=self._schema()[0])
 
-    def _schema(self) -> pa.Schema:
+    def _schema(self) -> tuple[pa.Schema, pa.Table]:
+        """The schema of the changes in the types the stream has shown, and an empty table of it."""
         query, kinds = self.query, self.kinds
+        if self._known is not None and self._known[0] == kinds:
+            return self._known[1:]
         time = kinds.time or pa.float64()
-        by = [(name, kind or pa.null()) for name, kind in zip(query.by, kinds.by or (None,) * len(query.by), strict=True)]
-        head = [("time", time), *by, ("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
+        seen = kinds.by or (None,) * len(query.by)
+        head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
+        head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
         tail = [("probability", pa.float64()), ("exact", pa.bool_()), *((name, pa.float64()) for name in query.names)]
-        return pa.schema(head + tail)
+        schema = pa.schema(head + tail)
+        self._known = kinds, schema, schema.empty_table()
+        return self._known[1:]
 
 
 def _any(rows: Any) -> bool:

@@ -11,6 +11,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from fogline.errors import RowsError
 from fogline.kernels.clouds import Floats, Ints
 
 Reasons = dict[int, str]  # row -> why it is refused
+INTEGER, REAL = pa.int64(), pa.float64()
 
 
 @dataclass(slots=True)
@@ -72,13 +74,13 @@ def _floats(column: pa.Array, what: str) -> Floats:
 
 def _arrow_lists(column: pa.Array, name: str) -> Lists:
     inner = column.type.value_type
-    if not (pa.types.is_struct(inner) and {"value", "weight"} <= {each.name for each in inner}):
+    if not _holds_pairs(inner):
         raise RowsError(
             f"attribute {name!r} has type {column.type}; a distribution is list<struct<value: double, weight: double>>."
         )
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(inner))
-    offsets = column.offsets.to_numpy().astype(np.int64)
+    offsets = np.asarray(column.offsets, np.int64)
     begin, end = offsets[:-1], offsets[1:]
     if column.null_count:
         end = np.where(column.is_valid().to_numpy(zero_copy_only=False), end, begin)
@@ -92,11 +94,17 @@ def _arrow_lists(column: pa.Array, name: str) -> Lists:
     return Lists(begin, end, frozen(_floats(value, what)), frozen(_floats(weight, what)))
 
 
+@lru_cache(maxsize=256)
+def _holds_pairs(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and {"value", "weight"} <= {each.name for each in kind}
+
+
 def frozen(array: Floats) -> Floats:
     """The same array, read-only: Arrow's memory is, and one kind of array means one compiled kernel."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def _python_cells(cells: Iterable[Any], name: str) -> Numbers | Lists:
@@ -168,9 +176,9 @@ def read_times(column: Any, name: str) -> Times:
             micros = np.where(np.isnat(when), np.nan, when.astype(np.int64).astype(np.float64))
             return Times(micros, pa.timestamp("us", getattr(kind, "tz", None)), {})
         if pa.types.is_integer(kind):
-            return Times(_floats(column, f"{name!r}"), pa.int64(), {})
+            return Times(_floats(column, f"{name!r}"), INTEGER, {})
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            return Times(_floats(column, f"{name!r}"), pa.float64(), {})
+            return Times(_floats(column, f"{name!r}").copy(), REAL, {})  # Arrow's memory is read-only; see `frozen`
         column = column.to_pylist()
     return _python_times(list(column), name)
 
@@ -193,14 +201,16 @@ def _python_times(cells: list[Any], name: str) -> Times:
 
 def instant(cell: Any) -> tuple[float, pa.DataType] | None:
     """A Python value as an instant and its kind; None when it is missing; ValueError when it is neither."""
+    if type(cell) is int:
+        return float(cell), INTEGER
     if cell is None or str(cell) == "NaT" or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if isinstance(cell, bool | np.bool_):
         raise ValueError(cell)
     if isinstance(cell, numbers.Integral):
-        return float(cell), pa.int64()
+        return float(cell), INTEGER
     if isinstance(cell, numbers.Real):
-        return float(cell), pa.float64()
+        return float(cell), REAL
     if isinstance(cell, np.datetime64):
         return float(cell.astype("datetime64[us]").astype(np.int64)), pa.timestamp("us")
     if isinstance(cell, str):
@@ -217,8 +227,8 @@ def instant(cell: Any) -> tuple[float, pa.DataType] | None:
 
 
 def _one_kind(kinds: set[pa.DataType], name: str) -> pa.DataType | None:
-    if kinds == {pa.int64(), pa.float64()}:
-        return pa.float64()
+    if kinds == {INTEGER, REAL}:
+        return REAL
     if len(kinds) > 1:
         raise RowsError(f"{name!r} mixes {' and '.join(sorted(map(str, kinds)))}; one stream has one clock.")
     return next(iter(kinds), None)
@@ -226,6 +236,8 @@ def _one_kind(kinds: set[pa.DataType], name: str) -> pa.DataType | None:
 
 def join_kinds(old: pa.DataType | None, new: pa.DataType | None, name: str) -> pa.DataType | None:
     """The kind of a clock that has seen both; numbers and timestamps do not mix."""
+    if old is new or new is None or old is None:
+        return old or new
     return _one_kind({kind for kind in (old, new) if kind is not None}, name)
 
 
@@ -233,7 +245,8 @@ def write_times(value: Floats, kind: pa.DataType | None) -> pa.Array:
     """Instants as they came: the inverse of `read_times`."""
     if kind is None or pa.types.is_floating(kind):
         return pa.array(value, pa.float64())
-    return pa.array(value.astype(np.int64), pa.int64()).cast(kind)
+    whole = pa.array(value.astype(np.int64), pa.int64())
+    return whole.cast(kind) if pa.types.is_timestamp(kind) else whole
 
 
 def read_objects(column: Any) -> tuple[list[Any], pa.DataType | None]:

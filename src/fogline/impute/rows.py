@@ -104,8 +104,8 @@ def read(rows: Any, query: Query, kinds: Kinds) -> Rows:
     keys = [read_objects(source.require(name, "group column")) for name in query.by]
     kind = join_kinds(kinds.time, times.kind, query.time)
     refused |= times.refused
-    for i in (i for i, each in enumerate(ids) if each is None):
-        refused.setdefault(i, f"the id {query.id!r} is missing")
+    if None in ids:
+        _refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
     _refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
     expires = _expiry(source, query, times, kind, refused)
     raw, clouds, outside = _cells(source, query, refused)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.clouds import Floats
+from fogline.kernels.clouds import Floats, copy_cells
 from fogline.kernels.compile import kernel
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3  # what a slot of the live set holds
@@ -218,36 +218,6 @@ def bury(columns, used, now):
 
 
 @kernel
-def soonest(columns, used):
-    """The first expiry of the living, and how many they are."""
-    first = np.inf
-    alive = 0
-    for c in range(used):
-        if columns.state[c] != DEAD:
-            alive += 1
-            first = min(first, columns.expires[c])
-    return first, alive
-
-
-@kernel
-def waiting(columns, used, now):
-    """The open clouds whose time to be looked at has come; all open clouds; and the members."""
-    due, opened, members = np.empty(used, np.int64), np.empty(used, np.int64), np.empty(used, np.int64)
-    a = b = c = 0
-    for k in range(used):
-        if columns.state[k] >= OUT:
-            opened[b] = k
-            b += 1
-            if columns.state[k] == IN:
-                members[c] = k
-                c += 1
-            elif columns.until[k] <= now:
-                due[a] = k
-                a += 1
-    return due[:a], opened[:b], members[:c]
-
-
-@kernel
 def news(columns, used, tolerance):
     """The slots whose part in the answer the world does not know yet."""
     found = np.empty(used, np.int64)
@@ -264,7 +234,10 @@ def news(columns, used, tolerance):
 
 @kernel
 def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, now, most):
-    """Fill the columns of the slots `at`, `at + 1`, … for the arriving rows `which`. Returns those that are open."""
+    """Fill the columns of the slots `at`, `at + 1`, … for the arriving rows `which`. Returns those that are open.
+
+    Whoever has more than `most` places will keep no sums: its number of places is written as 0.
+    """
     opened = np.empty(which.shape[0], np.int64)
     m = 0
     for k in range(which.shape[0]):
@@ -282,3 +255,33 @@ def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, n
             opened[m] = c
             m += 1
     return opened[:m]
+
+
+@kernel
+def meet(live, columns, used, pool, now, rows, arrived, expires, cuts, guard, most):
+    """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
+
+    The caller has made room for all rows. Returns the rows that got slots (used, used + 1, …), the new end of the pools,
+    who opened, who was open and is no more, how many were forgotten and how many of those counted as pruned before.
+    """
+    went = bury(columns, used, now)
+    word_lo, word_hi = words(rows, cuts)
+    which, until = admit(live, columns, used, rows, expires, word_lo, word_hi, guard)
+    died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, guard)
+    pool = copy_cells(rows, which, live, used, pool)
+    came = enter(columns, used, rows, which, arrived, expires, until, word_lo, word_hi, now, most)
+    opened = reseal(live, columns, used + which.shape[0], now, guard)
+    forgotten = died + rows.lo.shape[0] - which.shape[0]
+    return which, pool, np.concatenate((came, opened)), np.concatenate((went, closed)), forgotten, before
+
+
+@kernel
+def census(columns, used):
+    """How many live, and when does the first of them expire?"""
+    first = np.inf
+    alive = 0
+    for c in range(used):
+        if columns.state[c] != DEAD:
+            alive += 1
+            first = min(first, columns.expires[c])
+    return alive, first

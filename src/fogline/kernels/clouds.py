@@ -159,17 +159,6 @@ def copy_cells(source, rows, target, at, cursor):
     return cursor
 
 
-@kernel
-def pool_size(clouds, rows):
-    """How much room the chosen clouds' distributions take in the pools."""
-    total = 0
-    for k in range(rows.shape[0]):
-        for j in range(clouds.lo.shape[1]):
-            if clouds.start[rows[k], j] >= 0:
-                total += clouds.size[rows[k], j]
-    return total
-
-
 def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
     """Room for clouds, not yet filled."""
     return Clouds(
@@ -181,3 +170,8 @@ def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
         weight=np.empty(pool),
         tail=np.empty(pool),
     )
+
+
+def no_rows(d: int) -> Batch:
+    """A batch of nothing, for ticks at which something only expires."""
+    return Batch(np.empty(0, object), np.empty(0), np.empty(0), np.empty((0, d)), empty_clouds(0, d, 0))

@@ -161,35 +161,58 @@ def scratch(places):
 
 
 @kernel
-def shift(clouds, columns, guard, members, came, went, logs, zeros, most):
-    """Some open clouds came, some went: what does that do to the members?
+def shift(clouds, columns, used, guard, came, went, logs, zeros, threshold, most):
+    """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
 
-    Writes the sums and probabilities; returns the members with too many places for sums that must be looked at anew.
+    So are members with too many places to keep sums for, when anything that can beat them came or went.
     """
-    places, at = columns.places, columns.at
     s, e, p, q, w = scratch(most)
-    heavy = np.empty(members.shape[0], np.int64)
-    h = 0
-    for m in members:
+    for m in range(used):
+        if columns.state[m] != IN:
+            continue
+        places, at = columns.places[m], columns.at[m]
         touched = False
         for turn in range(2):
             group = came if turn == 0 else went
             sign = 1 if turn == 0 else -1
             for g in group:
-                if g == m or not covers(columns.word_hi[g], columns.word_lo[m], guard) or not beats(clouds.hi, g, clouds.lo, m):
+                if not covers(columns.word_hi[g], columns.word_lo[m], guard) or not beats(clouds.hi, g, clouds.lo, m):
                     continue
-                if places[m] == 0:
+                if places == 0:
                     touched = True
                 elif beats_places(clouds, g, m, clouds.value, clouds.start[m], clouds.size[m], s, e, p, q):
-                    account(p, places[m], sign, logs, zeros, at[m])
+                    account(p, places, sign, logs, zeros, at)
                     touched = True
-        if touched and places[m] == 0:
-            heavy[h] = m
-            h += 1
-        elif touched:
+        if touched and places > 0:
             place_weights(clouds, m, clouds.weight, clouds.start[m], clouds.size[m], w)
-            columns.probability[m] = total(w, places[m], logs, zeros, at[m])
-    return heavy[:h]
+            columns.probability[m] = total(w, places, logs, zeros, at)
+        if touched and (places == 0 or columns.probability[m] <= threshold):
+            columns.state[m] = OUT
+            columns.until[m] = -np.inf
+
+
+@kernel
+def waiting(columns, used, now):
+    """The open clouds whose time to be judged has come, all open clouds, and how many sums the former may need."""
+    due, opened = np.empty(used, np.int64), np.empty(used, np.int64)
+    a = b = room = 0
+    for k in range(used):
+        if columns.state[k] >= OUT:
+            opened[b] = k
+            b += 1
+            if columns.state[k] == OUT and columns.until[k] <= now:
+                due[a] = k
+                a += 1
+                room += columns.places[k]
+    return due[:a], opened[:b], room
+
+
+@kernel
+def settle(clouds, columns, used, guard, came, went, logs, zeros, threshold, most, now):
+    """Members feel who came and who went; then: who is to be judged? See `shift` and `waiting`."""
+    if came.shape[0] or went.shape[0]:
+        shift(clouds, columns, used, guard, came, went, logs, zeros, threshold, most)
+    return waiting(columns, used, now)
 
 
 @kernel

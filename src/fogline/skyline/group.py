@@ -57,28 +57,28 @@ class Group:
 
     def ticks(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
         """The instants at which something happens, with the rows of each; late rows first, at the clock."""
-        if rows is not None and len(rows.id):
+        if rows is not None and len(rows.id) and rows.arrived.min() < clock:
             late = rows.arrived < clock
-            if late.any():
-                self.late += int(np.count_nonzero(late))
-                yield clock, rows.part(np.flatnonzero(late))
-                rows = rows.part(np.flatnonzero(~late))
-            if rows.arrived.size and rows.arrived.min() != rows.arrived.max():
-                order = np.argsort(rows.arrived, kind="stable")
-                rows = rows.part(order)
-        else:
-            rows = None
+            self.late += int(np.count_nonzero(late))
+            yield clock, rows.part(np.flatnonzero(late))
+            rows = rows.part(np.flatnonzero(~late))
         if rows is not None and len(rows.id):
-            starts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
-            for a, b in zip(starts[:-1], starts[1:], strict=True):
-                yield from self._expiries(float(rows.arrived[a]))
-                yield float(rows.arrived[a]), (rows if b - a == len(rows.id) else rows.part(slice(a, b)))
+            first, last = float(rows.arrived.min()), float(rows.arrived.max())
+            if first == last:
+                yield from self._expiries(first)
+                yield first, rows
+            else:
+                rows = rows.part(np.argsort(rows.arrived, kind="stable"))
+                cuts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
+                for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+                    yield from self._expiries(float(rows.arrived[a]))
+                    yield float(rows.arrived[a]), rows.part(slice(a, b))
         yield from self._expiries(now, including=True)
 
     def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
         if self.order is not None:
             return
-        while (soon := self.live.next_expiry()) < until or (including and soon == until):
+        while (soon := self.live.next_expiry) < until or (including and soon == until):
             yield soon, None
 
     def _step(self, tick: float, rows: Batch | None) -> None:
@@ -92,8 +92,8 @@ class Group:
             if moved is not None:
                 self._move(before, moved)
             rows, tick = rows._replace(expires=expires), self.order.now
-        gone = rows.expires <= tick
-        if gone.any():
+        if rows.expires.min() <= tick:
+            gone = rows.expires <= tick
             self.expired_on_arrival += int(np.count_nonzero(gone))
             rows = rows.part(np.flatnonzero(~gone))
         self.live.step(tick, rows)
@@ -108,7 +108,7 @@ class Group:
         if newest > self.newest:
             self.newest, self.newest_ids = newest, set()
         if newest == self.newest:
-            self.newest_ids.update(rows.id[rows.arrived == newest])
+            self.newest_ids.update(rows.id[rows.arrived == newest].tolist())
 
     def has(self, name: Any, arrived: float) -> bool:
         """Is this row known already? Rows that were forgotten earlier than the newest instant are not remembered."""

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fogline.kernels.boxes import IN, OUT, admit, bury, conquer, reseal, soonest, waiting
-from fogline.kernels.clouds import Batch, Ints
-from fogline.kernels.probability import HEAVY, bracket, corner_lemma, guards_of, judge, shift
+from fogline.kernels.boxes import IN, OUT, census, meet
+from fogline.kernels.clouds import Batch, Ints, no_rows
+from fogline.kernels.probability import HEAVY, bracket, corner_lemma, guards_of, judge, settle
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
-NOBODY = np.empty(0, np.int64)
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
 
 
@@ -55,43 +54,48 @@ class Live:
         self.slots = Slots(d, min(PLACES, places))
         self.counts = Counts()
         self.now = -np.inf
-
-    def next_expiry(self) -> float:
-        """When does the first live cloud expire? (+inf: never.) O(live)."""
-        first, _ = soonest(self.slots.columns, self.slots.used)
-        return float(first)
+        self.alive = 0
+        self.next_expiry = np.inf  # when the first live cloud expires
+        self._nothing = no_rows(d)
 
     def step(self, now: float, rows: Batch | None = None) -> None:
-        """One tick: what has expired leaves, the rows enter, and everyone concerned is judged. See the module."""
-        s, self.now = self.slots, now
-        self._tidy()
-        went = self.expire(now)
-        came = NOBODY
-        if rows is not None and len(rows.id):
-            came, closed = self.insert(rows)
-            went = np.concatenate((went, closed)) if len(closed) else went
-        opened = reseal(s.clouds, s.columns, s.used, now, s.guard)
-        came = np.concatenate((came, opened)) if len(opened) else came
-        self._shift(came, went)
-        self._judge()
+        """One tick: what has expired leaves, the rows enter, and everyone concerned is judged. See the module.
 
-    def expire(self, now: float) -> Ints:
-        """Everything with expiry <= now leaves. Returns those that were open. O(live)."""
-        opened: Ints = bury(self.slots.columns, self.slots.used, now)
-        return opened
-
-    def insert(self, rows: Batch) -> tuple[Ints, Ints]:
-        """Take rows in, unless they are surely beaten for life. Returns what opened, and what was open and is no more.
-
-        O(rows · (kept rows + live)) word comparisons.
+        O(rows · (kept rows + live)) word comparisons for the boxes; probabilities only where something changed.
         """
-        s, clouds, expires = self.slots, rows.clouds, rows.expires
-        coded = s.words_of(clouds)
-        which, until = admit(s.clouds, s.columns, s.used, clouds, expires, *coded, s.guard)
-        died, before, closed = conquer(s.clouds, s.columns, s.used, clouds, which, expires, coded[0], s.guard)
-        self.counts.forgotten += died + len(expires) - len(which)
-        self.counts.spatial += died + len(expires) - len(which) - before
-        return s.append(rows, which, until, coded, self.now), closed
+        s, self.now = self.slots, now
+        came, went = self._meet(self._nothing if rows is None else rows)
+        due, opened, room = settle(
+            s.clouds, s.columns, s.used, s.guard, came, went, s.logs, s.zeros, self.threshold, s.most_places, now
+        )
+        if len(due):
+            s.room_for_sums(room)
+            self._judge(due, opened)
+        self._tidy()
+
+    def _meet(self, rows: Batch) -> tuple[Ints, Ints]:
+        """Boxes first: they settle most rows for good. Returns who opened, and who was open and is no more."""
+        s = self.slots
+        s.make_room(rows)
+        which, s.pool, came, went, forgotten, before = meet(
+            s.clouds, s.columns, s.used, s.pool, self.now, rows.clouds, rows.arrived, rows.expires,
+            s.cuts, s.guard, s.most_places,
+        )  # fmt: skip
+        s.name(rows, which)
+        self.counts.forgotten += forgotten
+        self.counts.spatial += forgotten - before
+        return came, went
+
+    def _tidy(self) -> None:
+        """Count the living; now and then close gaps and choose better cut points."""
+        s = self.slots
+        self.alive, self.next_expiry = census(s.columns, s.used)
+        if s.used > 64 and 2 * self.alive < s.used:
+            s.compact(self.members())
+        elif s.used > 4 * s.coded:
+            s.recode(s.view())
+        if s.sums > 4096 and s.sums > 2 * s.columns.places[members := self.members()].sum():
+            s.pack_sums(members)
 
     def members(self) -> Ints:
         """The slots of the answer."""
@@ -102,34 +106,9 @@ class Live:
         c, n = self.slots.columns, self.slots.used
         return np.flatnonzero((c.state[:n] == OUT) & (c.until[:n] >= c.expires[:n]))
 
-    def _tidy(self) -> None:
-        """Now and then: close gaps, choose better cut points."""
-        s = self.slots
-        if s.used > 64 and 2 * soonest(s.columns, s.used)[1] < s.used:
-            s.compact(self.members())
-        elif s.used > 4 * s.coded:
-            s.recode(s.view())
-        if s.sums > 4096 and s.sums > 2 * s.columns.places[members := self.members()].sum():
-            s.pack_sums(members)
-
-    def _shift(self, came: Ints, went: Ints) -> None:
-        """Members feel who came and who went; those that fall are to be judged."""
+    def _judge(self, due: Ints, opened: Ints) -> None:
+        """Those of whom it is no longer known that they are out."""
         s, c = self.slots, self.slots.columns
-        if not (len(came) or len(went)):
-            return
-        members = self.members()
-        heavy = shift(s.clouds, c, s.guard, members, came, went, s.logs, s.zeros, s.most_places)
-        fallen = members[c.probability[members] <= self.threshold]
-        for which in (heavy, fallen):
-            c.state[which], c.until[which] = OUT, -np.inf
-
-    def _judge(self) -> None:
-        """Whoever is open and no longer known to be out is judged."""
-        s, c = self.slots, self.slots.columns
-        due, opened, _ = waiting(c, s.used, self.now)
-        if not len(due):
-            return
-        s.room_for_sums(int(c.places[due].sum()))
         evaluations, heavy, s.sums = judge(
             s.clouds, c, s.guard, opened, due, self.threshold, s.logs, s.zeros, s.sums, s.most_places
         )

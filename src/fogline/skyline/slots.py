@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.kernels.boxes import cut_points, enter, guards, words
-from fogline.kernels.clouds import Batch, Clouds, Columns, Floats, Ints, copy_cells, empty_clouds, pool_size
+from fogline.kernels.boxes import cut_points, guards, words
+from fogline.kernels.clouds import Batch, Clouds, Columns, Floats, Ints, copy_cells, empty_clouds
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
 
@@ -28,7 +28,7 @@ _TYPES = Columns(
 
 
 class Slots:
-    """The columns of the live set. `append` amortised O(rows · d), `compact` O(live · (d + log live))."""
+    """The columns of the live set. Growing is amortised O(rows · d), `compact` O(live · (d + log live))."""
 
     def __init__(self, d: int, places: int = PLACES) -> None:
         self.d = d
@@ -57,26 +57,26 @@ class Slots:
         arrived, ids = self.columns.arrived[which].tolist(), self.id[which].tolist()
         return which[sorted(range(len(which)), key=lambda k: (arrived[k], ids[k]))]
 
-    def words_of(self, clouds: Clouds) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """The words of clouds about to come in, by the present cut points (made from them if there are none)."""
-        if self.coded == 0 and len(clouds.lo):
-            self.recode(clouds)
-        low, high = words(clouds, self.cuts)
-        return low, high
+    def make_room(self, rows: Batch) -> None:
+        """Make sure that all rows of a batch would fit, with their distributions."""
+        if self.coded == 0 and len(rows.id):
+            self.recode(rows.clouds)
+        n, pool, c = self.used + len(rows.id), self.pool + len(rows.clouds.value), self.clouds
+        if n > len(c.lo):
+            size = max(2 * len(c.lo), n)
+            c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("lo", "hi", "start", "size")})
+            self.columns = Columns(*(_longer(column, size) for column in self.columns))
+            self.id, self.raw = _longer(self.id, size), _longer(self.raw, size)
+        if pool > len(c.value):
+            size = max(2 * len(c.value), pool)
+            c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("value", "weight", "tail")})
+        self.clouds = c
 
-    def append(
-        self, rows: Batch, which: Ints, until: Floats, coded: tuple[NDArray[np.uint64], NDArray[np.uint64]], now: float
-    ) -> Ints:
-        """Give the chosen rows slots of their own: sealed while `until` lies ahead, else open. Returns the open ones."""
-        n, at = len(which), self.used
-        self._grow(n, pool_size(rows.clouds, which))
-        self.pool = copy_cells(rows.clouds, which, self.clouds, at, self.pool)
-        self.id[at : at + n], self.raw[at : at + n] = rows.id[which], rows.raw[which]
-        self.used += n
-        opened: Ints = enter(
-            self.columns, at, rows.clouds, which, rows.arrived, rows.expires, until, *coded, now, self.most_places
-        )
-        return opened
+    def name(self, rows: Batch, which: Ints) -> None:
+        """The rows that got the next slots: what they are called, and how they came."""
+        new = slice(self.used, self.used + len(which))
+        self.id[new], self.raw[new] = rows.id[which], rows.raw[which]
+        self.used = new.stop
 
     def room_for_sums(self, places: int) -> None:
         """Make sure that a new member's sums fit."""
@@ -99,7 +99,8 @@ class Slots:
         alive, old = self.alive(), self.clouds
         order = alive[np.lexsort((self.columns.arrived[alive], self.columns.expires[alive]))]
         size = max(16, 2 * len(order))
-        self.clouds = empty_clouds(size, self.d, max(16, 2 * int(pool_size(old, order))))
+        pool = int(old.size[order][old.start[order] >= 0].sum())
+        self.clouds = empty_clouds(size, self.d, max(16, 2 * pool))
         self.pool = copy_cells(old, order, self.clouds, 0, 0)
         self.columns = Columns(*(_longer(column[order], size) for column in self.columns))
         self.id, self.raw = _longer(self.id[order], size), _longer(self.raw[order], size)
@@ -116,18 +117,6 @@ class Slots:
         self.cuts = cut_points(clouds.lo, clouds.hi)
         self.coded = len(clouds.lo)
         self.columns.word_lo[: self.used], self.columns.word_hi[: self.used] = words(self.view(), self.cuts)
-
-    def _grow(self, rows: int, pool: int) -> None:
-        c = self.clouds
-        if self.used + rows > len(c.lo):
-            size = max(2 * len(c.lo), self.used + rows)
-            c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("lo", "hi", "start", "size")})
-            self.columns = Columns(*(_longer(column, size) for column in self.columns))
-            self.id, self.raw = _longer(self.id, size), _longer(self.raw, size)
-        if self.pool + pool > len(c.value):
-            size = max(2 * len(c.value), self.pool + pool)
-            c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("value", "weight", "tail")})
-        self.clouds = c
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
