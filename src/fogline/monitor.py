@@ -18,6 +18,7 @@ from fogline.impute.rows import Kinds, Rows, objects, read
 from fogline.kernels.clouds import Batch
 from fogline.model import Node, Query, Reject
 from fogline.skyline.group import CHANGES, LEAVE, Delta, Group
+from fogline.skyline.live import SHADOWED
 from fogline.skyline.tree import audit, layer_one, tree
 
 KEPT_REJECTS = 10_000
@@ -84,7 +85,7 @@ class Monitor:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1."""
         groups = list(self.groups.values())
         add = lambda of: sum(of(group) for group in groups)  # noqa: E731
-        pruned = ("spatial", "max_corner", "min_corner", "guard", "joint")
+        pruned = [group.live.counts.pruned() for group in groups]
         return {
             **self._counts,
             "late": add(lambda g: g.late),
@@ -96,7 +97,7 @@ class Monitor:
             "shadows": add(lambda g: len(g.live.shadows())),
             "inexact": add(lambda g: int(np.count_nonzero(~g.live.slots.columns.exact[g.live.members()]))),
             "forgotten": add(lambda g: g.live.counts.forgotten),
-            **{f"pruned_{name}": add(lambda g, name=name: getattr(g.live.counts, name)) for name in pruned},
+            **{f"pruned_{name}": sum(each[name] for each in pruned) for name in ("spatial", *SHADOWED)},
             "evaluations": add(lambda g: g.live.counts.evaluations),
         }
 

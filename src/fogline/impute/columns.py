@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fogline.errors import RowsError
-from fogline.kernels.clouds import Floats, Ints
+from fogline.kernels.clouds import Floats
 
 Reasons = dict[int, str]  # row -> why it is refused
 INTEGER, REAL = pa.int64(), pa.float64()
@@ -37,8 +38,8 @@ class Numbers:
 class Lists:
     """A distribution per row: value[begin[i] : end[i]] with their weights; an empty one is a missing cell."""
 
-    begin: Ints  # (n,)
-    end: Ints  # (n,)
+    begin: NDArray[np.integer[Any]]  # (n,)
+    end: NDArray[np.integer[Any]]  # (n,)
     value: Floats
     weight: Floats
     refused: Reasons = field(default_factory=dict)
@@ -80,7 +81,7 @@ def _arrow_lists(column: pa.Array, name: str) -> Lists:
         )
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(inner))
-    offsets = np.asarray(column.offsets, np.int64)
+    offsets = column.offsets.to_numpy()
     begin, end = offsets[:-1], offsets[1:]
     if column.null_count:
         end = np.where(column.is_valid().to_numpy(zero_copy_only=False), end, begin)
@@ -91,7 +92,7 @@ def _arrow_lists(column: pa.Array, name: str) -> Lists:
     else:
         value, weight = pairs.field("value"), pairs.field("weight")
     what = f"attribute {name!r}"
-    return Lists(begin, end, frozen(_floats(value, what)), frozen(_floats(weight, what)))
+    return Lists(frozen(begin), frozen(end), frozen(_floats(value, what)), frozen(_floats(weight, what)))
 
 
 @lru_cache(maxsize=256)
@@ -99,7 +100,7 @@ def _holds_pairs(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and {"value", "weight"} <= {each.name for each in kind}
 
 
-def frozen(array: Floats) -> Floats:
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """The same array, read-only: Arrow's memory is, and one kind of array means one compiled kernel."""
     if array.flags.writeable:
         array = array.view()
@@ -119,10 +120,11 @@ def _python_cells(cells: Iterable[Any], name: str) -> Numbers | Lists:
     for i, cell in enumerate(cells):
         pairs += _pairs(cell, i, name, refused)
         ends.append(len(pairs))
-    end = np.array(ends, np.int64)
+    end = np.array(ends, np.int32)
     flat = np.array(pairs, np.float64).reshape(-1, 2)
     columns = np.ascontiguousarray(flat.T)
-    return Lists(np.concatenate(([0], end[:-1])), end, frozen(columns[0]), frozen(columns[1]), refused)
+    begin = np.concatenate((np.zeros(1, np.int32), end[:-1]))
+    return Lists(frozen(begin), frozen(end), frozen(columns[0]), frozen(columns[1]), refused)
 
 
 def _is_list(cell: object) -> bool:
@@ -176,9 +178,9 @@ def read_times(column: Any, name: str) -> Times:
             micros = np.where(np.isnat(when), np.nan, when.astype(np.int64).astype(np.float64))
             return Times(micros, pa.timestamp("us", getattr(kind, "tz", None)), {})
         if pa.types.is_integer(kind):
-            return Times(_floats(column, f"{name!r}"), INTEGER, {})
+            return Times(np.array(_floats(column, f"{name!r}")), INTEGER, {})
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            return Times(_floats(column, f"{name!r}").copy(), REAL, {})  # Arrow's memory is read-only; see `frozen`
+            return Times(np.array(_floats(column, f"{name!r}")), REAL, {})  # a copy: Arrow's memory is read-only
         column = column.to_pylist()
     return _python_times(list(column), name)
 

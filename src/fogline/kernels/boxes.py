@@ -14,6 +14,7 @@ from fogline.kernels.clouds import Floats, copy_cells
 from fogline.kernels.compile import kernel
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3  # what a slot of the live set holds
+BLOCK = 64  # words compared before anybody looks
 
 
 def fields(d: int) -> tuple[int, int]:
@@ -62,6 +63,24 @@ def words(clouds, cuts):
 def covers(a, b, guard):
     """Is every field of word `a` at least that of word `b`?"""
     return ((a | guard) - b) & guard == guard
+
+
+@kernel
+def any_covers(words, begin, end, word, guard):
+    """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once."""
+    any_ = np.uint64(0)
+    for c in range(begin, end):
+        any_ |= np.uint64(((words[c] | guard) - word) & guard == guard)
+    return any_ > 0
+
+
+@kernel
+def any_covered(words, begin, end, word, guard):
+    """Does the word cover any of words[begin:end]?"""
+    any_ = np.uint64(0)
+    for c in range(begin, end):
+        any_ |= np.uint64(((word | guard) - words[c]) & guard == guard)
+    return any_ > 0
 
 
 @kernel
@@ -114,17 +133,21 @@ def outlived(rows, expires, word_lo, word_hi, guard):
 
 
 @kernel
-def sure_guard(lo, expires, word_lo, slots, hi, i, word_hi, until, enough, guard):
-    """The latest expiry of the slots that surely beat `hi[i]`, or `until` if none is later; stops at `enough`.
+def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard):
+    """The latest expiry of the first `used` clouds that surely beat `hi[i]`, or `until` if none is later; stops at `enough`.
 
     Slots lie roughly by expiry, so the search runs from the newest back and rarely looks twice.
     """
-    for r in range(slots.shape[0] - 1, -1, -1):
-        c = slots[r]
-        if expires[c] > until and covers(word_lo[c], word_hi, guard) and beats(lo, c, hi, i):
-            until = expires[c]
-            if until >= enough:
-                break
+    end = used
+    while end > 0:
+        begin = max(end - BLOCK, 0)
+        if any_covers(word_lo, begin, end, word_hi, guard):
+            for c in range(end - 1, begin - 1, -1):
+                if expires[c] > until and covers(word_lo[c], word_hi, guard) and beats(lo, c, hi, i):
+                    until = expires[c]
+                    if until >= enough:
+                        return until
+        end = begin
     return until
 
 
@@ -136,11 +159,10 @@ def admit(live, columns, used, rows, expires, word_lo, word_hi, guard):
     """
     kept = outlived(rows, expires, word_lo, word_hi, guard)
     until = np.empty(kept.shape[0])
-    slots = np.arange(used)
     m = 0
     for i in kept:
         u = sure_guard(
-            live.lo, columns.expires, columns.word_lo, slots, rows.hi, i, word_hi[i], -np.inf, expires[i], guard
+            live.lo, columns.expires, columns.word_lo, used, rows.hi, i, word_hi[i], -np.inf, expires[i], guard
         )
         if u < expires[i]:
             kept[m] = i
@@ -149,7 +171,9 @@ def admit(live, columns, used, rows, expires, word_lo, word_hi, guard):
     kept, until = kept[:m], until[:m]
     for k in range(m):  # an arrival that expires earlier may beat another for a while
         i = kept[k]
-        until[k] = sure_guard(rows.lo, expires, word_lo, kept, rows.hi, i, word_hi[i], until[k], np.inf, guard)
+        for r in kept:
+            if expires[r] > until[k] and covers(word_lo[r], word_hi[i], guard) and beats(rows.lo, r, rows.hi, i):
+                until[k] = expires[r]
     return kept, until
 
 
@@ -165,21 +189,25 @@ def conquer(live, columns, used, rows, which, expires, word_lo, guard):
     died = before = m = 0
     for i in which:
         word = word_lo[i]
-        for c in range(used):
-            if not covers(word, columns.word_hi[c], guard) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
+        for begin in range(0, used, BLOCK):
+            end = min(begin + BLOCK, used)
+            if not any_covered(columns.word_hi, begin, end, word, guard):
                 continue
-            if state[c] >= OUT:
-                closed[m] = c
-                m += 1
-                columns.until[c] = -np.inf
-            if expires[i] >= columns.expires[c]:
-                state[c] = DEAD
-                columns.expires[c] = -np.inf
-                died += 1
-                before += columns.counted[c]
-            else:
-                state[c] = SEALED
-                columns.until[c] = max(columns.until[c], expires[i])
+            for c in range(begin, end):
+                if not covers(word, columns.word_hi[c], guard) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
+                    continue
+                if state[c] >= OUT:
+                    closed[m] = c
+                    m += 1
+                    columns.until[c] = -np.inf
+                if expires[i] >= columns.expires[c]:
+                    state[c] = DEAD
+                    columns.expires[c] = -np.inf
+                    died += 1
+                    before += columns.counted[c]
+                else:
+                    state[c] = SEALED
+                    columns.until[c] = max(columns.until[c], expires[i])
     return died, before, closed[:m]
 
 
@@ -187,13 +215,12 @@ def conquer(live, columns, used, rows, which, expires, word_lo, guard):
 def reseal(live, columns, used, now, guard):
     """Sealed clouds whose seal has ended: does somebody else surely beat them? Returns those that are open now."""
     opened = np.empty(used, np.int64)
-    slots = np.arange(used)
     m = 0
     for c in range(used):
         if columns.state[c] != SEALED or columns.until[c] > now:
             continue
         columns.until[c] = sure_guard(
-            live.lo, columns.expires, columns.word_lo, slots, live.hi, c, columns.word_hi[c], -np.inf, np.inf, guard
+            live.lo, columns.expires, columns.word_lo, used, live.hi, c, columns.word_hi[c], -np.inf, np.inf, guard
         )
         if columns.until[c] == -np.inf:
             columns.state[c] = OUT

@@ -292,12 +292,73 @@ def dominators(clouds, columns, guard, among, o, threshold, near):
 
 
 @kernel
-def judge(clouds, columns, guard, opened, which, threshold, logs, zeros, cursor, most):
+def beats_cloud(clouds, g, o):
+    """Pr{g beats o} for two clouds (DESIGN, fact 1)."""
+    at_least = equal = 1.0
+    for j in range(clouds.lo.shape[1]):
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        a = b = 0.0
+        if first < 0:
+            a, b = share(clouds, g, j, clouds.lo[o, j])
+        else:
+            s, e = np.empty(n), np.empty(n)
+            shares(clouds, g, j, clouds.value, first, n, s, e)
+            for k in range(n):
+                a += clouds.weight[first + k] * s[k]
+                b += clouds.weight[first + k] * e[k]
+        at_least *= a
+        equal *= b
+        if at_least == 0.0:
+            return 0.0
+    return max(at_least - equal, 0.0)
+
+
+@kernel
+def corner_beats_cloud(corner, g, clouds, o):
+    """(Pr{corner[g] >= o everywhere}, Pr{corner[g] beats o}) for a corner of g as a point."""
+    at_least = equal = 1.0
+    for j in range(corner.shape[1]):
+        x = corner[g, j]
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        a = b = 0.0
+        if first < 0:
+            a = 1.0 if x >= clouds.lo[o, j] else 0.0
+            b = 1.0 if x == clouds.lo[o, j] else 0.0
+        else:
+            for k in range(first, first + n):
+                a += clouds.weight[k] if x >= clouds.value[k] else 0.0
+                b += clouds.weight[k] if x == clouds.value[k] else 0.0
+        at_least *= a
+        equal *= b
+    return at_least, at_least - equal
+
+
+@kernel
+def lemma(clouds, expires, near, o, least):
+    """What prunes o? 0 max-corner (Lemma 2), 1 min-corner (Lemma 3), 2 a guard that neither shows, 3 several together.
+
+    Only those that expire no earlier than o count: Lemma 1 (spatial) has been tried before.
+    """
+    found = 3
+    for g in near:
+        if expires[g] < expires[o]:
+            continue
+        if beats_point(clouds, g, clouds.hi, o) >= least:
+            return 0
+        if corner_beats_cloud(clouds.lo, g, clouds, o)[1] >= least:
+            found = 1
+        elif found == 3 and corner_beats_cloud(clouds.hi, g, clouds, o)[0] >= least and beats_cloud(clouds, g, o) >= least:
+            found = 2
+    return found
+
+
+@kernel
+def judge(clouds, columns, guard, opened, which, threshold, least, pruned, logs, zeros, cursor, most):
     """Which of these open clouds have P > threshold, with what P, and until when are the others surely not above it?
 
     Cheap bounds first: the best corner; then a few values per cell; then all. A member's sums are written to the pools
     from `cursor` on. Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked
-    out, how many clouds are HEAVY, and the new cursor.
+    out, how many clouds are HEAVY, and the new cursor. Whoever is kept out for life is counted once in `pruned` (4,).
     """
     places, expires = columns.places, columns.expires
     evaluations = heavy = 0
@@ -327,6 +388,9 @@ def judge(clouds, columns, guard, opened, which, threshold, logs, zeros, cursor,
             )  # fmt: skip
         columns.until[o] = until
         if until > -np.inf:
+            if until >= expires[o] and not columns.counted[o]:
+                columns.counted[o] = True
+                pruned[lemma(clouds, expires, near[:m], o, least)] += 1
             continue
         evaluations += 1
         columns.at[o] = cursor
@@ -514,26 +578,6 @@ def bracket(clouds, columns, guard, among, o, threshold, limit, width):
 
 
 @kernel
-def beats_cloud(clouds, g, o):
-    """Pr{g beats o} for two clouds (DESIGN, fact 1)."""
-    at_least = equal = 1.0
-    for j in range(clouds.lo.shape[1]):
-        a = b = 0.0
-        if clouds.start[o, j] < 0:
-            a, b = share(clouds, g, j, clouds.lo[o, j])
-        else:
-            for k in range(clouds.start[o, j], clouds.start[o, j] + clouds.size[o, j]):
-                s, e = share(clouds, g, j, clouds.value[k])
-                a += clouds.weight[k] * s
-                b += clouds.weight[k] * e
-        at_least *= a
-        equal *= b
-        if at_least == 0.0:
-            return 0.0
-    return max(at_least - equal, 0.0)
-
-
-@kernel
 def guards_of(clouds, columns, guard, others, o, least):
     """Which of `others` guard o, that is, beat it with probability at least `least`?"""
     found = np.empty(others.shape[0], np.int64)
@@ -545,27 +589,3 @@ def guards_of(clouds, columns, guard, others, o, least):
             found[m] = g
             m += 1
     return found[:m]
-
-
-@kernel
-def corner_lemma(clouds, g, o, least):
-    """Which lemma of the paper prunes o by g? 1 max-corner, 2 min-corner, 3 only the general guard, 0 none."""
-    if beats_point(clouds, g, clouds.hi, o) >= least:
-        return 1
-    at_least = equal = 1.0
-    for j in range(clouds.lo.shape[1]):
-        x = clouds.lo[g, j]
-        first, n = clouds.start[o, j], clouds.size[o, j]
-        a = b = 0.0
-        if first < 0:
-            a = 1.0 if x >= clouds.lo[o, j] else 0.0
-            b = 1.0 if x == clouds.lo[o, j] else 0.0
-        else:
-            for k in range(first, first + n):
-                a += clouds.weight[k] if x >= clouds.value[k] else 0.0
-                b += clouds.weight[k] if x == clouds.value[k] else 0.0
-        at_least *= a
-        equal *= b
-    if at_least - equal >= least:
-        return 2
-    return 3 if beats_cloud(clouds, g, o) >= least else 0

@@ -18,30 +18,32 @@ function of the window alone, whatever the order, the batches or the restarts th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fogline.kernels.boxes import IN, OUT, census, meet
 from fogline.kernels.clouds import Batch, Ints, no_rows
-from fogline.kernels.probability import HEAVY, bracket, corner_lemma, guards_of, judge, settle
+from fogline.kernels.probability import HEAVY, bracket, judge, settle
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
+SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
 
 
 @dataclass(slots=True)
 class Counts:
-    """What happened so far. The first five count rows once each, under what pruned them first."""
+    """What happened so far. `spatial` and `shadowed` count rows once each, under what pruned them first."""
 
     spatial: int = 0  # forgotten: surely beaten by one that lives as long (Lemma 1)
-    max_corner: int = 0  # shadowed through its best corner (Lemma 2)
-    min_corner: int = 0  # shadowed through its guard's worst corner (Lemma 3)
-    guard: int = 0  # shadowed by a single guard that neither corner shows
-    joint: int = 0  # shadowed by several guards together
+    shadowed: Ints = field(default_factory=lambda: np.zeros(len(SHADOWED), np.int64))
     forgotten: int = 0
     evaluations: int = 0  # probabilities worked out over all places
+
+    def pruned(self) -> dict[str, int]:
+        """Rows by the lemma that pruned them."""
+        return {"spatial": self.spatial, **dict(zip(SHADOWED, self.shadowed.tolist(), strict=True))}
 
 
 class Live:
@@ -50,6 +52,7 @@ class Live:
     def __init__(self, d: int, alpha: float, *, places: int = 1_000_000) -> None:
         self.alpha = alpha
         self.threshold = alpha + TOLERANCE if alpha > 0 else -1.0  # alpha 0: whoever is open is in
+        self.least = 1.0 - alpha - TOLERANCE  # who beats it this likely guards a cloud
         self.limit = places
         self.slots = Slots(d, min(PLACES, places))
         self.counts = Counts()
@@ -110,14 +113,13 @@ class Live:
         """Those of whom it is no longer known that they are out."""
         s, c = self.slots, self.slots.columns
         evaluations, heavy, s.sums = judge(
-            s.clouds, c, s.guard, opened, due, self.threshold, s.logs, s.zeros, s.sums, s.most_places
+            s.clouds, c, s.guard, opened, due, self.threshold, self.least, self.counts.shadowed,
+            s.logs, s.zeros, s.sums, s.most_places,
         )
         self.counts.evaluations += evaluations
         if heavy:
             for o in due[c.state[due] == HEAVY]:
                 self._bracket(int(o), opened)
-        for o in due[(c.state[due] == OUT) & (c.until[due] >= c.expires[due]) & ~c.counted[due]]:
-            self._count_shadow(int(o), opened)
 
     def _bracket(self, o: int, opened: Ints) -> None:
         s, c = self.slots, self.slots.columns
@@ -126,14 +128,3 @@ class Live:
         c.probability[o], c.exact[o] = (low + high) / 2, low == high
         inside = c.probability[o] > self.threshold
         c.state[o], c.until[o] = (IN, -np.inf) if inside else (OUT, soon)
-
-    def _count_shadow(self, o: int, opened: Ints) -> None:
-        """Which lemma would have pruned it? Only guards that live as long count; without one it was several together."""
-        s, c = self.slots, self.slots.columns
-        c.counted[o] = True
-        least = 1.0 - self.alpha - TOLERANCE
-        lasting = opened[c.expires[opened] >= c.expires[o]]
-        found = guards_of(s.clouds, c, s.guard, lasting, o, least)
-        lemma = min((corner_lemma(s.clouds, g, o, least) for g in found), default=0)
-        name = ("joint", "max_corner", "min_corner", "guard")[lemma]
-        setattr(self.counts, name, getattr(self.counts, name) + 1)

@@ -23,7 +23,7 @@ from fogline.skyline.live import WIDTH, Live
 def guards(live: Live, o: int, among: Ints) -> Ints:
     """The slots that guard o."""
     s = live.slots
-    found: Ints = guards_of(s.clouds, s.columns, s.guard, among, o, 1.0 - live.alpha - TOLERANCE)
+    found: Ints = guards_of(s.clouds, s.columns, s.guard, among, o, live.least)
     return found
 
 
