@@ -94,7 +94,7 @@ def measure(case: Case) -> dict[str, float]:
     mine, other = float(np.median(ours)), float(np.median(theirs))
     return {
         "tick": mine, "rival": other, "ratio": other / mine, "rows_s": case.rows / mine, "mean": float(np.mean(ours)),
-        "live": stats["live"], "answer": stats["answer"], "snapshot": 0, "fill": filled,
+        "live": stats["live"], "answer": stats["answer"], "snapshot": len(monitor.snapshot()), "fill": filled,
     }  # fmt: skip
 
 

@@ -17,8 +17,11 @@ from fogline.impute.columns import instant, join_kinds, write_times
 from fogline.impute.rows import Kinds, Rows, objects, read
 from fogline.kernels.clouds import Batch
 from fogline.model import Node, Query, Reject
+from fogline.snapshot import as_bytes, from_bytes, pack, unpack
+from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import CHANGES, LEAVE, Delta, Group
 from fogline.skyline.live import SHADOWED
+from fogline.skyline.store import join_groups, save_group, split_groups
 from fogline.skyline.tree import audit, layer_one, tree
 
 KEPT_REJECTS = 10_000
@@ -110,6 +113,44 @@ class Monitor:
         """Assert every invariant of every group, and say which one fails. For tests: O(live² · places)."""
         for group in self.groups.values():
             audit(group.live)
+
+    def explain(self, id: Any) -> list[Explanation]:
+        """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left."""
+        return [
+            explain(group.live, int(slot), key, self._show(group.live.slots.columns.arrived[slot]), self.query)
+            for key, group in self.groups.items()
+            for slot in group.live.slots.alive()
+            if group.live.slots.id[slot] == id
+        ]
+
+    def snapshot(self) -> bytes:
+        """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""
+        header = {
+            "query": self.query.fingerprint(),
+            "clock": self.clock,
+            "counts": self._counts,
+            "groups": [save_group(group) for group in self.groups.values()],
+        }
+        arrays = join_groups(list(self.groups.values()), len(self.query.names), self.kinds.id)
+        for k, kind in enumerate(self.kinds.by):
+            arrays[f"by_{k}"] = as_bytes([key[k] for key in self.groups], kind)
+        arrays["time_kind"] = as_bytes([], self.kinds.time or pa.null())
+        return pack(header, arrays)
+
+    @classmethod
+    def restore(cls, query: Query, saved: bytes, repository: None = None, *, places: int = 1_000_000) -> Monitor:
+        """The monitor that `snapshot` saved, for the same query."""
+        header, arrays = unpack(saved, query)
+        monitor = cls(query, repository, places=places)
+        monitor.clock, monitor._counts = header["clock"], header["counts"]
+        by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]
+        groups, id_kind = split_groups(header["groups"], arrays, query, places)
+        keys = list(zip(*(values for values, _ in by), strict=True)) if query.by else [()] * len(groups)
+        monitor.groups = dict(zip(keys, groups, strict=True))
+        kinds = [from_bytes(arrays["time_kind"])[1], id_kind, *(kind for _, kind in by)]
+        time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
+        monitor.kinds = Kinds(time, names, tuple(keyed))
+        return monitor
 
     def _instant(self, now: Any, taken: Rows | None) -> float:
         read_now = instant(now) if not isinstance(now, pa.Scalar) else instant(now.as_py())

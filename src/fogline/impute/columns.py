@@ -11,7 +11,6 @@ import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -75,29 +74,36 @@ def _floats(column: pa.Array, what: str) -> Floats:
 
 def _arrow_lists(column: pa.Array, name: str) -> Lists:
     inner = column.type.value_type
-    if not _holds_pairs(inner):
+    if not pa.types.is_struct(inner) or min(inner.get_field_index("value"), inner.get_field_index("weight")) < 0:
         raise RowsError(
             f"attribute {name!r} has type {column.type}; a distribution is list<struct<value: double, weight: double>>."
         )
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(inner))
-    offsets = column.offsets.to_numpy()
+    offsets = _memory(column.offsets, np.int64 if pa.types.is_large_list(column.type) else np.int32)
     begin, end = offsets[:-1], offsets[1:]
     if column.null_count:
-        end = np.where(column.is_valid().to_numpy(zero_copy_only=False), end, begin)
+        end = frozen(np.where(column.is_valid().to_numpy(zero_copy_only=False), end, begin))
     pairs = column.values
     if pairs.null_count:  # a null pair hides what its fields say
         parts = dict(zip((each.name for each in inner), pairs.flatten(), strict=True))
         value, weight = parts["value"], parts["weight"]
     else:
         value, weight = pairs.field("value"), pairs.field("weight")
-    what = f"attribute {name!r}"
-    return Lists(frozen(begin), frozen(end), frozen(_floats(value, what)), frozen(_floats(weight, what)))
+    return Lists(begin, end, _reals(value, name), _reals(weight, name))
 
 
-@lru_cache(maxsize=256)
-def _holds_pairs(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) and {"value", "weight"} <= {each.name for each in kind}
+def _reals(column: pa.Array, name: str) -> Floats:
+    if column.type == REAL and not column.null_count:
+        return _memory(column, np.float64)
+    return frozen(_floats(column, f"attribute {name!r}"))
+
+
+def _memory(column: pa.Array, kind: Any) -> NDArray[Any]:
+    """Arrow's own memory as an array, read-only. Half the price of `to_numpy`, which counts at 30 rows a tick."""
+    if not len(column):
+        return frozen(np.empty(0, kind))
+    return np.frombuffer(column.buffers()[1], kind, len(column), column.offset * np.dtype(kind).itemsize)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fogline.kernels.boxes import IN, OUT, census, meet
-from fogline.kernels.clouds import Batch, Ints, no_rows
+from fogline.kernels.clouds import Batch, Ints, copy_cells, no_rows
 from fogline.kernels.probability import HEAVY, bracket, judge, settle
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
+NOBODY = np.empty(0, np.int64)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
 
@@ -66,15 +67,23 @@ class Live:
 
         O(rows · (kept rows + live)) word comparisons for the boxes; probabilities only where something changed.
         """
-        s, self.now = self.slots, now
-        came, went = self._meet(self._nothing if rows is None else rows)
-        due, opened, room = settle(
-            s.clouds, s.columns, s.used, s.guard, came, went, s.logs, s.zeros, self.threshold, s.most_places, now
-        )
-        if len(due):
-            s.room_for_sums(room)
-            self._judge(due, opened)
-        self._tidy()
+        self._tidy()  # not later: the leave of a member that dies now is still to be reported
+        self.now = now
+        self._settle(*self._meet(self._nothing if rows is None else rows))
+
+    def load(self, rows: Batch) -> None:
+        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `wake`."""
+        s, which = self.slots, np.arange(len(rows.id))
+        s.make_room(rows)
+        s.pool = copy_cells(rows.clouds, which, s.clouds, 0, 0)
+        s.name(rows, which)
+        s.columns.places[: s.used] = s.places_of(rows.clouds)
+        s.columns.exact[: s.used] = True
+        s.recode(s.view())
+
+    def wake(self) -> None:
+        """Judge those who wait for it, without a tick."""
+        self._settle(NOBODY, NOBODY)
 
     def _meet(self, rows: Batch) -> tuple[Ints, Ints]:
         """Boxes first: they settle most rows for good. Returns who opened, and who was open and is no more."""
@@ -89,10 +98,20 @@ class Live:
         self.counts.spatial += forgotten - before
         return came, went
 
-    def _tidy(self) -> None:
-        """Count the living; now and then close gaps and choose better cut points."""
+    def _settle(self, came: Ints, went: Ints) -> None:
+        """Members feel who came and who went; then whoever is no longer known to be out is judged."""
         s = self.slots
+        due, opened, room = settle(
+            s.clouds, s.columns, s.used, s.guard, came, went, s.logs, s.zeros, self.threshold, s.most_places, self.now
+        )
+        if len(due):
+            s.room_for_sums(room)
+            self._judge(due, opened)
         self.alive, self.next_expiry = census(s.columns, s.used)
+
+    def _tidy(self) -> None:
+        """Now and then close gaps and choose better cut points."""
+        s = self.slots
         if s.used > 64 and 2 * self.alive < s.used:
             s.compact(self.members())
         elif s.used > 4 * s.coded:

@@ -78,6 +78,11 @@ class Slots:
         self.id[new], self.raw[new] = rows.id[which], rows.raw[which]
         self.used = new.stop
 
+    def places_of(self, clouds: Clouds) -> Ints:
+        """How many places these clouds have; 0 for too many to keep sums for."""
+        places = np.prod(clouds.size, axis=1, dtype=np.float64)
+        return np.where(places <= self.most_places, places, 0).astype(np.int64)
+
     def room_for_sums(self, places: int) -> None:
         """Make sure that a new member's sums fit."""
         if self.sums + places > len(self.logs):

@@ -1,0 +1,79 @@
+"""Why is a row in the answer, or why not?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fogline.kernels.boxes import IN, OUT, SEALED, beats
+from fogline.kernels.probability import beats_cloud, bracket
+from fogline.model import Cloud, Query
+from fogline.skyline.live import WIDTH, Live
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A live row, its probability, and who beats it how likely (the strongest first, ten at most)."""
+
+    by: tuple[Any, ...]
+    id: Any
+    arrived: Any
+    inside: bool
+    reason: str
+    probability: float
+    cloud: Cloud
+    rivals: tuple[tuple[Any, float], ...]
+
+    def __str__(self) -> str:
+        rivals = "".join(f"\n  beaten by {name!r} with probability {p:.3g}" for name, p in self.rivals)
+        return f"{self.id!r} is {'in' if self.inside else 'out'}: {self.reason} (P = {self.probability:.6g}){rivals}"
+
+
+def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Query) -> Explanation:
+    """The explanation of one live cloud. O(live · values)."""
+    s, c = live.slots, live.slots.columns
+    others = s.alive()
+    chances = {int(g): float(beats_cloud(s.clouds, g, slot)) for g in others if g != slot}
+    strongest = sorted((g for g, p in chances.items() if p > 0), key=lambda g: -chances[g])[:10]
+    opened = others[c.state[others] >= OUT]
+    low, high, _ = bracket(s.clouds, c, s.guard, opened, slot, live.threshold, live.limit, WIDTH)
+    sealed = c.state[slot] == SEALED
+    return Explanation(
+        by=by,
+        id=s.id[slot],
+        arrived=arrived,
+        inside=bool(c.state[slot] == IN),
+        reason=_reason(live, slot, strongest, chances),
+        probability=0.0 if sealed else (low + high) / 2,
+        cloud=_cloud(live, slot, query),
+        rivals=tuple((s.id[g], chances[g]) for g in strongest),
+    )
+
+
+def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, float]) -> str:
+    s, c = live.slots, live.slots.columns
+    if c.state[slot] == IN:
+        return f"more likely than alpha = {live.alpha:g} that nobody beats it"
+    lasting = c.until[slot] >= c.expires[slot]
+    if c.state[slot] == SEALED:
+        who = next(g for g in strongest if beats(s.clouds.lo, g, s.clouds.hi, slot))
+        return f"{s.id[who]!r} surely beats it"
+    single = bool(strongest) and chances[strongest[0]] >= live.least
+    guards = f"{s.id[strongest[0]]!r} guards it" if single else "several rows together guard it"
+    return guards + (", for the rest of its life" if lasting else "")
+
+
+def _cloud(live: Live, slot: int, query: Query) -> Cloud:
+    """The slot's cloud as the user sees it: not oriented."""
+    clouds = live.slots.clouds
+    values = {}
+    for j, (name, sign) in enumerate(zip(query.names, query.signs, strict=True)):
+        start, size = clouds.start[slot, j], clouds.size[slot, j]
+        if start < 0:
+            values[name] = ((float(clouds.lo[slot, j] * sign + 0.0), 1.0),)
+        else:
+            pairs = np.stack((clouds.value[start : start + size] * sign + 0.0, clouds.weight[start : start + size]), axis=1)
+            values[name] = tuple((float(v), float(w)) for v, w in pairs[np.argsort(pairs[:, 0])])
+    return Cloud(values)

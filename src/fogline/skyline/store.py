@@ -1,0 +1,117 @@
+"""Which arrays are the state of a group, and how does it stand up again from them?
+
+The live clouds with their expiry, until when they wait, and what was last reported. A member's sums are added up anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fogline.kernels.boxes import IN, OUT
+from fogline.kernels.clouds import Batch, Clouds, Ints, copy_cells, empty_clouds
+from fogline.model import Query
+from fogline.skyline.group import Group
+from fogline.snapshot import Arrays, as_bytes, from_bytes
+
+_COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted")
+_CELLS = ("lo", "hi", "start", "size")
+_POOLS = ("value", "weight", "tail")
+
+
+def save_group(group: Group) -> dict[str, Any]:
+    """The small values of a group, for the header."""
+    counts = asdict(group.live.counts)
+    return {
+        "rows": group.live.alive,
+        "now": group.live.now,
+        "late": group.late,
+        "expired_on_arrival": group.expired_on_arrival,
+        "newest": group.newest,
+        "newest_ids": len(group.newest_ids),
+        "counts": {**counts, "shadowed": counts["shadowed"].tolist()},
+        "order": None if group.order is None else [group.order.count, group.order.size],
+    }
+
+
+def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays:
+    """The columns of all groups, one after the other."""
+    alive = [group.live.slots.alive() for group in groups]
+    clouds = [_dense(group.live.slots.clouds, which) for group, which in zip(groups, alive, strict=True)]
+    out: Arrays = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in _CELLS}
+    out |= {name: _join([getattr(each, name) for each in clouds], (0,)) for name in _POOLS}
+    out["pools"] = np.array([len(each.value) for each in clouds], np.int64)
+    slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
+    out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in _COLUMNS}
+    out["raw"] = _join([s.raw[which] for s, which in slots], (0, d))
+    ids = [each for s, which in slots for each in s.id[which]]
+    out["id"] = as_bytes(ids, kind)
+    out["newest_id"] = as_bytes([each for group in groups for each in group.newest_ids], kind)
+    keys = [group.order.keys() for group in groups if group.order is not None]
+    out["queue_arrived"] = _join([arrived for arrived, _ in keys], (0,))
+    out["queue_id"] = as_bytes([each for _, names in keys for each in names], kind)
+    return out
+
+
+def split_groups(
+    headers: list[dict[str, Any]], arrays: Arrays, query: Query, places: int
+) -> tuple[list[Group], pa.DataType]:
+    """The groups again, and the type of their ids."""
+    ids, kind = from_bytes(arrays["id"])
+    newest, queued = from_bytes(arrays["newest_id"])[0], from_bytes(arrays["queue_id"])[0]
+    groups = []
+    row = pool = near = queue = 0
+    for header, size in zip(headers, arrays["pools"], strict=True):
+        group = Group(len(query.names), query.alpha, query.last, places)
+        rows, pools = slice(row, row + header["rows"]), slice(pool, pool + int(size))
+        clouds = Clouds(*(arrays[name][rows] for name in _CELLS), *(arrays[name][pools] for name in _POOLS))
+        names = _objects(ids[rows])
+        batch = Batch(names, arrays["arrived"][rows], arrays["expires"][rows], arrays["raw"][rows], clouds)
+        _fill(group, batch, {name: arrays[name][rows] for name in _COLUMNS}, header)
+        group.newest_ids = set(newest[near : near + header["newest_ids"]])
+        if group.order is not None:
+            count, length = header["order"]
+            ends = slice(queue, queue + length)
+            group.order.load(count, arrays["queue_arrived"][ends], _objects(queued[ends]))
+            queue += length
+        row, pool, near = rows.stop, pools.stop, near + header["newest_ids"]
+        groups.append(group)
+    return groups, kind
+
+
+def _fill(group: Group, batch: Batch, columns: Arrays, header: dict[str, Any]) -> None:
+    """Give the saved clouds their slots, and let the members' sums be added up."""
+    live = group.live
+    live.now, group.newest = header["now"], header["newest"]
+    group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
+    live.load(batch)
+    s, n = live.slots, len(batch.id)
+    for name, column in columns.items():
+        getattr(s.columns, name)[:n] = column
+    members = np.flatnonzero(columns["state"] == IN)
+    s.columns.state[members], s.columns.until[members] = OUT, -np.inf
+    live.wake()
+    for name, value in header["counts"].items():
+        setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)
+
+
+def _dense(clouds: Clouds, which: Ints) -> Clouds:
+    """A copy of some clouds with pools of just their size."""
+    pool = int(clouds.size[which][clouds.start[which] >= 0].sum())
+    out = empty_clouds(len(which), clouds.lo.shape[1], pool)
+    copy_cells(clouds, which, out, 0, 0)
+    return out
+
+
+def _join(parts: list[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(shape)
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out

@@ -1,0 +1,71 @@
+"""How does a monitor outlive its process?
+
+Everything a monitor knows as flat arrays in one bytes object: a magic word with the version, a JSON header that lists the
+arrays, then their bytes. Only the live set is state. Members' sums of logarithms are not stored: being integers, they
+come out the same when they are added up again, so a restored monitor goes on bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fogline.errors import SnapshotError
+from fogline.model import Query
+
+MAGIC = b"FOGLINE\x01"  # the last byte is the version of the format
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
+    """One bytes object of a header (JSON) and named arrays; objects are not allowed, see `as_bytes`."""
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    listing = [[name, array.dtype.str, list(array.shape)] for name, array in plain.items()]
+    head = json.dumps({**header, "arrays": listing}).encode()
+    return b"".join((MAGIC, struct.pack("<Q", len(head)), head, *(array.tobytes() for array in plain.values())))
+
+
+def unpack(saved: bytes, query: Query) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays again, if they belong to this query."""
+    saved = bytes(saved)
+    if saved[:7] != MAGIC[:7]:
+        raise SnapshotError("these bytes are no snapshot of a monitor.")
+    if saved[7] != MAGIC[7]:
+        raise SnapshotError(f"this snapshot has format {saved[7]}, and this version of Fogline reads format {MAGIC[7]}.")
+    try:
+        (length,) = struct.unpack_from("<Q", saved, 8)
+        header = json.loads(saved[16 : 16 + length])
+        arrays, at = {}, 16 + length
+        for name, kind, shape in header["arrays"]:
+            count = int(np.prod(shape))
+            arrays[name] = np.frombuffer(saved, kind, count, at).reshape(shape).copy()
+            at += arrays[name].nbytes
+    except (struct.error, ValueError, KeyError):
+        raise SnapshotError("this snapshot is cut short or damaged.") from None
+    if header["query"] != query.fingerprint():
+        raise SnapshotError(
+            f"this snapshot answers another query.\n  it was made for {header['query']}\n  this query is {query.fingerprint()}"
+        )
+    return header, arrays
+
+
+def as_bytes(values: Any, kind: pa.DataType | None) -> NDArray[np.uint8]:
+    """Python values of one Arrow type as an array of bytes."""
+    column = pa.array(values, kind)
+    batch = pa.record_batch([column], names=["values"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def from_bytes(saved: NDArray[np.uint8]) -> tuple[list[Any], pa.DataType]:
+    """The inverse of `as_bytes`."""
+    column = pa.ipc.open_stream(pa.py_buffer(saved.tobytes())).read_all().column(0)
+    return column.to_pylist(), column.type
