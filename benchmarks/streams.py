@@ -45,7 +45,9 @@ class Stream:
             yield self._table(tick, centre, point, gap, rng), np.where(gap[:, None] == np.arange(self.d), np.nan, point)
             tick += 1
 
-    def _table(self, tick: int, centre: Floats, point: Floats, gap: NDArray[np.int64], rng: np.random.Generator) -> pa.Table:
+    def _table(
+        self, tick: int, centre: Floats, point: Floats, gap: NDArray[np.int64], rng: np.random.Generator
+    ) -> pa.Table:
         rows = len(point)
         columns = {"id": pa.array(np.arange(tick * rows, (tick + 1) * rows)), "t": pa.array(np.full(rows, tick))}
         for j in range(self.d):

@@ -98,22 +98,41 @@ def measure(case: Case) -> dict[str, float]:
     }  # fmt: skip
 
 
+COLUMNS = {
+    "case": lambda case, m: case.name,
+    "fogline": lambda case, m: f"{m['tick'] * 1e3:.2f} ms",
+    "mean": lambda case, m: f"{m['mean'] * 1e3:.2f} ms",
+    "moocore": lambda case, m: f"{m['rival'] * 1e3:.1f} ms",
+    "ratio": lambda case, m: f"{m['ratio']:.1f}×",
+    "floor": lambda case, m: f"{case.floor:g}×",
+    "rows/s": lambda case, m: f"{m['rows_s']:,.0f}",
+    "live": lambda case, m: f"{m['live']:,}",
+    "answer": lambda case, m: f"{m['answer']:,}",
+    "state": lambda case, m: f"{m['snapshot'] / 1e6:.2f} MB",
+}
+
+
 def main() -> None:
-    """Print a line per case."""
+    """Print a line per case, as a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", help="names (or parts of names) of the cases to run; all by default")
     wanted = parser.parse_args().cases
-    print(f"{platform.machine()}, Python {platform.python_version()}, moocore {moocore.__version__}; times are medians")
-    print(f"{'case':<16} {'fogline':>9} {'(mean)':>9} {'moocore':>10} {'ratio':>7} {'floor':>6} {'rows/s':>10} {'live':>7} {'answer':>7} {'state':>9}")
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, moocore {moocore.__version__}; medians per tick\n"
+    )
+    print("| " + " | ".join(f"{name:>15}" for name in COLUMNS) + " |")
+    print("|" + "|".join(["---:"] * len(COLUMNS)) + "|")
+    per_row = {}
     for case in CASES:
         if wanted and not any(word in case.name for word in wanted):
             continue
         gc.collect()
         m = measure(case)
+        per_row[case.name] = m["tick"] / case.rows
+        print("| " + " | ".join(f"{show(case, m):>15}" for show in COLUMNS.values()) + " |", flush=True)
+    if {"uniform", "uniform 320K"} <= per_row.keys():
         print(
-            f"{case.name:<16} {m['tick'] * 1e3:>6.3f} ms {m['mean'] * 1e3:>6.3f} ms {m['rival'] * 1e3:>7.2f} ms {m['ratio']:>6.1f}x "
-            f"{case.floor:>5.0f}x {m['rows_s']:>10,.0f} {m['live']:>7,.0f} {m['answer']:>7,.0f} {m['snapshot'] / 1e6:>6.2f} MB",
-            flush=True,
+            f"\ncost per row, |W| = 320K against 20K: {per_row['uniform 320K'] / per_row['uniform']:.2f}× (floor: at most 3×)"
         )
 
 

@@ -20,10 +20,10 @@ from tests.strategies import Stream
 CLOSE = 1e-9  # how far a probability may be from the truth, and how close to alpha counts as equal to it
 
 
-def query_of(stream: Stream, **changed: Any) -> fl.Query:
+def query_of(stream: Stream) -> fl.Query:
     """The stream's question as the package is asked it."""
-    asked: dict[str, Any] = {"attributes": dict(stream.attributes), "alpha": float(stream.alpha), "by": list(stream.by)}
-    return fl.Query(id="id", time="t", **asked | dict(stream.window) | changed)
+    alpha, by = float(stream.alpha), stream.by
+    return fl.Query(attributes=stream.attributes, id="id", time="t", alpha=alpha, by=by, **stream.window)
 
 
 def rows_of(stream: Stream) -> dict[tuple[Any, ...], Any]:
@@ -146,9 +146,8 @@ DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float6
 def as_arrow(stream: Stream) -> Stream:
     """The same calls as Arrow tables; an attribute with any distribution has them in every cell."""
     wide = {a: any(isinstance(row[a], list) for row in stream.rows) for a in stream.attributes}
-    plain = [column for column in ("id", "t", "e", "g") if column in stream.rows[0]]
-    frame = pa.table({column: [row[column] for row in stream.rows] for column in plain})
-    schema = pa.schema([*frame.schema, *((a, DISTRIBUTION if w else pa.float64()) for a, w in wide.items())])
+    plain = pa.table({column: [row[column] for row in stream.rows] for column in ("id", "t", "e", "g")}).schema
+    schema = pa.schema([*plain, *((a, DISTRIBUTION if w else pa.float64()) for a, w in wide.items())])
 
     def cell(given: Any) -> Any:
         pairs = given if isinstance(given, list) else [(given, 1)]
@@ -162,7 +161,7 @@ def as_arrow(stream: Stream) -> Stream:
 
 def as_pandas(stream: Stream) -> Stream:
     """The same calls as pandas frames; a column with distributions holds numbers and lists."""
-    frames = [(now, pd.DataFrame(list(rows), columns=list(stream.rows[0]))) for now, rows in stream.calls]
+    frames: list[Any] = [(now, pd.DataFrame(list(rows), columns=list(stream.rows[0]))) for now, rows in stream.calls]
     return replace(stream, calls=frames)
 
 

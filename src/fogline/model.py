@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
@@ -56,7 +56,7 @@ class Query:
     last: int | None = None
     """… how many of the newest rows of the group count."""
     alpha: float = 0.5
-    by: tuple[str, ...] = ()
+    by: Sequence[str] = ()
     """One independent skyline per combination of these columns."""
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Plausible values; what lies outside is treated as missing …"""
@@ -64,7 +64,9 @@ class Query:
     """… or rejects the row."""
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (frozen: set once, here)
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)  # frozen: set once, here
+
         put("attributes", MappingProxyType(_attributes(self.attributes)))
         put("by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
         put("alpha", _alpha(self.alpha))
@@ -175,7 +177,9 @@ def _attributes(given: object) -> dict[str, str]:
 
 def _alpha(given: object) -> float:
     if not _is_number(given) or not 0 <= float(given) < 1:  # type: ignore[arg-type]
-        raise QueryError(f"alpha is {given!r}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'.")
+        raise QueryError(
+            f"alpha is {given!r}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'."
+        )
     return float(given)  # type: ignore[arg-type]
 
 
@@ -205,7 +209,8 @@ def _expiry(query: Query) -> None:
     if len(given) != 1:
         found = " and ".join(given) if given else "none"
         raise QueryError(
-            f"a row's expiry has one source: expires (a column), lifetime (a duration) or last (a count); found {found}."
+            "a row's expiry has one source: expires (a column), lifetime (a duration) or last (a count); "
+            f"found {found}."
         )
     if query.last is not None and (not isinstance(query.last, int) or isinstance(query.last, bool) or query.last < 1):
         raise QueryError(f"last is {query.last!r}; it counts rows, so it is a whole number of at least 1.")

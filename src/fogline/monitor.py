@@ -12,21 +12,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.changes import Key, Tables
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.columns import instant, join_kinds, write_times
-from fogline.impute.rows import Kinds, Rows, objects, read
+from fogline.impute.rows import Kinds, Rows, read
 from fogline.kernels.clouds import Batch
 from fogline.model import Node, Query, Reject
-from fogline.snapshot import as_bytes, from_bytes, pack, unpack
 from fogline.skyline.explain import Explanation, explain
-from fogline.skyline.group import CHANGES, LEAVE, Delta, Group
-from fogline.skyline.live import SHADOWED
+from fogline.skyline.group import Delta, Group
 from fogline.skyline.store import join_groups, save_group, split_groups
-from fogline.skyline.tree import audit, layer_one, tree
+from fogline.skyline.tree import audit, measure, tree
+from fogline.snapshot import as_bytes, from_bytes, pack, unpack
 
 KEPT_REJECTS = 10_000
-
-Key = tuple[Any, ...]
 
 
 class Monitor:
@@ -35,24 +33,29 @@ class Monitor:
     >>> from fogline import Query
     >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
     >>> monitor = Monitor(query)
-    >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 19}, {"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}]
-    >>> monitor.advance(1, rows).select(["id", "change", "probability"]).to_pylist()
+    >>> a = {"sensor": "a", "t": 1, "gas": 5, "oxygen": 19}
+    >>> b = {"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}
+    >>> monitor.advance(1, [a, b]).select(["id", "change", "probability"]).to_pylist()
     [{'id': 'a', 'change': 'enter', 'probability': 1.0}, {'id': 'b', 'change': 'enter', 'probability': 0.75}]
     """
 
     def __init__(self, query: Query, repository: None = None, *, places: int = 1_000_000) -> None:
         """`places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed)."""
         if not isinstance(query, Query):
-            raise FoglineError(f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
+            raise FoglineError(
+                f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path)."
+            )
         if repository is not None:
-            raise FoglineError("this version has no repositories yet: rows bring distributions for their missing cells.")
+            raise FoglineError(
+                "this version has no repositories yet: rows bring distributions for their missing cells."
+            )
         self.query = query
         self.places = places
         self.clock = -np.inf
         self.kinds = Kinds()
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
-        self._known: tuple[Kinds, pa.Schema, pa.Table] | None = None
+        self._tables = Tables(query)
         self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0}
 
     def advance(self, now: Any, rows: Any = None) -> pa.Table:
@@ -71,7 +74,9 @@ class Monitor:
         for key, group in self.groups.items():
             deltas += ((key, delta) for delta in group.advance(self.clock, until, parts.get(key)))
         self.clock = until
-        return self._changes(deltas)
+        if len(self.groups) > 1:
+            deltas.sort(key=lambda pair: pair[1].time)
+        return self._tables.build(deltas, self.kinds)
 
     def answer(self) -> pa.Table:
         """The answer now: by…, id, arrived, probability, exact, attributes as they came."""
@@ -82,32 +87,18 @@ class Monitor:
             same = np.zeros(len(who), np.int64)
             delta = Delta(self.clock, s.id[who], c.arrived[who], same, c.probability[who], c.exact[who], s.raw[who])
             parts.append((key, delta))
-        return self._changes(parts).drop_columns(["time", "change"])
+        return self._tables.build(parts, self.kinds).drop_columns(["time", "change"])
 
     def stats(self) -> Mapping[str, int]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1."""
         groups = list(self.groups.values())
-        add = lambda of: sum(of(group) for group in groups)  # noqa: E731
-        pruned = [group.live.counts.pruned() for group in groups]
-        return {
-            **self._counts,
-            "late": add(lambda g: g.late),
-            "expired_on_arrival": add(lambda g: g.expired_on_arrival),
-            "groups": len(groups),
-            "live": add(lambda g: g.live.alive),
-            "answer": add(lambda g: len(g.live.members())),
-            "layer_1": add(lambda g: layer_one(g.live)),
-            "shadows": add(lambda g: len(g.live.shadows())),
-            "inexact": add(lambda g: int(np.count_nonzero(~g.live.slots.columns.exact[g.live.members()]))),
-            "forgotten": add(lambda g: g.live.counts.forgotten),
-            **{f"pruned_{name}": sum(each[name] for each in pruned) for name in ("spatial", *SHADOWED)},
-            "evaluations": add(lambda g: g.live.counts.evaluations),
-        }
+        sizes = [measure(group) for group in groups]
+        names = sizes[0] if sizes else measure(Group(1, self.query.alpha, None, 1))
+        return {**self._counts, "groups": len(groups), **{name: sum(size[name] for size in sizes) for name in names}}
 
     def tree(self) -> list[Node]:
         """The skyline tree: who guards whom. O(live²)."""
-        show = lambda value: write_times(np.array([value]), self.kinds.time)[0].as_py()  # noqa: E731
-        return [node for key, group in self.groups.items() for node in tree(group.live, key, show)]
+        return [node for key, group in self.groups.items() for node in tree(group.live, key, self._show)]
 
     def check(self) -> None:
         """Assert every invariant of every group, and say which one fails. For tests: O(live² · places)."""
@@ -178,8 +169,8 @@ class Monitor:
         if gaps.any():
             row, j = (int(each[0]) for each in np.nonzero(gaps))
             raise RowsError(
-                f"{int(gaps.any(axis=1).sum())} of {len(batch.id)} rows lack a value (row {batch.id[row]!r} lacks "
-                f"{query.names[j]!r}), and nothing says what it may be.\n"
+                f"{int(gaps.any(axis=1).sum())} of {len(batch.id)} rows lack a value or have it outside its limits "
+                f"(row {batch.id[row]!r}: {query.names[j]!r}), and nothing says what it may be.\n"
                 "Give such a cell a distribution, a list of (value, weight) pairs, or the monitor a repository."
             )
 
@@ -194,7 +185,7 @@ class Monitor:
         if double:
             rejects += [Reject(taken.row(i), "a row with this id and time is there already") for i in double]
             left = np.setdiff1d(np.arange(len(batch.id)), double)
-            batch, keys = batch.part(left), None if keys is None else [keys[i] for i in left]
+            batch, keys = batch.part(left), None if keys is None else [keys[k] for k in left]
         self.rejects.extend(rejects)
         self._counts["rejected"] += len(rejects)
         self._counts["rows"] += len(batch.id) + len(rejects)
@@ -223,55 +214,15 @@ class Monitor:
                 seen.add(name)
         if not len(names) or batch.arrived.min() > self.clock:
             return again
-        for i in np.flatnonzero(batch.arrived <= self.clock):
-            group = self.groups.get(() if keys is None else keys[i])
-            if group is not None and group.has(batch.id[i], batch.arrived[i]):
-                again.append(int(i))
+        for k in np.flatnonzero(batch.arrived <= self.clock).tolist():
+            group = self.groups.get(() if keys is None else keys[k])
+            if group is not None and group.has(batch.id[k], batch.arrived[k]):
+                again.append(k)
         return sorted(set(again))
 
     def _show(self, value: float, kinds: Kinds | None = None) -> Any:
         return write_times(np.array([value]), (kinds or self.kinds).time)[0].as_py()
 
-    def _changes(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
-        """The deltas as one table, in the order of their ticks."""
-        if len(self.groups) > 1:
-            deltas.sort(key=lambda pair: pair[1].time)
-        query, kinds = self.query, self.kinds
-        if not deltas:
-            return self._schema()[1]
-        sizes = [len(delta.id) for _, delta in deltas]
-        join = lambda name: np.concatenate([getattr(delta, name) for _, delta in deltas])  # noqa: E731
-        raw, change, probability = join("raw"), join("change"), join("probability")
-        gone = change == LEAVE
-        columns = [write_times(np.repeat([delta.time for _, delta in deltas], sizes), kinds.time)]
-        for k in range(len(query.by)):
-            values = objects([key[k] for key, _ in deltas])
-            columns.append(pa.array(np.repeat(values, sizes), kinds.by[k]))
-        columns += [
-            pa.array(join("id"), kinds.id),
-            write_times(join("arrived"), kinds.time),
-            pa.array([CHANGES[k] for k in change.tolist()], pa.string()),
-            pa.array(probability, mask=gone),
-            pa.array(join("exact"), mask=gone),
-        ]
-        columns += [pa.array(raw[:, j], from_pandas=True) for j in range(raw.shape[1])]  # NaN -> null
-        return pa.Table.from_arrays(columns, schema=self._schema()[0])
-
-    def _schema(self) -> tuple[pa.Schema, pa.Table]:
-        """The schema of the changes in the types the stream has shown, and an empty table of it."""
-        query, kinds = self.query, self.kinds
-        if self._known is not None and self._known[0] == kinds:
-            return self._known[1:]
-        time = kinds.time or pa.float64()
-        seen = kinds.by or (None,) * len(query.by)
-        head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
-        head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
-        tail = [("probability", pa.float64()), ("exact", pa.bool_()), *((name, pa.float64()) for name in query.names)]
-        schema = pa.schema(head + tail)
-        self._known = kinds, schema, schema.empty_table()
-        return self._known[1:]
-
 
 def _any(rows: Any) -> bool:
     return rows is not None and len(rows) > 0
-

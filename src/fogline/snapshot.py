@@ -1,8 +1,8 @@
 """How does a monitor outlive its process?
 
-Everything a monitor knows as flat arrays in one bytes object: a magic word with the version, a JSON header that lists the
-arrays, then their bytes. Only the live set is state. Members' sums of logarithms are not stored: being integers, they
-come out the same when they are added up again, so a restored monitor goes on bit for bit.
+Everything a monitor knows as flat arrays in one bytes object: a magic word with the version, a JSON header that lists
+the arrays, then their bytes. Only the live set is state. Members' sums of logarithms are not stored: being integers,
+they come out the same when they are added up again, so a restored monitor goes on bit for bit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def unpack(saved: bytes, query: Query) -> tuple[dict[str, Any], Arrays]:
     if saved[:7] != MAGIC[:7]:
         raise SnapshotError("these bytes are no snapshot of a monitor.")
     if saved[7] != MAGIC[7]:
-        raise SnapshotError(f"this snapshot has format {saved[7]}, and this version of Fogline reads format {MAGIC[7]}.")
+        raise SnapshotError(
+            f"this snapshot has format {saved[7]}, and this version of Fogline reads format {MAGIC[7]}."
+        )
     try:
         (length,) = struct.unpack_from("<Q", saved, 8)
         header = json.loads(saved[16 : 16 + length])
@@ -50,7 +52,8 @@ def unpack(saved: bytes, query: Query) -> tuple[dict[str, Any], Arrays]:
         raise SnapshotError("this snapshot is cut short or damaged.") from None
     if header["query"] != query.fingerprint():
         raise SnapshotError(
-            f"this snapshot answers another query.\n  it was made for {header['query']}\n  this query is {query.fingerprint()}"
+            "this snapshot answers another query.\n"
+            f"  it was made for {header['query']}\n  this query is    {query.fingerprint()}"
         )
     return header, arrays
 

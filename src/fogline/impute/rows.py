@@ -61,7 +61,7 @@ class Source:
     def _arrow(self, table: Any) -> None:
         self.length, self.names = table.num_rows, list(table.schema.names)
         self.column = lambda name: _whole(table.column(name))
-        self.row = lambda i: table.slice(i, 1).to_pylist()[0]  # type: ignore[no-any-return]
+        self.row = lambda i: table.slice(i, 1).to_pylist()[0]
 
     def _pandas(self, frame: Any) -> None:
         self.length, self.names = len(frame), [str(name) for name in frame.columns]
@@ -118,8 +118,7 @@ def read(rows: Any, query: Query, kinds: Kinds) -> Rows:
         left = np.setdiff1d(np.arange(n), np.fromiter(refused, np.int64))
         batch, by = batch.part(left), tuple([column[i] for i in left] for column in by)
     by_kinds = tuple(
-        old if old is not None else new
-        for old, (_, new) in zip(kinds.by or (None,) * len(keys), keys, strict=True)
+        old if old is not None else new for old, (_, new) in zip(kinds.by or (None,) * len(keys), keys, strict=True)
     )
     kinds = Kinds(kind, _id_kind(kinds.id, id_kind, query), by_kinds)
     return Rows(batch, by, kinds, rejects, outside, lambda k: source.row(k if left is None else int(left[k])))
@@ -153,7 +152,7 @@ def _expiry(source: Source, query: Query, times: Times, kind: pa.DataType | None
         if kind is not None and numeric != (length is None):
             have, want = ("numbers", "a number") if numeric else ("timestamps", "a duration such as '5 minutes'")
             raise QueryError(f"the times in {query.time!r} are {have}, so lifetime is {want}, not {query.lifetime!r}.")
-        return times.value + float(query.lifetime if length is None else length)  # type: ignore[arg-type]
+        return np.add(times.value, float(query.lifetime if length is None else length))  # type: ignore[arg-type]
     assert query.expires is not None
     expires = read_times(source.require(query.expires, "expiry column"), query.expires)
     join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
@@ -176,9 +175,7 @@ def _cells(source: Source, query: Query, refused: Reasons) -> tuple[Floats, Clou
         low, high = query.limits.get(name, (-np.inf, np.inf))
         if isinstance(column, Lists):
             begin, end, value, weight = column.begin, column.end, column.value, column.weight
-            cursor, bad, any_off = gather(
-                begin, end, value, weight, sign, low, high, j, raw, clouds, cursor, code, off
-            )
+            cursor, bad, any_off = gather(begin, end, value, weight, sign, low, high, j, raw, clouds, cursor, code, off)
             if bad:
                 _refuse(refused, code == BAD_NUMBER, f"{name!r} holds a value that is missing or not finite")
                 _refuse(refused, code == BAD_WEIGHT, f"{name!r} holds a weight that is not positive")

@@ -134,7 +134,7 @@ def outlived(rows, expires, word_lo, word_hi, guard):
 
 @kernel
 def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard):
-    """The latest expiry of the first `used` clouds that surely beat `hi[i]`, or `until` if none is later; stops at `enough`.
+    """The latest expiry of the first `used` clouds that surely beat hi[i], or `until` if none is later; enough is enough.
 
     Slots lie roughly by expiry, so the search runs from the newest back and rarely looks twice.
     """
@@ -288,8 +288,8 @@ def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, n
 def meet(live, columns, used, pool, now, rows, arrived, expires, cuts, guard, most):
     """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
 
-    The caller has made room for all rows. Returns the rows that got slots (used, used + 1, …), the new end of the pools,
-    who opened, who was open and is no more, how many were forgotten and how many of those counted as pruned before.
+    The caller has made room for all rows. Returns the rows that got slots (used, used + 1, …), the new end of the
+    pools, who opened, who was open and is no more, how many were forgotten and how many of those counted as pruned before.
     """
     went = bury(columns, used, now)
     word_lo, word_hi = words(rows, cuts)

@@ -25,6 +25,6 @@ def kernel(function: Callable[..., Any]) -> Any:
     except RuntimeError:  # "no locator available": nowhere to keep the cache
         return njit(error_model="numpy")(function)
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
+    if index is not None and hasattr(index, "_source_stamp"):
         index._source_stamp = _ROOM
     return compiled

@@ -347,7 +347,11 @@ def lemma(clouds, expires, near, o, least):
             return 0
         if corner_beats_cloud(clouds.lo, g, clouds, o)[1] >= least:
             found = 1
-        elif found == 3 and corner_beats_cloud(clouds.hi, g, clouds, o)[0] >= least and beats_cloud(clouds, g, o) >= least:
+        elif (
+            found == 3
+            and corner_beats_cloud(clouds.hi, g, clouds, o)[0] >= least
+            and beats_cloud(clouds, g, o) >= least
+        ):
             found = 2
     return found
 
@@ -375,11 +379,12 @@ def judge(clouds, columns, guard, opened, which, threshold, least, pruned, logs,
             columns.state[o] = HEAVY
             heavy += 1
             continue
-        if until == -np.inf and places[o] > 2 * COARSE:
-            if coarsen(clouds, o, value, weight, start, size) <= places[o] // 2:
-                until = witness(
-                    clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left
-                )
+        if (
+            until == -np.inf
+            and places[o] > 2 * COARSE
+            and coarsen(clouds, o, value, weight, start, size) <= places[o] // 2
+        ):
+            until = witness(clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left)
         if until == -np.inf and places[o] > 1:
             evaluations += 1
             until = witness(

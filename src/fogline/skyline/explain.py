@@ -68,12 +68,14 @@ def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, floa
 def _cloud(live: Live, slot: int, query: Query) -> Cloud:
     """The slot's cloud as the user sees it: not oriented."""
     clouds = live.slots.clouds
-    values = {}
+    values: dict[str, tuple[tuple[float, float], ...]] = {}
     for j, (name, sign) in enumerate(zip(query.names, query.signs, strict=True)):
         start, size = clouds.start[slot, j], clouds.size[slot, j]
         if start < 0:
             values[name] = ((float(clouds.lo[slot, j] * sign + 0.0), 1.0),)
         else:
-            pairs = np.stack((clouds.value[start : start + size] * sign + 0.0, clouds.weight[start : start + size]), axis=1)
+            pairs = np.stack(
+                (clouds.value[start : start + size] * sign + 0.0, clouds.weight[start : start + size]), axis=1
+            )
             values[name] = tuple((float(v), float(w)) for v, w in pairs[np.argsort(pairs[:, 0])])
     return Cloud(values)

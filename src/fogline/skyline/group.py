@@ -7,6 +7,7 @@ at which nothing arrives and nothing of the live set expires changes nothing, so
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ class Group:
             else:
                 rows = rows.part(np.argsort(rows.arrived, kind="stable"))
                 cuts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
-                for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+                for a, b in pairwise(cuts.tolist()):
                     yield from self._expiries(float(rows.arrived[a]))
                     yield float(rows.arrived[a]), rows.part(slice(a, b))
         yield from self._expiries(now, including=True)

@@ -30,6 +30,7 @@ from fogline.skyline.slots import PLACES, Slots
 
 NOBODY = np.empty(0, np.int64)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
+SLACK = 64  # fewer slots than this are not worth closing gaps for
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
 
 
@@ -112,7 +113,7 @@ class Live:
     def _tidy(self) -> None:
         """Now and then close gaps and choose better cut points."""
         s = self.slots
-        if s.used > 64 and 2 * self.alive < s.used:
+        if s.used > SLACK and 2 * self.alive < s.used:
             s.compact(self.members())
         elif s.used > 4 * s.coded:
             s.recode(s.view())
@@ -132,8 +133,18 @@ class Live:
         """Those of whom it is no longer known that they are out."""
         s, c = self.slots, self.slots.columns
         evaluations, heavy, s.sums = judge(
-            s.clouds, c, s.guard, opened, due, self.threshold, self.least, self.counts.shadowed,
-            s.logs, s.zeros, s.sums, s.most_places,
+            s.clouds,
+            c,
+            s.guard,
+            opened,
+            due,
+            self.threshold,
+            self.least,
+            self.counts.shadowed,
+            s.logs,
+            s.zeros,
+            s.sums,
+            s.most_places,
         )
         self.counts.evaluations += evaluations
         if heavy:

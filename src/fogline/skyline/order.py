@@ -20,7 +20,7 @@ Objects = NDArray[Any]
 
 
 class Order:
-    """The queue of one group: keys of the newest `last` rows, forgotten ones too. `place` is O(rows) when none is late."""
+    """The queue of one group: keys of its newest `last` rows, forgotten ones too. `place`: O(rows) if none is late."""
 
     def __init__(self, last: int) -> None:
         self.last = last

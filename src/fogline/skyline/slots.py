@@ -19,12 +19,20 @@ from fogline.kernels.clouds import Batch, Clouds, Columns, Floats, Ints, copy_ce
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
 
-_TYPES = Columns(
-    arrived=np.float64, expires=np.float64, until=np.float64, probability=np.float64, reported=np.float64,
-    places=np.int64, at=np.int64, word_lo=np.uint64, word_hi=np.uint64,
-    state=np.uint8, exact=np.bool_, counted=np.bool_,
-)  # type: ignore[arg-type]  # fmt: skip
-
+_TYPES: dict[str, Any] = {
+    "arrived": np.float64,
+    "expires": np.float64,
+    "until": np.float64,
+    "probability": np.float64,
+    "reported": np.float64,
+    "places": np.int64,
+    "at": np.int64,
+    "word_lo": np.uint64,
+    "word_hi": np.uint64,
+    "state": np.uint8,
+    "exact": np.bool_,
+    "counted": np.bool_,
+}
 
 
 class Slots:
@@ -40,7 +48,7 @@ class Slots:
         self.guard = guards(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
         self.clouds: Clouds = empty_clouds(16, d, 16)
-        self.columns = Columns(*(np.empty(16, kind) for kind in _TYPES))
+        self.columns = Columns(**{name: np.empty(16, kind) for name, kind in _TYPES.items()})
         self.id: NDArray[Any] = np.empty(16, object)
         self.raw: Floats = np.empty((16, d))  # as it came
         self.logs: Ints = np.zeros(16, np.int64)

@@ -17,6 +17,7 @@ from fogline.kernels.boxes import IN, OUT, SEALED, beats
 from fogline.kernels.clouds import Ints
 from fogline.kernels.probability import beats_cloud, bracket, guards_of
 from fogline.model import TOLERANCE, Node
+from fogline.skyline.group import Group
 from fogline.skyline.live import WIDTH, Live
 
 
@@ -30,14 +31,36 @@ def guards(live: Live, o: int, among: Ints) -> Ints:
 def layer_one(live: Live) -> int:
     """How many live clouds have no guard at all? Only those can be answers. O(open²)."""
     s = live.slots
-    opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)  # a sealed cloud has a guard: the one that surely beats it
+    opened = np.flatnonzero(
+        s.columns.state[: s.used] >= OUT
+    )  # a sealed cloud has a guard: the one that surely beats it
     return sum(1 for o in opened if s.columns.state[o] == IN or not len(guards(live, int(o), opened)))
+
+
+def measure(group: Group) -> dict[str, int]:
+    """Counters of a group since the start, and its sizes now."""
+    live, counts = group.live, group.live.counts
+    return {
+        "late": group.late,
+        "expired_on_arrival": group.expired_on_arrival,
+        "live": live.alive,
+        "answer": len(live.members()),
+        "layer_1": layer_one(live),
+        "shadows": len(live.shadows()),
+        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.members()])),
+        "forgotten": counts.forgotten,
+        **{f"pruned_{name}": number for name, number in counts.pruned().items()},
+        "evaluations": counts.evaluations,
+    }
 
 
 def tree(live: Live, by: tuple[Any, ...], show: Callable[[float], Any]) -> list[Node]:
     """Every live cloud with its layer and parent, in order of expiry. O(live²)."""
     s, alive = live.slots, live.slots.alive()
-    key = lambda c: (s.columns.expires[c], s.columns.arrived[c], s.id[c])  # noqa: E731
+
+    def key(c: int) -> tuple[float, float, Any]:
+        return s.columns.expires[c], s.columns.arrived[c], s.id[c]
+
     layers: dict[int, int | None] = {}
     nodes = []
     for c in sorted(map(int, alive), key=key):
@@ -61,11 +84,17 @@ def audit(live: Live) -> None:
     assert np.all(s.columns.state[alive] <= IN), "a verdict was left in a state"
     for c in alive:
         sure = [g for g in alive if beats(lo, g, hi, c)]
-        assert all(s.columns.expires[g] < s.columns.expires[c] for g in sure), f"{s.id[c]} should have been forgotten (Property 1)"
-        assert (s.columns.state[c] == SEALED) == bool(sure), f"{s.id[c]} is sealed if and only if somebody surely beats it"
+        assert all(s.columns.expires[g] < s.columns.expires[c] for g in sure), (
+            f"{s.id[c]} should have been forgotten (Property 1)"
+        )
+        assert (s.columns.state[c] == SEALED) == bool(sure), (
+            f"{s.id[c]} is sealed if and only if somebody surely beats it"
+        )
         if s.columns.state[c] == SEALED:
             last = max(s.columns.expires[g] for g in sure)
-            assert live.now < s.columns.until[c] <= last, f"{s.id[c]} waits until {s.columns.until[c]}, surely beaten until {last}"
+            assert live.now < s.columns.until[c] <= last, (
+                f"{s.id[c]} waits until {s.columns.until[c]}, surely beaten until {last}"
+            )
         else:
             _audit_open(live, int(c), opened, alive)
 
@@ -75,7 +104,9 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
     s = live.slots
     low, high = _probability(live, c, opened)
     if s.columns.state[c] == IN:
-        assert low - TOLERANCE <= s.columns.probability[c] <= high + TOLERANCE, f"P({s.id[c]}) drifted from {low}…{high}"
+        assert low - TOLERANCE <= s.columns.probability[c] <= high + TOLERANCE, (
+            f"P({s.id[c]}) drifted from {low}…{high}"
+        )
         assert high > live.threshold, f"{s.id[c]} is in with P {high}"
         if live.alpha > 0:
             found = guards(live, c, alive)

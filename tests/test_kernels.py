@@ -1,0 +1,110 @@
+"""Are the facts that make it fast true?"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fogline.kernels.boxes import beats, covers, cut_points, guards, outlived, words
+from fogline.kernels.clouds import empty_clouds, gather
+from fogline.kernels.probability import beats_cloud, lemma
+from tests import oracle
+
+cell = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3)
+pairs_of_rows = st.integers(1, 3).flatmap(
+    lambda d: st.lists(st.lists(cell, min_size=d, max_size=d), min_size=2, max_size=6)
+)
+
+
+def packed(rows):
+    n, d = len(rows), len(rows[0])
+    clouds, raw, cursor = empty_clouds(n, d, 1 + sum(len(c) for row in rows for c in row)), np.empty((n, d)), 0
+    for j in range(d):
+        lists = [row[j] for row in rows]
+        end = np.cumsum([len(each) for each in lists]).astype(np.int32)
+        flat = np.array([pair for each in lists for pair in each], float)
+        columns = [np.ascontiguousarray(flat[:, k]) for k in (0, 1)]
+        begin = np.concatenate((np.zeros(1, np.int32), end[:-1]))
+        for array in (begin, end, *columns):
+            array.flags.writeable = False
+        code, off = np.empty(n, np.int64), np.empty(n, np.int64)
+        cursor, bad, _ = gather(begin, end, *columns, 1.0, -np.inf, np.inf, j, raw, clouds, cursor, code, off)
+        assert not bad
+    return clouds
+
+
+def truth(rows):
+    return [oracle.Cloud(i, 0, 0, tuple(oracle.cell(c, "max") for c in row)) for i, row in enumerate(rows)]
+
+
+@settings(deadline=None, max_examples=400)
+@given(pairs_of_rows)
+def test_dominance_factorises(rows):
+    clouds, true = packed(rows), truth(rows)
+    for i in range(len(rows)):
+        for k in range(len(rows)):
+            if i != k:
+                assert abs(beats_cloud(clouds, i, k) - float(oracle.chance(true[i], true[k]))) < 1e-12
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs_of_rows)
+def test_a_cloud_surely_beats_another_if_and_only_if_its_worst_corner_beats_the_best_one(rows):
+    clouds, true = packed(rows), truth(rows)
+    for i in range(len(rows)):
+        for k in range(len(rows)):
+            if i != k:
+                assert beats(clouds.lo, i, clouds.hi, k) == (oracle.chance(true[i], true[k]) == 1)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_words_never_rule_out_what_is_true(d, seed):
+    rng = np.random.default_rng(seed)
+    clouds = empty_clouds(12, d, 1)
+    clouds.lo[:] = rng.integers(0, 3, (12, d))
+    clouds.hi[:] = clouds.lo + rng.integers(0, 2, (12, d))
+    some = slice(0, int(rng.integers(0, 12)))  # cut points from others than those they are used for
+    low, high = words(clouds, cut_points(clouds.lo[some], clouds.hi[some]))
+    for i in range(12):
+        for k in range(12):
+            if (clouds.lo[i] >= clouds.hi[k]).all():
+                assert covers(low[i], high[k], guards(d))
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs_of_rows, st.integers(0, 2**32 - 1))
+def test_a_batch_keeps_exactly_those_that_no_lasting_one_surely_beats(rows, seed):
+    clouds = packed(rows)
+    expires = np.random.default_rng(seed).integers(0, 3, len(rows)).astype(float)
+    low, high = words(clouds, cut_points(clouds.lo, clouds.hi))
+    kept = set(outlived(clouds, expires, low, high, guards(len(rows[0]))))
+    for k in range(len(rows)):
+        beaten = any(beats(clouds.lo, i, clouds.hi, k) and expires[i] >= expires[k] for i in range(len(rows)))
+        assert (k in kept) == (not beaten)
+
+
+def test_each_lemma_is_told_from_the_others():
+    rows = [[[(5, 1)]], [[(6, 2), (1, 1)]], [[(7, 1), (4, 3)]], [[(3, 1), (8, 1)]], [[(4, 1), (5, 1)]]]
+    clouds, expires = packed(rows), np.zeros(5)
+    of = lambda g, o, least: lemma(clouds, expires, np.array([g]), o, least)  # noqa: E731
+    assert of(1, 0, 0.6) == 0  # beats even the best corner often enough
+    assert of(0, 2, 0.7) == 1  # only its worst corner shows it
+    assert of(4, 3, 0.4) == 1
+    assert of(1, 3, 0.33) == 2  # neither corner does
+    assert of(2, 3, 0.9) == 3  # nothing does
+
+
+def test_the_cache_of_kernels_works_when_the_package_cannot_be_written(tmp_path):
+    """Numba falls back to the user's cache; with nowhere to write at all, kernels are compiled anew."""
+    code = (
+        "import numpy as np; from fogline.kernels.boxes import beats; print(beats(np.eye(1), 0, np.zeros((1, 1)), 0))"
+    )
+    for cache in (str(tmp_path), "/proc/nowhere"):
+        env = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == "True", done.stderr
+    assert any(tmp_path.rglob("*.nbi"))

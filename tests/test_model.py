@@ -1,0 +1,85 @@
+"""Does a wrong question get a helpful answer?"""
+
+import pickle
+from datetime import timedelta
+
+import pytest
+
+import fogline as fl
+from fogline.model import duration
+
+GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": "ts", "lifetime": "5 minutes"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"attributes": {}}, "attributes maps each attribute"),
+        ({"attributes": {"temp": "up"}}, "'temp' is 'up'"),
+        ({"alpha": 1}, r"\[0, 1\)"),
+        ({"alpha": -0.1}, r"\[0, 1\)"),
+        ({"alpha": float("nan")}, r"\[0, 1\)"),
+        ({"alpha": "half"}, r"\[0, 1\)"),
+        ({"last": 5}, "lifetime and last"),
+        ({"lifetime": None}, "found none"),
+        ({"lifetime": 0}, "for some time"),
+        ({"lifetime": "soon"}, "is not a duration"),
+        ({"lifetime": "5 parsecs"}, "not a unit of time"),
+        ({"lifetime": None, "last": 0}, "at least 1"),
+        ({"limits": {"tmep": (0, 1)}}, "Did you mean 'temp'"),
+        ({"limits": {"temp": (1, 0)}}, "nothing lies between"),
+        ({"limits": {"temp": 3}}, r"\(lowest, highest\)"),
+        ({"by": ["temp"]}, "used twice"),
+        ({"id": "ts"}, "used twice"),
+        ({"attributes": {"probability": "max"}}, "collide"),
+        ({"outside": "ignore"}, "'missing' or 'reject'"),
+        ({"alhpa": 0.5}, "Did you mean 'alpha'"),
+    ],
+)
+def test_a_wrong_query_says_what_is_wrong(wrong, text):
+    with pytest.raises(fl.QueryError, match=text):
+        fl.Query.from_dict(GOOD | wrong)
+
+
+def test_a_query_that_lacks_a_field_says_which():
+    with pytest.raises(fl.QueryError, match="lacks id and time"):
+        fl.Query.from_dict({"attributes": {"a": "max"}})
+
+
+def test_a_query_survives_yaml_dicts_and_pickling(tmp_path):
+    path = tmp_path / "q.yaml"
+    path.write_text(
+        "attributes: {temp: max}\nid: s\ntime: t\nlast: 7\nby: [site]\nlimits: {temp: [-40, 125]}\nalpha: 0.1\n"
+    )
+    query = fl.Query.load(path)
+    assert (query.last, query.by, query.limits["temp"], query.alpha) == (7, ("site",), (-40.0, 125.0), 0.1)
+    for again in (fl.Query.from_dict(query.to_dict()), pickle.loads(pickle.dumps(query))):
+        assert again == query
+        assert again.fingerprint() == query.fingerprint()
+
+
+def test_the_same_lifetime_in_other_words_is_the_same_question():
+    words = ["5 minutes", "300 s", "300000 ms", timedelta(minutes=5), "4 min 60 sec"]
+    assert len({fl.Query.from_dict(GOOD | {"lifetime": each}).fingerprint() for each in words}) == 1
+
+
+def test_durations_are_read_in_microseconds():
+    assert duration("1.5 hours") == 5_400_000_000
+    assert duration("1 day, 2 hours") == 26 * 3_600_000_000
+
+
+def test_a_missing_or_broken_query_file_says_so(tmp_path):
+    with pytest.raises(fl.QueryError, match="there is no query file"):
+        fl.Query.load(tmp_path / "no.yaml")
+    (tmp_path / "bad.yaml").write_text("a: [")
+    with pytest.raises(fl.QueryError, match="is not YAML"):
+        fl.Query.load(tmp_path / "bad.yaml")
+
+
+def test_a_rule_reads_like_a_sentence_and_refuses_nonsense():
+    assert (
+        str(fl.Rule({"voltage": 0.01, "light": 5}, "temperature", 0.5)) == "voltage(0.01), light(5) -> temperature(0.5)"
+    )
+    for given, then, within in [({}, "a", 1), ({"a": 1}, "a", 1), ({"b": -1}, "a", 1), ({"b": 1}, "a", float("nan"))]:
+        with pytest.raises(fl.QueryError):
+            fl.Rule(given, then, within)

@@ -1,0 +1,240 @@
+"""What does a user meet at the border: bad rows, clocks, types, restarts?"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+
+QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10)
+
+
+def row(name="a", t=1, gas=5.0, oxygen=20.0, **more):
+    return {"id": name, "t": t, "gas": gas, "oxygen": oxygen, **more}
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ({"gas": float("inf")}, "not finite"),
+        ({"gas": "much"}, "'gas' is 'much', which is not a number"),
+        ({"gas": [(1, 0)]}, "weight that is not positive"),
+        ({"gas": [(1, -2), (2, 1)]}, "weight that is not positive"),
+        ({"gas": [(float("nan"), 1)]}, "missing or not finite"),
+        ({"gas": [(float("inf"), 1), (1, 1)]}, "missing or not finite"),
+        ({"gas": [1, 2]}, r"not a \(value, weight\) pair"),
+        ({"id": None}, "the id 'id' is missing"),
+        ({"t": None}, "the time 't' is missing"),
+        ({"t": float("nan")}, "the time 't' is missing"),
+        ({"t": "noon"}, "neither a number nor a timestamp"),
+    ],
+)
+def test_a_bad_row_is_refused_with_its_reason_and_disturbs_nobody(bad, reason):
+    monitor, undisturbed = fl.Monitor(QUERY), fl.Monitor(QUERY)
+    good = [row("x", gas=3.0), row("y", gas=[(1, 1), (9, 1)])]
+    changes = monitor.advance(1, [good[0], row() | bad, good[1]])
+    assert changes.equals(undisturbed.advance(1, good))
+    [reject] = monitor.rejects
+    assert re.search(reason, reject.reason)
+    assert reject.row.keys() == row().keys()
+    assert monitor.stats()["rejected"] == 1
+
+
+def test_numbers_written_as_text_are_numbers():
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, [row(gas="3.5")])
+    assert monitor.answer()["gas"].to_pylist() == [3.5]
+
+
+def test_a_missing_cell_without_a_distribution_is_an_error_that_says_so():
+    monitor = fl.Monitor(QUERY)
+    nothing: list[Any] = [None, float("nan"), []]
+    for missing in nothing:
+        with pytest.raises(fl.RowsError, match=r"row 'b'.*'gas'.*nothing says what it may be"):
+            monitor.advance(1, [row("a", gas=[(1, 1)]), row("b", gas=missing)])
+    assert monitor.advance(1, [row("a")])["id"].to_pylist() == ["a"]
+
+
+def test_an_unknown_column_is_an_error_with_a_guess():
+    with pytest.raises(
+        fl.QueryError, match=r"no attribute 'oxygen'; it has gas, id, oxigen, t\.\nDid you mean 'oxigen'"
+    ):
+        fl.Monitor(QUERY).advance(1, [{"id": 1, "t": 1, "gas": 1, "oxigen": 2}])
+
+
+def test_a_second_row_with_the_same_id_and_arrival_is_a_duplicate():
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, [row(gas=1.0), row(gas=2.0), row("b", gas=9.0)])  # a is beaten, hence forgotten, at once
+    monitor.advance(1, [row(gas=30.0)])
+    monitor.advance(2, [row("b", t=2)])
+    monitor.advance(3, [row("b", t=1, gas=9.0)])  # late
+    assert [reject.row["gas"] for reject in monitor.rejects] == [2.0, 30.0, 9.0]
+    assert monitor.stats()["late"] == 0
+
+
+def test_rows_of_several_groups_may_share_id_and_arrival():
+    query = fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime=10, by="site")
+    monitor = fl.Monitor(query)
+    changes = monitor.advance(1, [{"id": 1, "t": 1, "gas": 1, "site": s} for s in ("n", "s", None)])
+    assert changes["site"].to_pylist() == ["n", "s", None]
+    assert fl.Monitor.restore(query, monitor.snapshot()).answer().equals(monitor.answer())
+
+
+def test_values_outside_their_limits_are_missing_or_reject_the_row():
+    limits = {"gas": (0, 100)}
+    base = QUERY.to_dict() | {"limits": limits}
+    monitor = fl.Monitor(fl.Query.from_dict(base))
+    monitor.advance(1, [row(gas=[(294, 1), (50, 1)])])
+    assert monitor.answer()["probability"].to_pylist() == [1.0]
+    assert monitor.stats()["outside_limits"] == 1
+    with pytest.raises(fl.RowsError, match="outside its limits"):
+        monitor.advance(2, [row(t=2, gas=294)])
+    strict = fl.Monitor(fl.Query.from_dict(base | {"outside": "reject"}))
+    strict.advance(2, [row("a", t=2, gas=294), row("b", t=2)])
+    assert strict.rejects[0].reason == "'gas' is outside its limits (0, 100)"
+    assert strict.answer()["id"].to_pylist() == ["b"]
+
+
+def test_timestamps_come_back_as_they_came():
+    query = fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime="1 minute")
+    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    dicts = [{"id": 1, "t": start, "gas": 1.0}]
+    frame, arrow = pd.DataFrame(dicts), pa.Table.from_pylist(dicts)
+    iso = [{"id": 1, "t": start.isoformat(), "gas": 1.0}]
+    for rows in (dicts, frame, arrow, iso):
+        monitor = fl.Monitor(query)
+        assert monitor.advance(start, rows)["time"].to_pylist() == [start]
+        assert monitor.advance(start + timedelta(seconds=59)).num_rows == 0
+        left = monitor.advance(start + timedelta(hours=1)).to_pylist()
+        assert [(each["time"], each["change"]) for each in left] == [(start + timedelta(minutes=1), "leave")]
+
+
+def test_naive_timestamps_dates_and_numpy_clocks_work():
+    query = fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime="1 day")
+    monitor = fl.Monitor(query)
+    frame = pd.DataFrame({"id": [1], "t": pd.to_datetime(["2026-01-01"]), "gas": [1.0]})
+    assert monitor.advance(np.datetime64("2026-01-01"), frame)["arrived"].to_pylist() == [datetime(2026, 1, 1)]
+    assert monitor.advance(datetime(2026, 1, 2))["change"].to_pylist() == ["leave"]
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "t", "text"),
+    [("5 minutes", 3, "are numbers, so lifetime is a number"), (5, datetime(2026, 1, 1), "duration")],
+)
+def test_a_lifetime_of_the_wrong_kind_says_so(lifetime, t, text):
+    query = fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime=lifetime)
+    with pytest.raises(fl.QueryError, match=text):
+        fl.Monitor(query).advance(t, [{"id": 1, "t": t, "gas": 1}])
+
+
+def test_numbers_and_timestamps_do_not_share_a_clock():
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, [row()])
+    with pytest.raises(fl.ClockError, match="the times in 't' are int64"):
+        monitor.advance(datetime(2026, 1, 1))
+    with pytest.raises(fl.FoglineError, match="one stream has one clock"):
+        monitor.advance(2, [row(t=datetime(2026, 1, 1))])
+
+
+def test_rows_of_another_shape_are_refused_in_words():
+    with pytest.raises(fl.RowsError, match="an Arrow table, a pandas frame or a list of dicts"):
+        fl.Monitor(QUERY).advance(1, "rows.csv")
+    table = pa.table({"id": [1], "t": [1], "gas": [[1.0]], "oxygen": [1.0]})
+    with pytest.raises(fl.RowsError, match="list<struct<value: double, weight: double>>"):
+        fl.Monitor(QUERY).advance(1, table)
+    with pytest.raises(fl.RowsError, match="holds no numbers"):
+        fl.Monitor(QUERY).advance(1, table.set_column(2, "gas", pa.array([b"x"])))
+
+
+def test_sliced_and_chunked_tables_are_read_like_whole_ones():
+    kind = pa.list_(pa.struct([("weight", pa.float32()), ("value", pa.int64())]))
+    cells = [[{"value": v, "weight": 1.0}, {"value": v + 2, "weight": 3.0}] for v in range(6)]
+    table = pa.table(
+        {"id": list(range(6)), "t": [1] * 6, "gas": pa.array(cells, kind), "oxygen": [float(v) for v in range(6)]}
+    )
+    pieces = pa.concat_tables([table.slice(0, 2), table.slice(2, 1), table.slice(3)])
+    for rows in (table.slice(1, 4), pieces.slice(1, 4), table.slice(1, 4).combine_chunks().to_batches()[0]):
+        whole, part = fl.Monitor(QUERY), fl.Monitor(QUERY)
+        assert part.advance(1, rows).equals(whole.advance(1, table.to_pylist()[1:5]))
+
+
+def test_a_null_cell_in_a_column_of_distributions_is_missing():
+    kind = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
+    table = pa.table({"id": [1, 2], "t": [1, 1], "gas": pa.array([[(1.0, 1.0)], None], kind), "oxygen": [1.0, 1.0]})
+    with pytest.raises(fl.RowsError, match=r"row 2.*'gas'"):
+        fl.Monitor(QUERY).advance(1, table)
+    null_pair = table.set_column(2, "gas", pa.array([[(1.0, 1.0)], [None]], kind))
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, null_pair)
+    assert [reject.row["id"] for reject in monitor.rejects] == [2]
+
+
+def test_a_snapshot_of_another_query_or_of_nothing_is_refused_in_words():
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, [row()])
+    saved = monitor.snapshot()
+    other = fl.Query.from_dict(QUERY.to_dict() | {"alpha": 0.25})
+    for query, data, text in [
+        (other, saved, "another query"),
+        (QUERY, b"hello", "no snapshot"),
+        (QUERY, saved[:-9], "cut short"),
+        (QUERY, saved[:7] + b"\x63" + saved[8:], "format 99"),
+    ]:
+        with pytest.raises(fl.SnapshotError, match=text):
+            fl.Monitor.restore(query, data)
+
+
+def test_an_untouched_monitor_can_be_saved_and_restored():
+    again = fl.Monitor.restore(QUERY, fl.Monitor(QUERY).snapshot())
+    assert again.advance(1, [row()])["change"].to_pylist() == ["enter"]
+
+
+def test_explain_says_why_in_and_why_out():
+    query = fl.Query(attributes={"v": "max"}, id="id", time="t", expires="e", alpha=0.5)
+    monitor = fl.Monitor(query)
+    cells = {"n": (5, [(3, 1), (0, 1)]), "c": (20, 2), "s": (30, [(-1, 1), (1, 1)]), "top": (2, 9)}
+    monitor.advance(0, [{"id": k, "t": 0, "e": e, "v": v} for k, (e, v) in cells.items()])
+    assert "'top' surely beats it" in str(monitor.explain("c")[0])
+    assert monitor.explain("top")[0].inside
+    monitor.advance(2)
+    assert str(monitor.explain("c")[0]).startswith(
+        "'c' is out: 'n' guards it (P = 0.5)\n  beaten by 'n' with probability 0.5"
+    )
+    assert monitor.explain("n")[0].cloud.values["v"] == ((0.0, 0.5), (3.0, 0.5))
+    monitor.advance(5)
+    assert monitor.explain("c")[0].inside
+    assert monitor.explain("nobody") == []
+
+
+def test_the_stats_count_each_row_once():
+    rng = np.random.default_rng(3)
+    query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=7, alpha=0.4)
+    monitor = fl.Monitor(query)
+    for t in range(40):
+        cells = rng.integers(0, 9, (8, 2)).tolist()
+        rows = [
+            {"id": k, "t": t, "a": [(a, 1), (a + 3, 2)] if k % 3 == 0 else a, "b": b} for k, (a, b) in enumerate(cells)
+        ]
+        monitor.advance(t, rows)
+    stats = monitor.stats()
+    pruned = sum(value for name, value in stats.items() if name.startswith("pruned_"))
+    assert stats["rows"] == 320
+    assert stats["forgotten"] <= pruned <= 320
+    assert stats["pruned_spatial"] > 0
+    assert stats["pruned_max_corner"] + stats["pruned_min_corner"] + stats["pruned_guard"] > 0
+    layers = [node.layer for node in monitor.tree()]
+    assert stats["layer_1"] == layers.count(1)
+    assert stats["live"] == len(layers)
+    assert stats["answer"] <= stats["layer_1"]
+
+
+def test_changes_read_back_as_values():
+    monitor = fl.Monitor(QUERY)
+    [change] = fl.changes_of(monitor.advance(1, [row(gas=[(1, 1), (2, 1)])]).to_pylist(), QUERY)
+    assert (change.change, change.id, change.probability, change.exact) == ("enter", "a", 1.0, True)
+    assert change.attributes == {"gas": None, "oxygen": 20.0}
