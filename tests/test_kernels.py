@@ -5,11 +5,14 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fogline.impute.columns import PAIRS
+from fogline.kernels import arrow
 from fogline.kernels.boxes import beats, covers, cut_points, guards, outlived, words
-from fogline.kernels.clouds import empty_clouds, gather
+from fogline.kernels.clouds import empty_clouds
 from fogline.kernels.probability import beats_cloud, lemma
 from tests import oracle
 
@@ -20,19 +23,14 @@ pairs_of_rows = st.integers(1, 3).flatmap(
 
 
 def packed(rows):
-    n, d = len(rows), len(rows[0])
-    clouds, raw, cursor = empty_clouds(n, d, 1 + sum(len(c) for row in rows for c in row)), np.empty((n, d)), 0
-    for j in range(d):
-        lists = [row[j] for row in rows]
-        end = np.cumsum([len(each) for each in lists]).astype(np.int32)
-        flat = np.array([pair for each in lists for pair in each], float)
-        columns = [np.ascontiguousarray(flat[:, k]) for k in (0, 1)]
-        begin = np.concatenate((np.zeros(1, np.int32), end[:-1]))
-        for array in (begin, end, *columns):
-            array.flags.writeable = False
-        code, off = np.empty(n, np.int64), np.empty(n, np.int64)
-        cursor, bad, _ = gather(begin, end, *columns, 1.0, -np.inf, np.inf, j, raw, clouds, cursor, code, off)
-        assert not bad
+    """Rows of (value, weight) lists as clouds, through Arrow's memory."""
+    d = len(rows[0])
+    columns = [pa.array([[{"value": v, "weight": w} for v, w in row[j]] for row in rows], PAIRS) for j in range(d)]
+    batch = pa.RecordBatch.from_arrays(columns, [str(j) for j in range(d)])
+    low, high = np.full(d, -np.inf), np.full(d, np.inf)
+    _, clouds, _, codes, missing = arrow.read(batch, np.arange(d), np.full(d, arrow.PAIRS), np.ones(d), low, high)
+    assert not codes
+    assert not missing
     return clouds
 
 
@@ -100,9 +98,7 @@ def test_each_lemma_is_told_from_the_others():
 
 def test_the_cache_of_kernels_works_when_the_package_cannot_be_written(tmp_path):
     """Numba falls back to the user's cache; with nowhere to write at all, kernels are compiled anew."""
-    code = (
-        "import numpy as np; from fogline.kernels.boxes import beats; print(beats(np.eye(1), 0, np.zeros((1, 1)), 0))"
-    )
+    code = "import numpy as np, fogline.kernels.boxes as b; print(b.beats(np.eye(1), 0, np.zeros((1, 1)), 0))"
     for cache in (str(tmp_path), "/proc/nowhere"):
         env = {**os.environ, "NUMBA_CACHE_DIR": cache}
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fogline.changes import Key, Tables
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.columns import instant, join_kinds, write_times
-from fogline.impute.rows import Kinds, Rows, read
+from fogline.impute.rows import Kinds, Reader, Rows
 from fogline.kernels.clouds import Batch
 from fogline.model import Node, Query, Reject
 from fogline.skyline.explain import Explanation, explain
@@ -55,7 +55,7 @@ class Monitor:
         self.kinds = Kinds()
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
-        self._tables = Tables(query)
+        self._reader, self._tables = Reader(query), Tables(query)
         self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0}
 
     def advance(self, now: Any, rows: Any = None) -> pa.Table:
@@ -63,7 +63,7 @@ class Monitor:
 
         Rows may be of many instants up to `now`; they are taken tick by tick. O(rows · live set).
         """
-        taken = read([] if rows is None else rows, self.query, self.kinds) if _any(rows) else None
+        taken = self._reader.read(rows, self.kinds) if rows is not None and len(rows) else None
         until = self._instant(now, taken)
         if taken is None:
             parts: dict[Key, Batch] = {}
@@ -165,8 +165,7 @@ class Monitor:
                 f"row {batch.id[last]!r} arrives at {self._show(batch.arrived[last], taken.kinds)}, after now "
                 f"({self._show(until, taken.kinds)}); advance the clock at least to the newest row."
             )
-        gaps = np.isnan(batch.clouds.lo)
-        if gaps.any():
+        if taken.gaps and (gaps := np.isnan(batch.clouds.lo)).any():
             row, j = (int(each[0]) for each in np.nonzero(gaps))
             raise RowsError(
                 f"{int(gaps.any(axis=1).sum())} of {len(batch.id)} rows lack a value or have it outside its limits "
@@ -222,7 +221,3 @@ class Monitor:
 
     def _show(self, value: float, kinds: Kinds | None = None) -> Any:
         return write_times(np.array([value]), (kinds or self.kinds).time)[0].as_py()
-
-
-def _any(rows: Any) -> bool:
-    return rows is not None and len(rows) > 0

@@ -41,13 +41,14 @@ class Trouble:
         """Between 0 and 1 for each place (n,) of the ring."""
         ring = len(GALLERIES)
         apart = np.abs(where - (self.start + self.pace * minutes)) % ring
-        return np.exp(-((np.minimum(apart, ring - apart) / self.reach) ** 2))
+        near: Floats = np.exp(-((np.minimum(apart, ring - apart) / self.reach) ** 2))
+        return near
 
 
-FIRE = Trouble(effect=(30.0, 0.1, 1.0, -2.5), start=1.5, pace=0.08, reach=0.6)
-LEAK = Trouble(effect=(0.0, 1.8, 0.0, -0.6), start=6.5, pace=-0.05, reach=0.8)
-CUTTER = Trouble(effect=(3.0, 0.2, 12.0, 0.0), start=4.0, pace=0.02, reach=0.4)
-TROUBLES = (FIRE, LEAK, CUTTER)
+TROUBLES = (
+    Trouble(effect=(30.0, 0.1, 8.0, -2.5), start=1.5, pace=0.08, reach=0.3),  # a fire: heat, smoke, no air
+    Trouble(effect=(0.0, 1.8, 0.0, -0.6), start=6.5, pace=-0.05, reach=0.4),  # a gas leak
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Mine:
 
     def __init__(self, sensors: int, seed: int) -> None:
         self.random = np.random.default_rng(seed)
-        self.where: Floats = np.arange(sensors) * (len(GALLERIES) / sensors)  # (n,) in galleries along the ring
+        self.where: Floats = np.linspace(0, len(GALLERIES), sensors, endpoint=False)  # (n,) in galleries along the ring
         self.names = _names(self.where)
         self.turn: Indices = self.random.permutation(sensors) % PERIOD  # (n,) at which tick of a period it reports
         self.usual = self._usual(sensors)  # (n, 4)

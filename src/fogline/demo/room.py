@@ -1,7 +1,7 @@
 """What can somebody at the surface know about a value that did not arrive?
 
-The control room sees only what arrived. For a lost cell it says: the sensor's last known value, moved the way each of
-its neighbours has moved since. Every neighbour gives one possible value; nearer ones weigh more.
+The control room sees only what arrived. Of a lost cell it says: the sensor's last known value, moved the way each of
+its neighbours has moved since then. Every neighbour gives one possible value; nearer ones weigh more.
 
 Invariant: a lost value is never read, neither now nor later, so no distribution can know anything of it.
 """
@@ -12,63 +12,50 @@ from typing import Any
 
 import numpy as np
 
-from fogline.demo.mine import ATTRIBUTES, DECIMALS, PERIOD, Floats, Indices, Reports
+from fogline.demo.mine import ATTRIBUTES, DECIMALS, Floats, Indices, Reports
 
-NEIGHBOURS = (-4, -3, -2, -1, 1, 2, 3, 4)  # along the ring
+OFFSETS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])  # neighbours along the ring …
+WEIGHTS = 1.0 / np.abs(OFFSETS)  # … and what each one's word counts
 
 Row = dict[str, Any]
 Pairs = list[tuple[float, float]]
 
 
 class ControlRoom:
-    """Turns reports into rows: known values as numbers, lost ones as distributions."""
+    """Turns reports into rows: a known value is a number, a lost one a distribution."""
 
     def __init__(self, names: list[str], history: Floats) -> None:
+        n = len(names)
         self.names = names
-        self.rounds = [history.copy()]  # each (n, 4): what arrived in one round of reports, NaN = nothing
-        self.latest = history.copy()  # (n, 4) the last known values …
-        self.known_in = np.zeros(history.shape, np.int64)  # … and the round they came in
-        self.heard = 0  # ticks
-        self.rows: dict[str, Row] = {}  # by sensor: the row that counts now
+        self.near: Indices = (np.arange(n)[:, None] + OFFSETS) % n  # (n, 8)
+        self.latest = history.copy()  # (n, 4) the last known value of each cell …
+        self.around = history[self.near]  # (n, 8, 4) … and those of its neighbours, as they were known at that time
+        self.rows: dict[str, Row] = {}  # the row of each sensor that counts now
 
     def take(self, reports: Reports) -> list[Row]:
         """The rows of one tick. O(rows · neighbours)."""
-        if self.heard % PERIOD == 0:
-            self.rounds.append(np.full_like(self.latest, np.nan))
-        self.heard += 1
-        arrived = np.where(reports.lost, np.nan, reports.truth)  # from here on nobody sees what was lost
-        who = reports.who
-        self.rounds[-1][who] = arrived
-        self.latest[who] = np.where(reports.lost, self.latest[who], arrived)
-        self.known_in[who] = np.where(reports.lost, self.known_in[who], len(self.rounds) - 1)
-        rows = [self._row(int(i), values, reports) for i, values in zip(who, arrived, strict=True)]
+        who, lost = reports.who, reports.lost
+        arrived = np.where(lost, np.nan, reports.truth)  # from here on nobody sees what was lost
+        self.latest[who] = np.where(lost, self.latest[who], arrived)
+        now = self.latest[self.near[who]]  # (k, 8, 4)
+        self.around[who] = np.where(lost[:, None], self.around[who], now)
+        moved = self.latest[who][:, None] + now - self.around[who]  # (k, 8, 4)
+        rows = [self._row(*each, reports) for each in zip(who, arrived, moved, strict=True)]
         self.rows.update((row["sensor"], row) for row in rows)
         return rows
 
-    def _row(self, i: int, arrived: Floats, reports: Reports) -> Row:
+    def _row(self, i: int, arrived: Floats, moved: Floats, reports: Reports) -> Row:
         cells = {
-            name: self.possible(i, j) if np.isnan(arrived[j]) else float(arrived[j])
+            name: possible(moved[:, j], DECIMALS[j]) if np.isnan(arrived[j]) else float(arrived[j])
             for j, name in enumerate(ATTRIBUTES)
         }
         return {"sensor": self.names[i], "ts": reports.when, **cells}
 
-    def possible(self, i: int, j: int) -> Pairs:
-        """What attribute j of sensor i may be now: (value, weight) pairs. O(neighbours)."""
-        then, last = int(self.known_in[i, j]), self.latest[i, j]
-        pairs = [(float(last), 0.5)]  # it may not have moved at all
-        for offset in NEIGHBOURS:
-            near = (i + offset) % len(self.names)
-            moved = self.latest[near, j] - self.rounds[then][near, j]
-            if near != i and not np.isnan(moved):
-                value = max(0.0, round(float(last + moved), DECIMALS[j]))
-                pairs.append((value, 1.0 / abs(offset)))
-        return pairs
 
-
-def span(cell: float | Pairs) -> tuple[float, float]:
-    """The least and the greatest possible value of a cell."""
-    values = [value for value, _ in cell] if isinstance(cell, list) else [cell]
-    return min(values), max(values)
+def possible(moved: Floats, decimals: int) -> Pairs:
+    """The (value, weight) pairs of a lost cell, one per neighbour (8,)."""
+    values = np.round(np.maximum(moved, 0.0), decimals)
+    return list(zip(values.tolist(), WEIGHTS.tolist(), strict=True))
 
 
 def expected(cell: float | Pairs) -> float:
@@ -76,7 +63,3 @@ def expected(cell: float | Pairs) -> float:
     if not isinstance(cell, list):
         return cell
     return sum(value * weight for value, weight in cell) / sum(weight for _, weight in cell)
-
-
-def numbers(who: Indices) -> list[int]:
-    return [int(i) for i in who]

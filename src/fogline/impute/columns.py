@@ -1,7 +1,7 @@
 """What does one column hold, whatever it came in?
 
-A column is an Arrow array or a list of Python values. It is read into plain NumPy: numbers with NaN for missing, or
-lists of (value, weight); cells that cannot be read get a reason each and disturb nobody else.
+A column is an Arrow array or a list of Python values. Attributes become Arrow arrays of doubles or of (value, weight)
+lists, times and ids plain values; cells that cannot be read get a reason each and disturb nobody else.
 """
 
 from __future__ import annotations
@@ -9,128 +9,68 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from fogline.errors import RowsError
 from fogline.kernels.clouds import Floats
 
 Reasons = dict[int, str]  # row -> why it is refused
 INTEGER, REAL = pa.int64(), pa.float64()
+PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
 
 
-@dataclass(slots=True)
-class Numbers:
-    """One number per row, NaN = missing."""
-
-    value: Floats  # (n,)
-    refused: Reasons = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Lists:
-    """A distribution per row: value[begin[i] : end[i]] with their weights; an empty one is a missing cell."""
-
-    begin: NDArray[np.integer[Any]]  # (n,)
-    end: NDArray[np.integer[Any]]  # (n,)
-    value: Floats
-    weight: Floats
-    refused: Reasons = field(default_factory=dict)
-
-    def room(self) -> int:
-        """At least as many pairs as the rows hold together."""
-        return int(self.end[-1] - self.begin[0]) if len(self.begin) else 0
-
-
-def read_cells(column: Any, name: str) -> Numbers | Lists:
-    """An attribute's column."""
+def read_cells(column: Any, name: str, refused: Reasons) -> pa.Array:
+    """An attribute's column as doubles, or as lists of (value, weight) when any cell is a distribution."""
     if not isinstance(column, pa.Array):
-        return _python_cells(column, name)
+        return _python_cells(column, name, refused)
     kind = column.type
+    if kind in (REAL, PAIRS):
+        return column
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _arrow_lists(column, name)
+        return _pairs_of(column, name)
     if pa.types.is_dictionary(kind):
-        return read_cells(column.dictionary_decode(), name)
+        return read_cells(column.dictionary_decode(), name, refused)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _python_cells(column.to_pylist(), name)
-    return Numbers(_floats(column, f"attribute {name!r}"))
+        return _python_cells(column.to_pylist(), name, refused)
+    return _reals(column, name)
 
 
-def _floats(column: pa.Array, what: str) -> Floats:
-    kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):  # NumPy's cast: Arrow's costs ten times as much to call
-        return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+def _reals(column: pa.Array, name: str) -> pa.Array:
     try:
-        return _floats(column.cast(pa.float64(), safe=False), what)
+        return column.cast(REAL, safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise RowsError(f"{what} has type {column.type}, which holds no numbers.") from None
+        raise RowsError(f"attribute {name!r} has type {column.type}, which holds no numbers.") from None
 
 
-def _arrow_lists(column: pa.Array, name: str) -> Lists:
+def _pairs_of(column: pa.Array, name: str) -> pa.Array:
+    """Lists whose pairs are not written as we write them: other names first, other number types, large lists."""
     inner = column.type.value_type
     if not pa.types.is_struct(inner) or min(inner.get_field_index("value"), inner.get_field_index("weight")) < 0:
         raise RowsError(
             f"attribute {name!r} has type {column.type}; a distribution is list<struct<value: double, weight: double>>."
         )
-    if pa.types.is_fixed_size_list(column.type):
-        column = column.cast(pa.list_(inner))
-    offsets = _memory(column.offsets, np.int64 if pa.types.is_large_list(column.type) else np.int32)
-    begin, end = offsets[:-1], offsets[1:]
-    if column.null_count:
-        end = frozen(np.where(column.is_valid().to_numpy(zero_copy_only=False), end, begin))
-    pairs = column.values
-    if pairs.null_count:  # a null pair hides what its fields say
-        parts = dict(zip((each.name for each in inner), pairs.flatten(), strict=True))
-        value, weight = parts["value"], parts["weight"]
-    else:
-        value, weight = pairs.field("value"), pairs.field("weight")
-    return Lists(begin, end, _reals(value, name), _reals(weight, name))
+    there = column.is_valid()
+    offsets = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0)).cast(pa.int32())
+    flat = dict(zip((each.name for each in inner), column.flatten().flatten(), strict=True))
+    fields = [_reals(flat["value"], name), _reals(flat["weight"], name)]
+    pairs = pa.StructArray.from_arrays(fields, fields=list(PAIRS.value_type))
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), offsets])
+    return pa.ListArray.from_arrays(ends, pairs, mask=pc.invert(there))
 
 
-def _reals(column: pa.Array, name: str) -> Floats:
-    if column.type == REAL and not column.null_count:
-        return _memory(column, np.float64)
-    return frozen(_floats(column, f"attribute {name!r}"))
-
-
-def _memory(column: pa.Array, kind: Any) -> NDArray[Any]:
-    """Arrow's own memory as an array, read-only. Half the price of `to_numpy`, which counts at 30 rows a tick."""
-    if not len(column):
-        return frozen(np.empty(0, kind))
-    return np.frombuffer(column.buffers()[1], kind, len(column), column.offset * np.dtype(kind).itemsize)
-
-
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, read-only: Arrow's memory is, and one kind of array means one compiled kernel."""
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
-
-
-def _python_cells(cells: Iterable[Any], name: str) -> Numbers | Lists:
+def _python_cells(cells: Iterable[Any], name: str, refused: Reasons) -> pa.Array:
     """Python values: numbers, None, NaN, text that reads as a number, or lists of (value, weight) pairs."""
     cells = list(cells)
-    refused: Reasons = {}
     if not any(_is_list(cell) for cell in cells):
-        value = np.array([_number(cell, i, name, refused) for i, cell in enumerate(cells)], np.float64)
-        return Numbers(value, refused)
-    pairs: list[tuple[float, float]] = []
-    ends = []
-    for i, cell in enumerate(cells):
-        pairs += _pairs(cell, i, name, refused)
-        ends.append(len(pairs))
-    end = np.array(ends, np.int32)
-    flat = np.array(pairs, np.float64).reshape(-1, 2)
-    columns = np.ascontiguousarray(flat.T)
-    begin = np.concatenate((np.zeros(1, np.int32), end[:-1]))
-    return Lists(frozen(begin), frozen(end), frozen(columns[0]), frozen(columns[1]), refused)
+        return pa.array([_number(cell, i, name, refused) for i, cell in enumerate(cells)], REAL)
+    lists = [[{"value": v, "weight": w} for v, w in _pairs(cell, i, name, refused)] for i, cell in enumerate(cells)]
+    return pa.array(lists, PAIRS)
 
 
 def _is_list(cell: object) -> bool:
@@ -184,9 +124,9 @@ def read_times(column: Any, name: str) -> Times:
             micros = np.where(np.isnat(when), np.nan, when.astype(np.int64).astype(np.float64))
             return Times(micros, pa.timestamp("us", getattr(kind, "tz", None)), {})
         if pa.types.is_integer(kind):
-            return Times(np.array(_floats(column, f"{name!r}")), INTEGER, {})
-        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            return Times(np.array(_floats(column, f"{name!r}")), REAL, {})  # a copy: Arrow's memory is read-only
+            return Times(column.to_numpy(zero_copy_only=False).astype(np.float64), INTEGER, {})
+        if pa.types.is_floating(kind):
+            return Times(np.array(column.to_numpy(zero_copy_only=False), np.float64), REAL, {})
         column = column.to_pylist()
     return _python_times(list(column), name)
 

@@ -14,8 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.errors import QueryError, RowsError, did_you_mean
-from fogline.impute.columns import Lists, Reasons, Times, join_kinds, read_cells, read_objects, read_times
-from fogline.kernels.clouds import BAD_NUMBER, BAD_WEIGHT, Batch, Clouds, Floats, empty_clouds, gather
+from fogline.impute.columns import PAIRS as LISTS
+from fogline.impute.columns import Reasons, Times, join_kinds, read_cells, read_objects, read_times
+from fogline.kernels import arrow
+from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, NUMBERS, OUTSIDE, PAIRS
+from fogline.kernels.clouds import Batch, Clouds, Floats, Ints
 from fogline.model import Query, Reject
 
 
@@ -37,6 +40,7 @@ class Rows:
     kinds: Kinds
     rejects: list[Reject]
     outside: int  # cells outside their limits
+    gaps: bool  # whether any cell is missing
     row: Callable[[int], Mapping[str, Any]]  # the k-th row of `batch` as it came
 
 
@@ -44,7 +48,7 @@ class Source:
     """Columns by name, whatever the rows came in."""
 
     def __init__(self, rows: Any) -> None:
-        self.rows = rows
+        self.batch: pa.RecordBatch | None = None  # all of it, when it came as Arrow
         self.column: Callable[[str], Any]
         self.row: Callable[[int], Mapping[str, Any]]
         if isinstance(rows, pa.RecordBatch | pa.Table):
@@ -59,8 +63,11 @@ class Source:
             )
 
     def _arrow(self, table: Any) -> None:
-        self.length, self.names = table.num_rows, list(table.schema.names)
-        self.column = lambda name: _whole(table.column(name))
+        if isinstance(table, pa.Table):
+            batches = table.to_batches()
+            table = batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0]
+        self.batch, self.length, self.names = table, table.num_rows, table.schema.names
+        self.column = table.column
         self.row = lambda i: table.slice(i, 1).to_pylist()[0]
 
     def _pandas(self, frame: Any) -> None:
@@ -83,45 +90,80 @@ class Source:
         return self.column(name)
 
 
-def _whole(column: Any) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
-
-
 def _from_series(series: Any) -> Any:
     if series.dtype == object:
         return series.tolist()
-    return _whole(pa.array(series, from_pandas=True))
+    column = pa.array(series, from_pandas=True)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def read(rows: Any, query: Query, kinds: Kinds) -> Rows:
-    """Read, check and orient rows. Missing cells stay NaN in the clouds. See the module."""
-    source = Source(rows)
-    n, refused = source.length, Reasons()
-    ids, id_kind = read_objects(source.require(query.id, "id column"))
-    times = read_times(source.require(query.time, "time column"), query.time)
-    keys = [read_objects(source.require(name, "group column")) for name in query.by]
-    kind = join_kinds(kinds.time, times.kind, query.time)
-    refused |= times.refused
-    if None in ids:
-        _refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
-    _refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
-    expires = _expiry(source, query, times, kind, refused)
-    raw, clouds, outside = _cells(source, query, refused)
-    batch = Batch(objects(ids), times.value, expires, raw, clouds)
-    by = tuple(values for values, _ in keys)
-    rejects: list[Reject] = []
-    left = None
-    if refused:
-        rejects = [Reject(source.row(i), refused[i]) for i in sorted(refused)]
-        left = np.setdiff1d(np.arange(n), np.fromiter(refused, np.int64))
-        batch, by = batch.part(left), tuple([column[i] for i in left] for column in by)
-    by_kinds = tuple(
-        old if old is not None else new for old, (_, new) in zip(kinds.by or (None,) * len(keys), keys, strict=True)
-    )
-    kinds = Kinds(kind, _id_kind(kinds.id, id_kind, query), by_kinds)
-    return Rows(batch, by, kinds, rejects, outside, lambda k: source.row(k if left is None else int(left[k])))
+class Reader:
+    """Reads rows for one query: checked, oriented, in columns. Missing cells stay NaN in the clouds."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
+        self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
+        self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
+        self.lie: tuple[Ints, Ints] | None = None  # … and where: columns and their kinds
+
+    def read(self, rows: Any, kinds: Kinds) -> Rows:
+        """See the module. `kinds` are the types seen so far."""
+        query, source, refused = self.query, Source(rows), Reasons()
+        ids, id_kind = read_objects(source.require(query.id, "id column"))
+        times = read_times(source.require(query.time, "time column"), query.time)
+        keys = [read_objects(source.require(name, "group column")) for name in query.by]
+        kind = join_kinds(kinds.time, times.kind, query.time)
+        refused |= times.refused
+        if None in ids:
+            _refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
+        if not np.isfinite(times.value).all():
+            _refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
+        expires = _expiry(source, query, times, kind, refused)
+        raw, clouds, outside, gaps = self._cells(source, refused)
+        batch = Batch(objects(ids), times.value, expires, raw, clouds)
+        by = tuple(values for values, _ in keys)
+        rejects: list[Reject] = []
+        left = None
+        if refused:
+            rejects = [Reject(source.row(i), refused[i]) for i in sorted(refused)]
+            left = np.setdiff1d(np.arange(source.length), np.fromiter(refused, np.int64))
+            batch, by = batch.part(left), tuple([column[i] for i in left] for column in by)
+        seen = tuple(old or new for old, (_, new) in zip(kinds.by or (None,) * len(keys), keys, strict=True))
+        kinds = Kinds(kind, _id_kind(kinds.id, id_kind, query), seen)
+        return Rows(batch, by, kinds, rejects, outside, gaps, lambda k: source.row(k if left is None else int(left[k])))
+
+    def _cells(self, source: Source, refused: Reasons) -> tuple[Floats, Clouds, int, bool]:
+        """The attributes as they came, as clouds, how many cells were outside their limits, and whether any is missing."""
+        batch = source.batch
+        if batch is None or self.schema is None or not batch.schema.equals(self.schema):
+            batch = self._arrange(source, refused)
+        assert self.lie is not None
+        raw, clouds, code, codes, gaps = arrow.read(batch, *self.lie, *self.turn)
+        return raw, clouds, self._look(code, refused) if codes else 0, gaps
+
+    def _arrange(self, source: Source, refused: Reasons) -> pa.RecordBatch:
+        """The attributes as columns that the kernel can read; remembers where they lie, if they already were."""
+        names = list(self.query.names)
+        given = [source.require(name, "attribute") for name in names]
+        columns = [read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
+        kinds = np.array([PAIRS if column.type == LISTS else NUMBERS for column in columns])
+        if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
+            self.schema = source.batch.schema
+            self.lie = np.array([self.schema.get_field_index(name) for name in names]), kinds
+            return source.batch
+        self.schema, self.lie = None, (np.arange(len(names)), kinds)
+        return pa.RecordBatch.from_arrays(columns, names)
+
+    def _look(self, code: Ints, refused: Reasons) -> int:
+        """Refuse the rows with cells that are wrong; returns how many cells are outside their limits."""
+        for j, name in enumerate(self.query.names):
+            low, high = self.query.limits.get(name, (-np.inf, np.inf))
+            _refuse(refused, code[:, j] & BAD_NUMBER > 0, f"{name!r} holds a value that is missing or not finite")
+            _refuse(refused, code[:, j] & BAD_WEIGHT > 0, f"{name!r} holds a weight that is not positive")
+            if self.query.outside == "reject":
+                _refuse(refused, code[:, j] & OUTSIDE > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
+        return int(np.count_nonzero(code & OUTSIDE))
 
 
 def objects(values: list[Any]) -> Any:
@@ -161,35 +203,3 @@ def _expiry(source: Source, query: Query, times: Times, kind: pa.DataType | None
     _refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
     _refuse(refused, expires.value < times.value, "it expires before it arrives")
     return expires.value
-
-
-def _cells(source: Source, query: Query, refused: Reasons) -> tuple[Floats, Clouds, int]:
-    """The attributes as they came, as clouds, and how many cells were outside their limits."""
-    n, d = source.length, len(query.names)
-    columns = [read_cells(source.require(name, "attribute"), name) for name in query.names]
-    pool = sum(each.room() for each in columns if isinstance(each, Lists))
-    raw, clouds = np.empty((n, d)), empty_clouds(n, d, pool + 1)
-    code, off = np.empty(n, np.int64), np.empty(n, np.int64)
-    cursor = outside = 0
-    for j, (name, column, sign) in enumerate(zip(query.names, columns, query.signs, strict=True)):
-        low, high = query.limits.get(name, (-np.inf, np.inf))
-        if isinstance(column, Lists):
-            begin, end, value, weight = column.begin, column.end, column.value, column.weight
-            cursor, bad, any_off = gather(begin, end, value, weight, sign, low, high, j, raw, clouds, cursor, code, off)
-            if bad:
-                _refuse(refused, code == BAD_NUMBER, f"{name!r} holds a value that is missing or not finite")
-                _refuse(refused, code == BAD_WEIGHT, f"{name!r} holds a weight that is not positive")
-        else:
-            value = column.value
-            _refuse(refused, np.isinf(value), f"{name!r} is infinite")
-            off = (value < low) | (value > high)
-            any_off = off.any()
-            raw[:, j] = value
-            clouds.lo[:, j] = clouds.hi[:, j] = np.where(off, np.nan, value * sign + 0.0)
-        for i, reason in column.refused.items():
-            refused.setdefault(i, reason)
-        if any_off:
-            outside += int(np.count_nonzero(off))
-            if query.outside == "reject":
-                _refuse(refused, off > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
-    return raw, clouds, outside

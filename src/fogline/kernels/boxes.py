@@ -134,9 +134,9 @@ def outlived(rows, expires, word_lo, word_hi, guard):
 
 @kernel
 def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard):
-    """The latest expiry of the first `used` clouds that surely beat hi[i], or `until` if none is later; enough is enough.
+    """The latest expiry of the first `used` clouds that surely beat hi[i], or `until` if none is later.
 
-    Slots lie roughly by expiry, so the search runs from the newest back and rarely looks twice.
+    It stops at `enough`. Slots lie roughly by expiry, so the search runs from the newest back and rarely looks twice.
     """
     end = used
     while end > 0:
@@ -289,7 +289,7 @@ def meet(live, columns, used, pool, now, rows, arrived, expires, cuts, guard, mo
     """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
 
     The caller has made room for all rows. Returns the rows that got slots (used, used + 1, …), the new end of the
-    pools, who opened, who was open and is no more, how many were forgotten and how many of those counted as pruned before.
+    pools, who opened, who was open and is no more, how many were forgotten, and how many of those counted before.
     """
     went = bury(columns, used, now)
     word_lo, word_hi = words(rows, cuts)

@@ -19,8 +19,6 @@ from fogline.kernels.compile import kernel
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FINE, BAD_NUMBER, BAD_WEIGHT = 0, 1, 2  # what `gather` thinks of a cell
-
 
 class Clouds(NamedTuple):
     """Many clouds in columns."""
@@ -68,50 +66,6 @@ class Batch(NamedTuple):
 
 
 @kernel
-def gather(begin, end, values, weights, sign, low, high, j, raw, clouds, cursor, code, outside):
-    """Write a column of lists into the cells (:, j) and the pools from `cursor` on.
-
-    Values outside [low, high] are dropped; equal values are merged; weights are normalised. `code` (n,) gets FINE,
-    BAD_NUMBER or BAD_WEIGHT, `outside` (n,) how many values were outside. Returns the new cursor, and whether
-    `code` and `outside` are worth a look.
-    """
-    bad = off = 0
-    for i in range(begin.shape[0]):
-        start = cursor
-        code[i] = FINE
-        outside[i] = 0
-        for k in range(begin[i], end[i]):
-            v, w = values[k], weights[k]
-            if not np.isfinite(v):
-                code[i] = BAD_NUMBER
-            elif not (w > 0 and np.isfinite(w)):
-                code[i] = BAD_WEIGHT
-            elif not low <= v <= high:
-                outside[i] += 1
-            else:
-                clouds.value[cursor] = v * sign + 0.0  # + 0.0: there is no negative zero
-                clouds.weight[cursor] = w
-                cursor += 1
-        bad += code[i]
-        off += outside[i]
-        size = cursor - start
-        if size > 1:
-            size = _settle(clouds.value, clouds.weight, clouds.tail, start, size)
-            cursor = start + size
-        raw[i, j] = clouds.lo[i, j] = clouds.hi[i, j] = np.nan
-        if size > 0:
-            clouds.lo[i, j] = clouds.value[start]
-            clouds.hi[i, j] = clouds.value[start + size - 1]
-        if size <= 1:
-            raw[i, j] = clouds.lo[i, j] * sign + 0.0
-            cursor = start
-            start = -1
-        clouds.start[i, j] = start
-        clouds.size[i, j] = max(size, 1)
-    return cursor, bad > 0, off > 0
-
-
-@kernel
 def _settle(value, weight, tail, start, size):
     """Sort a cell's values, merge equal ones, normalise the weights, add up the tails. Returns the size left."""
     order = np.argsort(value[start : start + size])
@@ -134,6 +88,23 @@ def _settle(value, weight, tail, start, size):
     if m > 1:
         tail[start] = 1.0
     return m
+
+
+@kernel
+def fill_cell(i, j, first, cursor, lo, hi, start, size, value, weight, tail):
+    """Make cell (i, j) of what stands in the pools from `first` to `cursor`: none (NaN), one (known) or several values.
+
+    Returns the new cursor: only several values stay in the pools.
+    """
+    count = cursor - first
+    if count > 1:
+        count = _settle(value, weight, tail, first, count)
+    lo[i, j] = hi[i, j] = np.nan
+    if count > 0:
+        lo[i, j], hi[i, j] = value[first], value[first + count - 1]
+    start[i, j] = first if count > 1 else -1
+    size[i, j] = max(count, 1)
+    return first + count if count > 1 else first
 
 
 @kernel

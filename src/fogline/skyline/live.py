@@ -117,8 +117,8 @@ class Live:
             s.compact(self.members())
         elif s.used > 4 * s.coded:
             s.recode(s.view())
-        if s.sums > 4096 and s.sums > 2 * s.columns.places[members := self.members()].sum():
-            s.pack_sums(members)
+        if s.sums > 2 * s.packed + 4096:
+            s.pack_sums(self.members())
 
     def members(self) -> Ints:
         """The slots of the answer."""

@@ -43,7 +43,8 @@ class Slots:
         self.most_places = places
         self.used = 0  # slots 0 … used - 1 are alive or dead
         self.pool = 0  # how much of the clouds' pools is in use
-        self.sums = 0  # how much of the members' sums is in use
+        self.sums = 0  # how much of the members' sums is in use, …
+        self.packed = 0  # … and how much was, when gaps were last closed
         self.coded = 0  # how many clouds the cut points were made from
         self.guard = guards(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
@@ -82,9 +83,10 @@ class Slots:
 
     def name(self, rows: Batch, which: Ints) -> None:
         """The rows that got the next slots: what they are called, and how they came."""
-        new = slice(self.used, self.used + len(which))
-        self.id[new], self.raw[new] = rows.id[which], rows.raw[which]
-        self.used = new.stop
+        if len(which):
+            new = slice(self.used, self.used + len(which))
+            self.id[new], self.raw[new] = rows.id[which], rows.raw[which]
+            self.used = new.stop
 
     def places_of(self, clouds: Clouds) -> Ints:
         """How many places these clouds have; 0 for too many to keep sums for."""
@@ -105,6 +107,7 @@ class Slots:
         source = np.repeat(at[members] - (end - length), length) + np.arange(self.sums)
         self.logs[: self.sums], self.zeros[: self.sums] = self.logs[source], self.zeros[source]
         at[members] = end - length
+        self.packed = self.sums
 
     def compact(self, members: Ints) -> None:
         """Close the gaps, put slots in order of expiry and choose new cut points; the sums of `members` stay."""

@@ -1,0 +1,162 @@
+"""How do cells get out of Arrow's memory without a Python call per column?
+
+A record batch is exported once through the Arrow C data interface; the kernel walks its structs and buffers. At 30 rows a
+tick the calls, not the numbers, are what costs.
+
+The layout is fixed by the interface's specification: a struct of ten 8-byte fields, of which length, offset, buffers and
+children are used here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from fogline.kernels.clouds import Clouds, fill_cell
+from fogline.kernels.compile import kernel
+
+FINE, BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 0, 1, 2, 4  # what `cells` thinks of a cell, added up
+NUMBERS, PAIRS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype = ctypes.c_void_p
+_pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+@intrinsic
+def _at(typing, address):
+    """An address as a pointer."""
+
+    def generate(context, builder, signature, args):
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.intp), generate
+
+
+@kernel
+def _struct(address):
+    """(length, offset, address of the list of buffers, address of the list of children) of an ArrowArray."""
+    fields = carray(_at(address), (7,), dtype=np.int64)
+    return fields[0], fields[2], fields[5], fields[6]
+
+
+@kernel
+def _item(address, k):
+    """The k-th of a list of pointers."""
+    return carray(_at(address), (k + 1,), dtype=np.int64)[k]
+
+
+@kernel
+def _present(bitmap, k):
+    """Is the k-th bit set? No bitmap: all are."""
+    return bitmap == 0 or (carray(_at(bitmap), (k // 8 + 1,), dtype=np.uint8)[k // 8] >> (k % 8)) & 1 == 1
+
+
+@kernel
+def _doubles(array):
+    """(values, validity bitmap, offset) of an array of doubles."""
+    length, offset, buffers, _ = _struct(array)
+    address = _item(buffers, 1)
+    size = length + offset if address != 0 else 0
+    return carray(_at(address), (size,), dtype=np.float64), _item(buffers, 0), offset
+
+
+@kernel
+def cells(address, columns, kinds, signs, lows, highs):
+    """The chosen columns of a record batch as clouds, oriented, with values outside [low, high] dropped.
+
+    Equal values are merged, weights normalised. Returns the values as they came (n, d), the clouds' arrays, a code per
+    cell (n, d), all codes or-ed together, and whether a cell is missing.
+    """
+    n, _, _, children = _struct(address)
+    d = columns.shape[0]
+    raw, code = np.empty((n, d)), np.zeros((n, d), np.int64)
+    lo, hi = np.empty((n, d)), np.empty((n, d))
+    start, size = np.full((n, d), -1), np.ones((n, d), np.int64)
+    room = 0
+    for j in range(d):
+        if kinds[j] == PAIRS and n > 0:
+            _, offset, buffers, _ = _struct(_item(children, columns[j]))
+            ends = carray(_at(_item(buffers, 1)), (offset + n + 1,), dtype=np.int32)
+            room += ends[offset + n] - ends[offset]
+    value, weight, tail = np.empty(room + 1), np.empty(room + 1), np.empty(room + 1)
+    cursor = 0
+    for j in range(d):
+        column = _item(children, columns[j])
+        if kinds[j] == NUMBERS:
+            _numbers(column, j, signs[j], lows[j], highs[j], raw, lo, hi, code)
+        elif n > 0:
+            cursor = _pairs(
+                column, j, signs[j], lows[j], highs[j], raw, lo, hi, start, size, value, weight, tail, code, cursor
+            )
+    codes, missing = 0, False
+    for i in range(n):
+        for j in range(d):
+            codes |= code[i, j]
+            missing |= np.isnan(lo[i, j])
+    return raw, lo, hi, start, size, value, weight, tail, code, codes, missing
+
+
+@kernel
+def _numbers(column, j, sign, low, high, raw, lo, hi, code):
+    values, bitmap, offset = _doubles(column)
+    for i in range(raw.shape[0]):
+        x = values[offset + i] if _present(bitmap, offset + i) else np.nan
+        raw[i, j] = x
+        if np.isinf(x):
+            code[i, j] = BAD_NUMBER
+        if x < low or x > high:
+            code[i, j] |= OUTSIDE
+            x = np.nan
+        lo[i, j] = hi[i, j] = x * sign + 0.0  # + 0.0: there is no negative zero
+
+
+@kernel
+def _pairs(column, j, sign, low, high, raw, lo, hi, start, size, value, weight, tail, code, cursor):
+    _, offset, buffers, children = _struct(column)
+    bitmap = _item(buffers, 0)
+    n = raw.shape[0]
+    ends = carray(_at(_item(buffers, 1)), (offset + n + 1,), dtype=np.int32)
+    pair = _item(children, 0)
+    _, skip, pair_buffers, fields = _struct(pair)
+    pair_bitmap = _item(pair_buffers, 0)
+    values, value_bitmap, value_offset = _doubles(_item(fields, 0))
+    weights, weight_bitmap, weight_offset = _doubles(_item(fields, 1))
+    for i in range(n):
+        first = cursor
+        begin, end = ends[offset + i], ends[offset + i + 1]
+        if not _present(bitmap, offset + i):
+            end = begin
+        for k in range(begin + skip, end + skip):
+            there = _present(pair_bitmap, k) and _present(value_bitmap, k + value_offset)
+            v = values[k + value_offset] if there else np.nan
+            w = weights[k + weight_offset] if _present(weight_bitmap, k + weight_offset) else np.nan
+            if not np.isfinite(v):
+                code[i, j] |= BAD_NUMBER
+            elif not (w > 0 and np.isfinite(w)):
+                code[i, j] |= BAD_WEIGHT
+            elif not low <= v <= high:
+                code[i, j] |= OUTSIDE
+            else:
+                value[cursor] = v * sign + 0.0
+                weight[cursor] = w
+                cursor += 1
+        cursor = fill_cell(i, j, first, cursor, lo, hi, start, size, value, weight, tail)
+        raw[i, j] = lo[i, j] * sign + 0.0 if size[i, j] == 1 else np.nan
+    return cursor
+
+
+def read(batch: Any, columns: Any, kinds: Any, signs: Any, lows: Any, highs: Any) -> tuple[Any, Clouds, Any, int, bool]:
+    """`cells` of a pyarrow record batch: (raw, clouds, code, codes, missing)."""
+    _, capsule = batch.__arrow_c_array__()
+    address = _pointer_of(capsule, b"arrow_array")
+    raw, lo, hi, start, size, value, weight, tail, code, codes, missing = cells(
+        address, columns, kinds, signs, lows, highs
+    )
+    del capsule  # not earlier: it keeps the memory alive
+    return raw, Clouds(lo, hi, start, size, value, weight, tail), code, codes, missing
