@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from math import isnan
 
 from rich import box
 from rich.bar import Bar
@@ -143,17 +144,27 @@ def summary(watch: Watch) -> RenderableType:
     """What was done, and how near each way of asking came to the truth."""
     if not watch.ticks:
         return Text("Stopped before the first tick.")
-    share = watch.incomplete / max(watch.rows, 1)
-    told = (
-        f"{watch.rows:,} rows in {watch.ticks:,} ticks, median {watch.median_us:,.0f} µs per tick; "
-        f"{watch.missing:,} cells were missing, in {share:.0%} of the rows.\n"
+    share = f"{watch.incomplete / max(watch.rows, 1):.0%}"
+    rows = f"rows {watch.rows:,} · missing cells {watch.missing:,} (in {share} of the rows)"
+    ticks = f"ticks {watch.ticks:,} · median tick {watch.median_us:,.0f} µs"
+    sampled = f"every {SAMPLE_EVERY}th tick, {watch.score.samples:,} in all"
+    return Group(
+        Text(f"{rows} · {ticks}\n"),
+        comparison(watch),
+        Text(f"\nThe simulation knows the missing values: compared at {sampled}.", "dim"),
+        Text("A lower --alpha overlooks less, a higher one is surer of what it says.", "dim"),
     )
+
+
+def comparison(watch: Watch) -> Table:
+    """Fogline and the plain ways, side by side."""
     table = Table("held against the true skyline", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for head in ("precision", "recall", "F1"):
         table.add_column(head, justify="right")
     for name, tally in watch.score.tallies.items():
-        figures = (f"{each:.2f}" for each in (tally.precision, tally.recall, tally.f1))
-        table.add_row(name, *figures, style="bold" if name == FOGLINE else "")
-    sampled = f"every {SAMPLE_EVERY}th tick, {watch.score.samples:,} in all"
-    note = f"\nThe simulation knows the missing values; compared at {sampled}."
-    return Group(told, table, Text(note, "dim"))
+        figures = ("–" if isnan(each) else f"{each:.2f}" for each in (tally.precision, tally.recall, tally.f1))
+        if name == FOGLINE:
+            table.add_row(f"{name}, probability > {watch.query.alpha:g}", *figures, style="bold")
+        else:
+            table.add_row(name, *figures)
+    return table

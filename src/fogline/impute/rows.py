@@ -134,7 +134,7 @@ class Reader:
         return Rows(batch, by, kinds, rejects, outside, gaps, lambda k: source.row(k if left is None else int(left[k])))
 
     def _cells(self, source: Source, refused: Reasons) -> tuple[Floats, Clouds, int, bool]:
-        """The attributes as they came, as clouds, how many cells were outside their limits, and whether any is missing."""
+        """As they came, as clouds, how many cells are outside their limits, and whether any cell is missing."""
         batch = source.batch
         if batch is None or self.schema is None or not batch.schema.equals(self.schema):
             batch = self._arrange(source, refused)

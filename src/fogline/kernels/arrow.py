@@ -1,10 +1,10 @@
 """How do cells get out of Arrow's memory without a Python call per column?
 
-A record batch is exported once through the Arrow C data interface; the kernel walks its structs and buffers. At 30 rows a
-tick the calls, not the numbers, are what costs.
+A record batch is exported once through the Arrow C data interface; the kernel walks its structs and buffers. At 30
+rows a tick the calls, not the numbers, are what costs.
 
-The layout is fixed by the interface's specification: a struct of ten 8-byte fields, of which length, offset, buffers and
-children are used here.
+The layout is fixed by the interface's specification: a struct of ten 8-byte fields, of which length, offset, buffers
+and children are used here.
 """
 
 from __future__ import annotations

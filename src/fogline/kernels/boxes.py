@@ -14,7 +14,7 @@ from fogline.kernels.clouds import Floats, copy_cells
 from fogline.kernels.compile import kernel
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3  # what a slot of the live set holds
-BLOCK = 64  # words compared before anybody looks
+BLOCK = 32  # words compared before anybody looks
 
 
 def fields(d: int) -> tuple[int, int]:
