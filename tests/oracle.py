@@ -1,6 +1,6 @@
 """What is the true answer?
 
-Written as the definitions read (DESIGN, sections 2 and 3), in fractions, for a handful of rows: every place of every
+Written as the definitions read, in fractions, for a handful of rows: every place of every
 cloud is looked at.  Nothing here imports fogline, so that the two can only agree by both being right.
 """
 
@@ -181,7 +181,7 @@ def live(window: Sequence[Cloud]) -> list[Cloud]:
 
 
 def tree(window: Sequence[Cloud], alpha: Fraction) -> dict[tuple[Any, ...], Node]:
-    """Who guards whom (DESIGN, section 3, fact 4): edges run from the latest of the guards that expire earlier."""
+    """Who guards whom: edges run from the latest of the guards that expire earlier."""
     alive = live(window)
     guards = {c: [g for g in alive if g is not c and chance(g, c) >= 1 - alpha] for c in alive}
     shadow = {c: any(g.until >= c.until for g in guards[c]) for c in alive}

@@ -1,7 +1,7 @@
 """How likely is it that nobody beats a cloud?
 
 Attributes are independent, so Pr{g beats point x} = prod_j Pr{g_j >= x_j} - prod_j Pr{g_j = x_j}: linear in the number
-of values, never an enumeration of g's places (DESIGN, fact 1). P(o) sums, over o's own places, the product of
+of values, never an enumeration of g's places. P(o) sums, over o's own places, the product of
 1 - Pr{g beats place} over the open clouds g that can beat it at all.
 
 Those products are kept as *integer sums of logarithms* (fixed point, 2^-42). Integers add and subtract exactly in any
@@ -11,8 +11,6 @@ Rounding: 1.2e-13 per dominator in the exponent. Range: 70,000 dominators that e
 """
 
 from __future__ import annotations
-
-import heapq
 
 import numpy as np
 
@@ -248,7 +246,7 @@ def witness(clouds, o, near, expires, threshold, values, weights, start, size, s
     """Until when do the clouds in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)
 
     P over any subset of the dominators is an upper bound, so the first few that push it down are enough, and they
-    hold until the first of them expires: guards act together (DESIGN, fact 4).
+    hold until the first of them expires: guards act together.
     """
     places = place_weights(clouds, o, weights, start, size, w)
     left[:places] = w[:places]
@@ -293,7 +291,7 @@ def dominators(clouds, columns, guard, among, o, threshold, near):
 
 @kernel
 def beats_cloud(clouds, g, o):
-    """Pr{g beats o} for two clouds (DESIGN, fact 1)."""
+    """Pr{g beats o} for two clouds."""
     at_least = equal = 1.0
     for j in range(clouds.lo.shape[1]):
         first, n = clouds.start[o, j], clouds.size[o, j]
@@ -414,172 +412,6 @@ def judge(clouds, columns, guard, opened, which, threshold, least, pruned, logs,
         else:  # the two ways of multiplying differ in the last digits; the sums decide
             columns.until[o] = soonest
     return evaluations, heavy, cursor
-
-
-@kernel
-def merge_places(clouds, o, near, value, weight, start, size):
-    """o's values, merged where no dominator can tell them apart (DESIGN, fact 6). Returns the number of places left.
-
-    Strictly between two neighbouring values of the dominators the summand is constant, so a run of o's values there
-    is represented by any of them. Returned as float: the product may not fit an integer.
-    """
-    cursor = 0
-    places = 1.0
-    for j in range(clouds.lo.shape[1]):
-        start[j], size[j] = -1, 1
-        first, n = clouds.start[o, j], clouds.size[o, j]
-        if first < 0:
-            continue
-        count = 0
-        for g in near:
-            count += clouds.size[g, j]
-        breaks = np.empty(count)
-        count = 0
-        for g in near:
-            if clouds.start[g, j] < 0:
-                breaks[count] = clouds.lo[g, j]
-                count += 1
-            else:
-                for k in range(clouds.start[g, j], clouds.start[g, j] + clouds.size[g, j]):
-                    breaks[count] = clouds.value[k]
-                    count += 1
-        breaks.sort()
-        start[j] = cursor
-        gap_before, on_before = -1, False
-        for k in range(first, first + n):
-            gap = np.searchsorted(breaks, clouds.value[k])
-            on = gap < count and breaks[gap] == clouds.value[k]
-            if k > first and gap == gap_before and not on and not on_before:
-                weight[cursor - 1] += clouds.weight[k]
-            else:
-                value[cursor], weight[cursor] = clouds.value[k], clouds.weight[k]
-                cursor += 1
-            gap_before, on_before = gap, on
-        size[j] = cursor - start[j]
-        places *= size[j]
-    return places
-
-
-@kernel
-def unbeaten(clouds, near, points):
-    """Pr{no cloud of `near` beats the point} for row 0 of `points`, by the same sums of logarithms."""
-    logs = np.int64(0)
-    for g in near:
-        p = beats_point(clouds, g, points, 0)
-        if p >= SURE:
-            return 0.0
-        if p > 0.0:
-            logs += logarithm(p)
-    return np.exp(logs / SCALE)
-
-
-@kernel
-def all_places(clouds, o, near, value, weight, start, size):
-    """P(o) over its merged places, one by one."""
-    d = clouds.lo.shape[1]
-    point = np.empty((1, d))
-    index = np.zeros(d, np.int64)
-    out = 0.0
-    while True:
-        w = 1.0
-        for j in range(d):
-            point[0, j] = clouds.lo[o, j] if start[j] < 0 else value[start[j] + index[j]]
-            w *= 1.0 if start[j] < 0 else weight[start[j] + index[j]]
-        out += w * unbeaten(clouds, near, point)
-        j = d - 1
-        while j >= 0:
-            index[j] += 1
-            if index[j] < size[j]:
-                break
-            index[j] = 0
-            j -= 1
-        if j < 0:
-            return min(out, 1.0)
-
-
-@kernel
-def narrow(clouds, o, near, value, weight, start, size, threshold, width):
-    """Bracket P(o) by splitting boxes of places until the bracket excludes `threshold` or is narrower than `width`.
-
-    P at a box's worst corner bounds its places from below, at its best from above; the box with the widest gap is
-    halved along its longest side. Returns (lower, upper).
-    """
-    d = clouds.lo.shape[1]
-    sums = np.zeros(value.shape[0] + 1)
-    for k in range(value.shape[0]):
-        sums[k + 1] = sums[k] + weight[k]
-    point = np.empty((1, d))
-    boxes = [(np.zeros(d, np.int64), size.copy(), 0.0, 1.0)]
-    queue = [(-1.0, 0)]
-    lower, upper = 0.0, 1.0
-    fresh = [0]
-    while True:
-        for b in fresh:
-            first, last, _, _ = boxes[b]
-            w = 1.0
-            for j in range(d):
-                if start[j] >= 0:
-                    w *= sums[start[j] + last[j]] - sums[start[j] + first[j]]
-                    point[0, j] = value[start[j] + first[j]]
-                else:
-                    point[0, j] = clouds.lo[o, j]
-            low = w * unbeaten(clouds, near, point)
-            for j in range(d):
-                if start[j] >= 0:
-                    point[0, j] = value[start[j] + last[j] - 1]
-            high = w * unbeaten(clouds, near, point)
-            boxes[b] = (first, last, low, high)
-            if b == 0:
-                lower, upper = low, high
-                queue[0] = (low - high, 0)
-            else:
-                lower += low
-                upper += high
-                heapq.heappush(queue, (low - high, b))
-        if lower > threshold or upper <= threshold or upper - lower < width or len(queue) == 0:
-            return lower, upper
-        _, b = heapq.heappop(queue)
-        first, last, low, high = boxes[b]
-        side = 0
-        for j in range(d):
-            if last[j] - first[j] > last[side] - first[side]:
-                side = j
-        if last[side] - first[side] <= 1:
-            continue  # one place: exact already
-        lower -= low
-        upper -= high
-        middle = (first[side] + last[side]) // 2
-        left_last, right_first = last.copy(), first.copy()
-        left_last[side] = middle
-        right_first[side] = middle
-        boxes.append((first, left_last, 0.0, 0.0))
-        boxes.append((right_first, last, 0.0, 0.0))
-        fresh = [len(boxes) - 2, len(boxes) - 1]
-
-
-@kernel
-def bracket(clouds, columns, guard, among, o, threshold, limit, width):
-    """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its dominators).
-
-    Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
-    """
-    near = np.empty(among.shape[0], np.int64)
-    m, _ = dominators(clouds, columns, guard, among, o, -1.0, near)
-    near = near[:m]
-    soonest = np.inf
-    for g in near:
-        soonest = min(soonest, columns.expires[g])
-    d = clouds.lo.shape[1]
-    room = 0
-    for j in range(d):
-        room += clouds.size[o, j]
-    value, weight = np.empty(room), np.empty(room)
-    start, size = np.empty(d, np.int64), np.empty(d, np.int64)
-    if merge_places(clouds, o, near, value, weight, start, size) <= limit:
-        exact = all_places(clouds, o, near, value, weight, start, size)
-        return exact, exact, soonest
-    low, high = narrow(clouds, o, near, value, weight, start, size, threshold, width)
-    return low, high, soonest
 
 
 @kernel

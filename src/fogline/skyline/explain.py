@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fogline.kernels.boxes import IN, OUT, SEALED, beats
-from fogline.kernels.probability import beats_cloud, bracket
+from fogline.kernels.bracket import bracket
+from fogline.kernels.probability import beats_cloud
 from fogline.model import Cloud, Query
 from fogline.skyline.live import WIDTH, Live
 

@@ -1,7 +1,7 @@
 """Who can still matter, and who is in?
 
 A cloud is forgotten for good once another one that expires no earlier surely beats it: it has probability 0 for the
-rest of its life, and whatever it could beat, the other beats surely (DESIGN, fact 2). What is left, the live set, is
+rest of its life, and whatever it could beat, the other beats surely. What is left, the live set, is
 
 - *sealed*: surely beaten by one that expires earlier. Until then it has probability 0 and changes no other;
 - *out*: open, but kept at or below alpha by guards, one or several together, until the first of them expires.
@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fogline.kernels.boxes import IN, OUT, census, meet
+from fogline.kernels.bracket import bracket
 from fogline.kernels.clouds import Batch, Ints, copy_cells, no_rows
-from fogline.kernels.probability import HEAVY, bracket, judge, settle
+from fogline.kernels.probability import HEAVY, judge, settle
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 

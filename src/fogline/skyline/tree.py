@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from fogline.kernels.boxes import IN, OUT, SEALED, beats
+from fogline.kernels.bracket import bracket
 from fogline.kernels.clouds import Ints
-from fogline.kernels.probability import beats_cloud, bracket, guards_of
+from fogline.kernels.probability import beats_cloud, guards_of
 from fogline.model import TOLERANCE, Node
 from fogline.skyline.group import Group
 from fogline.skyline.live import WIDTH, Live
