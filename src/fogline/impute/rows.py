@@ -49,6 +49,7 @@ class Source:
 
     def __init__(self, rows: Any) -> None:
         self.batch: pa.RecordBatch | None = None  # all of it, when it came as Arrow
+        self.known: list[str] = []
         self.column: Callable[[str], Any]
         self.row: Callable[[int], Mapping[str, Any]]
         if isinstance(rows, pa.RecordBatch | pa.Table):
@@ -66,28 +67,31 @@ class Source:
         if isinstance(table, pa.Table):
             batches = table.to_batches()
             table = batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0]
-        self.batch, self.length, self.names = table, table.num_rows, table.schema.names
+        self.batch, self.length = table, table.num_rows
         self.column = table.column
         self.row = lambda i: table.slice(i, 1).to_pylist()[0]
 
     def _pandas(self, frame: Any) -> None:
-        self.length, self.names = len(frame), [str(name) for name in frame.columns]
+        self.length, self.known = len(frame), [str(name) for name in frame.columns]
         self.column = lambda name: _from_series(frame[name])
-        self.row = lambda i: dict(zip(self.names, frame.iloc[i].tolist(), strict=True))
+        self.row = lambda i: dict(zip(self.known, frame.iloc[i].tolist(), strict=True))
 
     def _dicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.length, self.names = len(rows), list(dict.fromkeys(str(name) for row in rows for name in row))
+        self.length, self.known = len(rows), list(dict.fromkeys(str(name) for row in rows for name in row))
         self.column = lambda name: [row.get(name) for row in rows]
         self.row = lambda i: rows[i]
 
     def require(self, name: str, role: str) -> Any:
         """The column, or an error that says which there are."""
-        if name not in self.names:
-            raise QueryError(
-                f"the stream has no {role} {name!r}; it has {', '.join(sorted(self.names))}."
-                f"{did_you_mean(name, self.names)}"
-            )
-        return self.column(name)
+        try:
+            if self.batch is not None:
+                return self.batch.column(name)
+            if name in self.known:
+                return self.column(name)
+        except KeyError:
+            pass
+        known = sorted(self.known if self.batch is None else self.batch.schema.names)
+        raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
 
 
 def _from_series(series: Any) -> Any:

@@ -133,10 +133,11 @@ def outlived(rows, expires, word_lo, word_hi, guard):
 
 
 @kernel
-def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard):
+def sure_guard(lo, expires, word_lo, used, ordered, hi, i, word_hi, until, enough, guard):
     """The latest expiry of the first `used` clouds that surely beat hi[i], or `until` if none is later.
 
-    It stops at `enough`. Slots lie roughly by expiry, so the search runs from the newest back and rarely looks twice.
+    It stops at `enough`. Clouds lie roughly by expiry, so the search runs from the last one back; where they lie
+    exactly so (`ordered`), the first that is found is the latest.
     """
     end = used
     while end > 0:
@@ -145,14 +146,14 @@ def sure_guard(lo, expires, word_lo, used, hi, i, word_hi, until, enough, guard)
             for c in range(end - 1, begin - 1, -1):
                 if expires[c] > until and covers(word_lo[c], word_hi, guard) and beats(lo, c, hi, i):
                     until = expires[c]
-                    if until >= enough:
+                    if ordered or until >= enough:
                         return until
         end = begin
     return until
 
 
 @kernel
-def admit(live, columns, used, rows, expires, word_lo, word_hi, guard):
+def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, guard):
     """Which arriving rows can ever matter, and until when are those surely beaten (-inf: they are not)?
 
     A row that another, live or arriving, surely beats to the end of its life is not among them.
@@ -162,7 +163,7 @@ def admit(live, columns, used, rows, expires, word_lo, word_hi, guard):
     m = 0
     for i in kept:
         u = sure_guard(
-            live.lo, columns.expires, columns.word_lo, used, rows.hi, i, word_hi[i], -np.inf, expires[i], guard
+            live.lo, columns.expires, columns.word_lo, used, ordered, rows.hi, i, word_hi[i], -np.inf, expires[i], guard
         )
         if u < expires[i]:
             kept[m] = i
@@ -212,17 +213,12 @@ def conquer(live, columns, used, rows, which, expires, word_lo, guard):
 
 
 @kernel
-def reseal(live, columns, used, now, guard):
-    """Sealed clouds whose seal has ended: does somebody else surely beat them? Returns those that are open now."""
+def unseal(columns, used, now):
+    """Sealed clouds whose seal has ended are open: `until` was the expiry of the last that surely beat them."""
     opened = np.empty(used, np.int64)
     m = 0
     for c in range(used):
-        if columns.state[c] != SEALED or columns.until[c] > now:
-            continue
-        columns.until[c] = sure_guard(
-            live.lo, columns.expires, columns.word_lo, used, live.hi, c, columns.word_hi[c], -np.inf, np.inf, guard
-        )
-        if columns.until[c] == -np.inf:
+        if columns.state[c] == SEALED and columns.until[c] <= now:
             columns.state[c] = OUT
             opened[m] = c
             m += 1
@@ -285,30 +281,22 @@ def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, n
 
 
 @kernel
-def meet(live, columns, used, pool, now, rows, arrived, expires, cuts, guard, most):
+def meet(live, columns, used, pool, latest, now, rows, arrived, expires, cuts, guard, most):
     """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
 
-    The caller has made room for all rows. Returns the rows that got slots (used, used + 1, …), the new end of the
-    pools, who opened, who was open and is no more, how many were forgotten, and how many of those counted before.
+    The caller has made room for all rows. `latest` is the last expiry so far if slots lie in order of expiry, else
+    +inf. Returns the rows that got slots (used, used + 1, …), the new end of the pools, the new `latest`, who opened,
+    who was open and is no more, how many were forgotten, and how many of those counted before.
     """
     went = bury(columns, used, now)
+    ordered = latest < np.inf
     word_lo, word_hi = words(rows, cuts)
-    which, until = admit(live, columns, used, rows, expires, word_lo, word_hi, guard)
+    which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, guard)
     died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, guard)
     pool = copy_cells(rows, which, live, used, pool)
     came = enter(columns, used, rows, which, arrived, expires, until, word_lo, word_hi, now, most)
-    opened = reseal(live, columns, used + which.shape[0], now, guard)
+    for i in which:
+        latest = expires[i] if expires[i] >= latest else np.inf
+    opened = unseal(columns, used, now)
     forgotten = died + rows.lo.shape[0] - which.shape[0]
-    return which, pool, np.concatenate((came, opened)), np.concatenate((went, closed)), forgotten, before
-
-
-@kernel
-def census(columns, used):
-    """How many live, and when does the first of them expire?"""
-    first = np.inf
-    alive = 0
-    for c in range(used):
-        if columns.state[c] != DEAD:
-            alive += 1
-            first = min(first, columns.expires[c])
-    return alive, first
+    return which, pool, latest, np.concatenate((came, opened)), np.concatenate((went, closed)), forgotten, before

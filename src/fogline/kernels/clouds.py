@@ -66,19 +66,34 @@ class Batch(NamedTuple):
 
 
 @kernel
+def _sort(value, weight, start, size):
+    """Sort a stretch of the pools by value: few in place, many by a sort that allocates."""
+    if size > 64:
+        order = np.argsort(value[start : start + size])
+        value[start : start + size] = value[start : start + size][order]
+        weight[start : start + size] = weight[start : start + size][order]
+        return
+    for k in range(start + 1, start + size):
+        v, w = value[k], weight[k]
+        at = k
+        while at > start and value[at - 1] > v:
+            value[at], weight[at] = value[at - 1], weight[at - 1]
+            at -= 1
+        value[at], weight[at] = v, w
+
+
+@kernel
 def _settle(value, weight, tail, start, size):
     """Sort a cell's values, merge equal ones, normalise the weights, add up the tails. Returns the size left."""
-    order = np.argsort(value[start : start + size])
-    v, w = value[start : start + size][order], weight[start : start + size][order]
+    _sort(value, weight, start, size)
     m = 0
     total = 0.0
-    for k in range(size):
-        total += w[k]
-        if m > 0 and v[k] == value[start + m - 1]:
-            weight[start + m - 1] += w[k]
+    for k in range(start, start + size):
+        total += weight[k]
+        if m > 0 and value[k] == value[start + m - 1]:
+            weight[start + m - 1] += weight[k]
         else:
-            value[start + m] = v[k]
-            weight[start + m] = w[k]
+            value[start + m], weight[start + m] = value[k], weight[k]
             m += 1
     above = 0.0
     for k in range(start + m - 1, start - 1, -1):

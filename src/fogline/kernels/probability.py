@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.boxes import IN, OUT, beats, covers
+from fogline.kernels.boxes import DEAD, IN, OUT, beats, covers
 from fogline.kernels.compile import kernel
 
 SCALE = 2.0**42
@@ -191,10 +191,17 @@ def shift(clouds, columns, used, guard, came, went, logs, zeros, threshold, most
 
 @kernel
 def waiting(columns, used, now):
-    """The open clouds whose time to be judged has come, all open clouds, and how many sums the former may need."""
+    """Who is open, and for whom of them has the time come to be judged?
+
+    Returns the latter, all open clouds, how many sums the former may need, how many live, and the first expiry.
+    """
     due, opened = np.empty(used, np.int64), np.empty(used, np.int64)
-    a = b = room = 0
+    a = b = room = alive = 0
+    first = np.inf
     for k in range(used):
+        if columns.state[k] != DEAD:
+            alive += 1
+            first = min(first, columns.expires[k])
         if columns.state[k] >= OUT:
             opened[b] = k
             b += 1
@@ -202,7 +209,7 @@ def waiting(columns, used, now):
                 due[a] = k
                 a += 1
                 room += columns.places[k]
-    return due[:a], opened[:b], room
+    return due[:a], opened[:b], room, alive, first
 
 
 @kernel

@@ -57,15 +57,14 @@ class Group:
         return deltas
 
     def ticks(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
-        """The instants at which something happens, with the rows of each; late rows first, at the clock."""
-        if rows is not None and len(rows.id) and rows.arrived.min() < clock:
-            late = rows.arrived < clock
-            self.late += int(np.count_nonzero(late))
-            yield clock, rows.part(np.flatnonzero(late))
-            rows = rows.part(np.flatnonzero(~late))
+        """The instants at which something happens, with the rows of each; late rows enter at the clock."""
+        if rows is not None and len(rows.id) and (first := float(rows.arrived.min())) < clock:
+            self.late += int(np.count_nonzero(rows.arrived < clock))
+            yield clock, rows.part(np.flatnonzero(rows.arrived <= clock))
+            rows = rows.part(np.flatnonzero(rows.arrived > clock))
+            first = np.nan
         if rows is not None and len(rows.id):
-            first, last = float(rows.arrived.min()), float(rows.arrived.max())
-            if first == last:
+            if first == rows.arrived.max():
                 yield from self._expiries(first)
                 yield first, rows
             else:
@@ -103,6 +102,7 @@ class Group:
         c, n = self.live.slots.columns, self.live.slots.used
         c.expires[:n] = moved_expiries(c.expires[:n], base, moved)
         c.until[:n] = moved_expiries(c.until[:n], base, moved)
+        self.live.slots.latest = np.inf  # the newcomer stands in the middle
 
     def _remember(self, rows: Batch) -> None:
         newest = float(rows.arrived.max())

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fogline.kernels.boxes import IN, OUT, census, meet
+from fogline.kernels.boxes import IN, OUT, meet
 from fogline.kernels.bracket import bracket
 from fogline.kernels.clouds import Batch, Ints, copy_cells, no_rows
 from fogline.kernels.probability import HEAVY, judge, settle
@@ -85,14 +85,15 @@ class Live:
 
     def wake(self) -> None:
         """Judge those who wait for it, without a tick."""
+        self.slots.look_at_order()
         self._settle(NOBODY, NOBODY)
 
     def _meet(self, rows: Batch) -> tuple[Ints, Ints]:
         """Boxes first: they settle most rows for good. Returns who opened, and who was open and is no more."""
         s = self.slots
         s.make_room(rows)
-        which, s.pool, came, went, forgotten, before = meet(
-            s.clouds, s.columns, s.used, s.pool, self.now, rows.clouds, rows.arrived, rows.expires,
+        which, s.pool, s.latest, came, went, forgotten, before = meet(
+            s.clouds, s.columns, s.used, s.pool, s.latest, self.now, rows.clouds, rows.arrived, rows.expires,
             s.cuts, s.guard, s.most_places,
         )  # fmt: skip
         s.name(rows, which)
@@ -103,13 +104,12 @@ class Live:
     def _settle(self, came: Ints, went: Ints) -> None:
         """Members feel who came and who went; then whoever is no longer known to be out is judged."""
         s = self.slots
-        due, opened, room = settle(
+        due, opened, room, self.alive, self.next_expiry = settle(
             s.clouds, s.columns, s.used, s.guard, came, went, s.logs, s.zeros, self.threshold, s.most_places, self.now
         )
         if len(due):
             s.room_for_sums(room)
             self._judge(due, opened)
-        self.alive, self.next_expiry = census(s.columns, s.used)
 
     def _tidy(self) -> None:
         """Now and then close gaps and choose better cut points."""

@@ -45,6 +45,7 @@ class Slots:
         self.pool = 0  # how much of the clouds' pools is in use
         self.sums = 0  # how much of the members' sums is in use, …
         self.packed = 0  # … and how much was, when gaps were last closed
+        self.latest = -np.inf  # the last expiry so far while slots lie in order of expiry; +inf when they do not
         self.coded = 0  # how many clouds the cut points were made from
         self.guard = guards(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
@@ -121,7 +122,13 @@ class Slots:
         self.columns = Columns(*(_longer(column[order], size) for column in self.columns))
         self.id, self.raw = _longer(self.id[order], size), _longer(self.raw[order], size)
         self.used = len(order)
+        self.look_at_order()
         self.recode(self.view())
+
+    def look_at_order(self) -> None:
+        """Do the slots, none of them dead, lie in order of expiry?"""
+        expires = self.columns.expires[: self.used]
+        self.latest = np.inf if np.any(np.diff(expires) < 0) else expires.max(initial=-np.inf)
 
     def view(self) -> Clouds:
         """The clouds of the slots in use."""
