@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fogline.impute.columns import PAIRS
 from fogline.kernels import arrow
-from fogline.kernels.boxes import beats, covers, cut_points, guards, outlived, words
+from fogline.kernels.boxes import beats, covers, cut_points, fences, outlived, words
 from fogline.kernels.clouds import empty_clouds
 from fogline.kernels.probability import beats_cloud, lemma
 from tests import oracle
@@ -28,7 +28,7 @@ def packed(rows):
     columns = [pa.array([[{"value": v, "weight": w} for v, w in row[j]] for row in rows], PAIRS) for j in range(d)]
     batch = pa.RecordBatch.from_arrays(columns, [str(j) for j in range(d)])
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
-    _, clouds, _, codes, missing = arrow.read(batch, np.arange(d), np.full(d, arrow.PAIRS), np.ones(d), low, high)
+    _, clouds, _, codes, missing = arrow.read(batch, np.arange(d), np.full(d, arrow.LISTS), np.ones(d), low, high)
     assert not codes
     assert not missing
     return clouds
@@ -70,7 +70,7 @@ def test_words_never_rule_out_what_is_true(d, seed):
     for i in range(12):
         for k in range(12):
             if (clouds.lo[i] >= clouds.hi[k]).all():
-                assert covers(low[i], high[k], guards(d))
+                assert covers(low[i], high[k], fences(d))
 
 
 @settings(deadline=None, max_examples=300)
@@ -79,7 +79,7 @@ def test_a_batch_keeps_exactly_those_that_no_lasting_one_surely_beats(rows, seed
     clouds = packed(rows)
     expires = np.random.default_rng(seed).integers(0, 3, len(rows)).astype(float)
     low, high = words(clouds, cut_points(clouds.lo, clouds.hi))
-    kept = set(outlived(clouds, expires, low, high, guards(len(rows[0]))))
+    kept = set(outlived(clouds, expires, low, high, fences(len(rows[0]))))
     for k in range(len(rows)):
         beaten = any(beats(clouds.lo, i, clouds.hi, k) and expires[i] >= expires[k] for i in range(len(rows)))
         assert (k in kept) == (not beaten)

@@ -81,5 +81,5 @@ def test_a_rule_reads_like_a_sentence_and_refuses_nonsense():
         str(fl.Rule({"voltage": 0.01, "light": 5}, "temperature", 0.5)) == "voltage(0.01), light(5) -> temperature(0.5)"
     )
     for given, then, within in [({}, "a", 1), ({"a": 1}, "a", 1), ({"b": -1}, "a", 1), ({"b": 1}, "a", float("nan"))]:
-        with pytest.raises(fl.QueryError):
+        with pytest.raises(fl.RuleError):
             fl.Rule(given, then, within)

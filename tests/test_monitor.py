@@ -179,12 +179,15 @@ def test_a_snapshot_of_another_query_or_of_nothing_is_refused_in_words():
     monitor.advance(1, [row()])
     saved = monitor.snapshot()
     other = fl.Query.from_dict(QUERY.to_dict() | {"alpha": 0.25})
-    for query, data, text in [
+    cases: list[tuple[fl.Query, Any, str]] = [
         (other, saved, "another query"),
         (QUERY, b"hello", "no snapshot"),
         (QUERY, saved[:-9], "cut short"),
-        (QUERY, saved[:7] + b"\x63" + saved[8:], "format 99"),
-    ]:
+        (QUERY, saved[:7] + b"\x63" + saved[8:], "has format"),
+        (QUERY, saved[:-1] + bytes([saved[-1] ^ 1]), "damaged"),
+        (QUERY, None, "no snapshot"),
+    ]
+    for query, data, text in cases:
         with pytest.raises(fl.SnapshotError, match=text):
             fl.Monitor.restore(query, data)
 

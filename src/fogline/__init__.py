@@ -1,8 +1,9 @@
 """Fogline: which objects of a stream are not beaten by any other, when some of their values are missing?"""
 
-from fogline.errors import ClockError, FoglineError, QueryError, RowsError, SnapshotError
+from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
+from fogline.repository.repository import Repository
 
 __version__ = "0.1.0"
 
@@ -11,13 +12,16 @@ __all__ = [
     "ClockError",
     "Cloud",
     "FoglineError",
+    "HistoryError",
     "Monitor",
     "Node",
     "Query",
     "QueryError",
     "Reject",
+    "Repository",
     "RowsError",
     "Rule",
+    "RuleError",
     "SnapshotError",
     "changes_of",
 ]

@@ -17,6 +17,14 @@ class QueryError(FoglineError, ValueError):
     """The question itself is wrong, or does not fit the rows."""
 
 
+class RuleError(FoglineError, ValueError):
+    """A rule cannot be read, or does not fit the history."""
+
+
+class HistoryError(FoglineError, ValueError):
+    """The history, or a repository made of it, does not fit the query."""
+
+
 class RowsError(FoglineError, ValueError):
     """The rows as a whole cannot be taken (a single bad row is rejected instead, and disturbs nothing)."""
 

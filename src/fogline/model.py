@@ -16,9 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
 import yaml
 
-from fogline.errors import QueryError, did_you_mean
+from fogline.errors import QueryError, RuleError, did_you_mean
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
@@ -32,7 +33,15 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour"}
+_SHORT = {
+    "us": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,9 @@ class Query:
             object.__setattr__(self, name, value)  # frozen: set once, here
 
         put("attributes", MappingProxyType(_attributes(self.attributes)))
-        put("by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+        put("by", (self.by,) if isinstance(self.by, str) else tuple(self.by or ()))
+        put("lifetime", _lifetime(self.lifetime))
+        put("last", self.last.item() if isinstance(self.last, np.integer) else self.last)
         put("alpha", _alpha(self.alpha))
         put("limits", MappingProxyType(_limits(self.limits, self.attributes)))
         _expiry(self)
@@ -122,7 +133,7 @@ class Query:
         """Plain values that `from_dict` turns into this query again; what is at its default is left out."""
         plain: dict[str, Any] = {"attributes": dict(self.attributes), "id": self.id, "time": self.time}
         if self.lifetime is not None:
-            plain["lifetime"] = self.lifetime if _is_number(self.lifetime) else f"{self.lifetime_us} microseconds"
+            plain["lifetime"] = self.lifetime
         plain |= {name: getattr(self, name) for name in ("expires", "last") if getattr(self, name) is not None}
         plain |= {"alpha": self.alpha}
         plain |= {"by": list(self.by)} if self.by else {}
@@ -136,6 +147,9 @@ class Query:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Query.from_dict, (self.to_dict(),))
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
 
 
 def duration(text: object) -> int:
@@ -152,7 +166,8 @@ def duration(text: object) -> int:
     total = 0.0
     for number, unit in parts:
         word = unit.lower().replace("µ", "u")
-        word = _SHORT.get(word, word.removesuffix("s") if len(word) > 2 else word)
+        word = word.removesuffix("s") if len(word) > 2 else word
+        word = _SHORT.get(word, word)
         if word not in _UNITS:
             raise QueryError(f"{unit!r} in {text!r} is not a unit of time; known are {', '.join(_UNITS)}.")
         try:
@@ -163,7 +178,14 @@ def duration(text: object) -> int:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _lifetime(given: Any) -> Any:
+    """A number as it is, a duration in words that are the same for the same duration."""
+    if given is None:
+        return None
+    return float(given) if _is_number(given) else f"{duration(given)} microseconds"
 
 
 def _attributes(given: object) -> dict[str, str]:
@@ -231,9 +253,11 @@ def _columns(query: Query) -> None:
             roles[name] = role
     if query.expires is not None and (not isinstance(query.expires, str) or query.expires in roles):
         raise QueryError(f"expires names a column of its own, not {query.expires!r}.")
-    for role, name in (("attribute", each) for each in (*query.names, *query.by)):
+    for name in (*query.names, *query.by):
         if name in _CHANGE_COLUMNS:
-            raise QueryError(f"{role} {name!r} would collide with the column {name!r} of the changes; rename it.")
+            raise QueryError(
+                f"{roles[name]} {name!r} would collide with the column {name!r} of the changes; rename it."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +274,19 @@ class Rule:
 
     def __post_init__(self) -> None:
         if not self.given:
-            raise QueryError(f"the rule for {self.then!r} has nothing given.")
+            raise RuleError(f"the rule for {self.then!r} has nothing given.")
         for name, radius in (*self.given.items(), (self.then, self.within)):
             if not _is_number(radius) or not 0 <= radius < math.inf:
-                raise QueryError(f"{name}({radius}) in the rule for {self.then!r}: a distance is a number from 0 on.")
+                raise RuleError(f"{name}({radius}) in the rule for {self.then!r}: a distance is a number from 0 on.")
         if self.then in self.given:
-            raise QueryError(f"a rule cannot explain {self.then!r} by itself.")
+            raise RuleError(f"a rule cannot explain {self.then!r} by itself.")
         object.__setattr__(self, "given", MappingProxyType(dict(self.given)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rule, (dict(self.given), self.then, self.within)
+
     def __str__(self) -> str:
-        given = ", ".join(f"{name}({radius:g})" for name, radius in self.given.items())
+        given = ", ".join(f"{name}({radius:g})" if radius else name for name, radius in self.given.items())
         return f"{given} -> {self.then}({self.within:g})"
 
 

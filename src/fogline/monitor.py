@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.changes import Key, Tables
-from fogline.errors import ClockError, FoglineError, RowsError
-from fogline.impute.columns import instant, join_kinds, write_times
+from fogline.errors import ClockError, FoglineError, RowsError, SnapshotError
+from fogline.impute.columns import INTEGER, REAL, instant, join_kinds, write_times
+from fogline.impute.imputer import Imputer
 from fogline.impute.rows import Kinds, Reader, Rows
 from fogline.kernels.clouds import Batch
 from fogline.model import Node, Query, Reject
+from fogline.repository.repository import Repository
 from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import Delta, Group
 from fogline.skyline.store import join_groups, save_group, split_groups
@@ -39,41 +42,52 @@ class Monitor:
     [{'id': 'a', 'change': 'enter', 'probability': 1.0}, {'id': 'b', 'change': 'enter', 'probability': 0.75}]
     """
 
-    def __init__(self, query: Query, repository: None = None, *, places: int = 1_000_000) -> None:
-        """`places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed)."""
+    def __init__(
+        self, query: Query, repository: Repository | None = None, *, places: int = 1_000_000, eager: bool = False
+    ) -> None:
+        """A monitor for rows that bring their own distributions, or with a repository that gives them.
+
+        `places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed).
+        `eager`: impute every row as it comes instead of when it matters; the answers are the same.
+        """
+        if not isinstance(places, int) or places < 1:
+            raise FoglineError(f"places is {places!r}; it counts places, so it is a whole number of at least 1.")
         if not isinstance(query, Query):
             raise FoglineError(
                 f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path)."
             )
-        if repository is not None:
-            raise FoglineError(
-                "this version has no repositories yet: rows bring distributions for their missing cells."
-            )
         self.query = query
         self.places = places
         self.clock = -np.inf
+        self._told: pa.DataType | None = None  # the kind of the last `now`
         self.kinds = Kinds()
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
-        self._reader, self._tables = Reader(query), Tables(query)
-        self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0}
+        self.imputer = None if repository is None else Imputer(repository, query)
+        self._reader, self._tables = Reader(query, self.imputer), Tables(query)
+        self.eager = eager
+        self._past: dict[str, int] = {}  # counters of groups that are gone
+        self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
 
     def advance(self, now: Any, rows: Any = None) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
         Rows may be of many instants up to `now`; they are taken tick by tick. O(rows · live set).
         """
-        taken = self._reader.read(rows, self.kinds) if rows is not None and len(rows) else None
-        until = self._instant(now, taken)
-        if taken is None:
-            parts: dict[Key, Batch] = {}
-        else:
+        taken = self._reader.read(rows, self.kinds) if _any(rows) else None
+        until, told = self._instant(now, (self.kinds if taken is None else taken.kinds).time)
+        parts: dict[Key, Batch] = {}
+        if taken is not None:
             self._admissible(taken, until)
             parts = self._admit(taken)
+        self._told = join_kinds(self._told, told, "now")
+        if self.kinds.time == INTEGER and self._told == REAL:  # late rows enter at the clock: it must be shown as it is
+            self.kinds = replace(self.kinds, time=REAL)
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
             deltas += ((key, delta) for delta in group.advance(self.clock, until, parts.get(key)))
         self.clock = until
+        self._forget_empty_groups()
         if len(self.groups) > 1:
             deltas.sort(key=lambda pair: pair[1].time)
         return self._tables.build(deltas, self.kinds)
@@ -90,11 +104,17 @@ class Monitor:
         return self._tables.build(parts, self.kinds).drop_columns(["time", "change"])
 
     def stats(self) -> Mapping[str, int]:
-        """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1."""
+        """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
+
+        Rows are judged only when they must be, so `shadows` and the `pruned_…` counters tell what has been found out so
+        far: a row that waits under an earlier guard is not counted yet. `tree()` says what is true now.
+        """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
         names = sizes[0] if sizes else measure(Group(1, self.query.alpha, None, 1))
-        return {**self._counts, "groups": len(groups), **{name: sum(size[name] for size in sizes) for name in names}}
+        past = self._past
+        totals = {name: past.get(name, 0) + sum(size[name] for size in sizes) for name in names}
+        return {**self._counts, "groups": len(groups), **totals}
 
     def tree(self) -> list[Node]:
         """The skyline tree: who guards whom. O(live²)."""
@@ -118,43 +138,61 @@ class Monitor:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""
         header = {
             "query": self.query.fingerprint(),
+            "repository": None if self.imputer is None else self.imputer.repository.fingerprint,
             "clock": self.clock,
+            "places": self.places,
             "counts": self._counts,
+            "past": self._past,
             "groups": [save_group(group) for group in self.groups.values()],
         }
         arrays = join_groups(list(self.groups.values()), len(self.query.names), self.kinds.id)
         for k, kind in enumerate(self.kinds.by):
             arrays[f"by_{k}"] = as_bytes([key[k] for key in self.groups], kind)
         arrays["time_kind"] = as_bytes([], self.kinds.time or pa.null())
+        arrays["told_kind"] = as_bytes([], self._told or pa.null())
         return pack(header, arrays)
 
     @classmethod
-    def restore(cls, query: Query, saved: bytes, repository: None = None, *, places: int = 1_000_000) -> Monitor:
-        """The monitor that `snapshot` saved, for the same query."""
+    def restore(cls, query: Query, saved: bytes, repository: Repository | None = None) -> Monitor:
+        """The monitor that `snapshot` saved, for the same query and repository."""
         header, arrays = unpack(saved, query)
-        monitor = cls(query, repository, places=places)
+        if header["repository"] != (None if repository is None else repository.fingerprint):
+            need = "no repository" if header["repository"] is None else "another repository"
+            raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
+        monitor = cls(query, repository, places=header["places"])
         monitor.clock, monitor._counts = header["clock"], header["counts"]
+        monitor._past = header["past"]
         by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]
-        groups, id_kind = split_groups(header["groups"], arrays, query, places)
+        groups, id_kind = split_groups(header["groups"], arrays, query, monitor._new_group)
         keys = list(zip(*(values for values, _ in by), strict=True)) if query.by else [()] * len(groups)
         monitor.groups = dict(zip(keys, groups, strict=True))
-        kinds = [from_bytes(arrays["time_kind"])[1], id_kind, *(kind for _, kind in by)]
-        time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
+        kinds = [from_bytes(arrays[name])[1] for name in ("told_kind", "time_kind")]
+        kinds += [id_kind, *(kind for _, kind in by)]
+        monitor._told, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
         monitor.kinds = Kinds(time, names, tuple(keyed))
         return monitor
 
-    def _instant(self, now: Any, taken: Rows | None) -> float:
-        read_now = instant(now) if not isinstance(now, pa.Scalar) else instant(now.as_py())
-        if read_now is None:
-            raise ClockError("now is missing: advance(now, rows) needs the time up to which rows are complete.")
-        kinds = self.kinds if taken is None else taken.kinds
-        if kinds.time is not None and pa.types.is_timestamp(kinds.time) != pa.types.is_timestamp(read_now[1]):
-            raise ClockError(f"now is {now!r}, but the times in {self.query.time!r} are {kinds.time}.")
-        if kinds.time is None:
-            self.kinds = Kinds(join_kinds(None, read_now[1], "now"), self.kinds.id, self.kinds.by)
-        if read_now[0] < self.clock:
+    def _instant(self, now: Any, seen: pa.DataType | None) -> tuple[float, pa.DataType]:
+        """`now` as the clock counts, and its kind; `seen` is the kind of the rows' times."""
+        try:
+            told = instant(now.as_py() if isinstance(now, pa.Scalar) else now)
+        except (ValueError, OverflowError, TypeError):
+            raise ClockError(f"now is {now!r}, which is neither a number nor a timestamp.") from None
+        if told is None or not np.isfinite(told[0]):
+            raise ClockError(f"now is {now!r}; it is the finite time up to which the rows are complete.")
+        value, kind = told
+        if kind == REAL and value.is_integer():
+            kind = INTEGER  # 3.0 is as good as 3
+        try:
+            for other in (seen, self._told):
+                join_kinds(other, kind, "now")
+        except RowsError:
+            raise ClockError(
+                f"now is {now!r}, but the times in {self.query.time!r} are {seen or self._told}."
+            ) from None
+        if value < self.clock:
             raise ClockError(f"now is {now!r}, but the clock stands at {self._show(self.clock)} already.")
-        return read_now[0]
+        return value, kind
 
     def _admissible(self, taken: Rows, until: float) -> None:
         """Refuse the whole call, before anything has changed, where going on would be wrong."""
@@ -165,12 +203,13 @@ class Monitor:
                 f"row {batch.id[last]!r} arrives at {self._show(batch.arrived[last], taken.kinds)}, after now "
                 f"({self._show(until, taken.kinds)}); advance the clock at least to the newest row."
             )
-        if taken.gaps and (gaps := np.isnan(batch.clouds.lo)).any():
+        if self.imputer is None and taken.gaps and (gaps := np.isnan(batch.clouds.lo)).any():
             row, j = (int(each[0]) for each in np.nonzero(gaps))
             raise RowsError(
                 f"{int(gaps.any(axis=1).sum())} of {len(batch.id)} rows lack a value or have it outside its limits "
                 f"(row {batch.id[row]!r}: {query.names[j]!r}), and nothing says what it may be.\n"
-                "Give such a cell a distribution, a list of (value, weight) pairs, or the monitor a repository."
+                "Give such a cell a distribution, a list of (value, weight) pairs, or the monitor a repository"
+                f"{'' if query.outside == 'reject' or not query.limits else '; or set outside to reject'}."
             )
 
     def _admit(self, taken: Rows) -> dict[Key, Batch]:
@@ -180,11 +219,15 @@ class Monitor:
         self._counts["outside_limits"] += taken.outside
         rejects = list(taken.rejects)
         keys: list[Key] | None = None if not self.query.by else list(zip(*taken.by, strict=True))
-        double = self._duplicates(batch, keys)
-        if double:
-            rejects += [Reject(taken.row(i), "a row with this id and time is there already") for i in double]
-            left = np.setdiff1d(np.arange(len(batch.id)), double)
+        refused = dict.fromkeys(self._duplicates(batch, keys), "a row with this id and time is there already")
+        if self.imputer is not None and taken.gaps:
+            refused |= self.imputer.hopeless(batch.clouds)
+        if refused:
+            rejects += [Reject(taken.row(i), refused[i]) for i in sorted(refused)]
+            left = np.setdiff1d(np.arange(len(batch.id)), list(refused))
             batch, keys = batch.part(left), None if keys is None else [keys[k] for k in left]
+        if self.imputer is not None and taken.gaps:
+            batch = self._impute(batch)
         self.rejects.extend(rejects)
         self._counts["rejected"] += len(rejects)
         self._counts["rows"] += len(batch.id) + len(rejects)
@@ -197,8 +240,32 @@ class Monitor:
             parts = {key: batch.part(np.array(rows, np.int64)) for key, rows in rows_of.items()}
         for key in parts:
             if key not in self.groups:
-                self.groups[key] = Group(len(self.query.names), self.query.alpha, self.query.last, self.places)
+                self.groups[key] = self._new_group()
         return parts
+
+    def _impute(self, batch: Batch) -> Batch:
+        """Bounds for what is missing; with `eager`, distributions at once."""
+        assert self.imputer is not None
+        gaps = np.isnan(batch.clouds.lo)
+        self._counts["incomplete"] += int(np.count_nonzero(gaps.any(axis=1)))
+        if self.eager:
+            return batch._replace(clouds=self.imputer.fill(batch.clouds, batch.known, gaps))
+        return batch._replace(clouds=self.imputer.bound(batch.clouds, batch.known, gaps))
+
+    def _forget_empty_groups(self) -> None:
+        """A group without live rows has nothing to remember but its counters, once its newest instant is past."""
+        if len(self.groups) > 1:
+            for key, group in list(self.groups.items()):
+                if group.live.alive == 0 and group.order is None and group.newest < self.clock:
+                    del self.groups[key]
+                    for name, number in measure(group).items():
+                        self._past[name] = self._past.get(name, 0) + number
+
+    def _new_group(self) -> Group:
+        query, imputer = self.query, self.imputer
+        if imputer is None:
+            return Group(len(query.names), query.alpha, query.last, self.places)
+        return Group(len(query.names), query.alpha, query.last, self.places, len(imputer.names), imputer.fill)
 
     def _duplicates(self, batch: Batch, keys: list[Key] | None) -> list[int]:
         """Rows whose group, id and arrival occurred before, in this call or as far as the live set remembers."""
@@ -221,3 +288,8 @@ class Monitor:
 
     def _show(self, value: float, kinds: Kinds | None = None) -> Any:
         return write_times(np.array([value]), (kinds or self.kinds).time)[0].as_py()
+
+
+def _any(rows: Any) -> bool:
+    """Is there anything to read? What has no length is left to the reader to refuse."""
+    return rows is not None and (not hasattr(rows, "__len__") or len(rows) > 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -28,28 +29,25 @@ def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     listing = [[name, array.dtype.str, list(array.shape)] for name, array in plain.items()]
     head = json.dumps({**header, "arrays": listing}).encode()
-    return b"".join((MAGIC, struct.pack("<Q", len(head)), head, *(array.tobytes() for array in plain.values())))
+    body = b"".join((struct.pack("<Q", len(head)), head, *(array.tobytes() for array in plain.values())))
+    return MAGIC + struct.pack("<I", zlib.crc32(body)) + body
 
 
 def unpack(saved: bytes, query: Query) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays again, if they belong to this query."""
+    if not isinstance(saved, bytes | bytearray | memoryview) or bytes(saved[:7]) != MAGIC[:7]:
+        raise SnapshotError("this is no snapshot of a monitor.")
     saved = bytes(saved)
-    if saved[:7] != MAGIC[:7]:
-        raise SnapshotError("these bytes are no snapshot of a monitor.")
-    if saved[7] != MAGIC[7]:
-        raise SnapshotError(
-            f"this snapshot has format {saved[7]}, and this version of Fogline reads format {MAGIC[7]}."
-        )
-    try:
-        (length,) = struct.unpack_from("<Q", saved, 8)
-        header = json.loads(saved[16 : 16 + length])
-        arrays, at = {}, 16 + length
-        for name, kind, shape in header["arrays"]:
-            count = int(np.prod(shape))
-            arrays[name] = np.frombuffer(saved, kind, count, at).reshape(shape).copy()
-            at += arrays[name].nbytes
-    except (struct.error, ValueError, KeyError):
-        raise SnapshotError("this snapshot is cut short or damaged.") from None
+    if saved[7:8] != MAGIC[7:]:
+        raise SnapshotError(f"this snapshot has format {saved[7:8]!r}; this version of Fogline reads {MAGIC[7:]!r}.")
+    if saved[8:12] != struct.pack("<I", zlib.crc32(saved[12:])):
+        raise SnapshotError("this snapshot is cut short or damaged.")
+    (length,) = struct.unpack_from("<Q", saved, 12)
+    header = json.loads(saved[20 : 20 + length])
+    arrays, at = {}, 20 + length
+    for name, kind, shape in header["arrays"]:
+        arrays[name] = np.frombuffer(saved, kind, int(np.prod(shape)), at).reshape(shape).copy()
+        at += arrays[name].nbytes
     if header["query"] != query.fingerprint():
         raise SnapshotError(
             "this snapshot answers another query.\n"

@@ -11,6 +11,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from fogline.kernels.clouds import Floats
 
 Reasons = dict[int, str]  # row -> why it is refused
 INTEGER, REAL = pa.int64(), pa.float64()
+EXACT = 2.0**53  # integers up to here are exact as float64
 PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
 
 
@@ -74,7 +76,14 @@ def _python_cells(cells: Iterable[Any], name: str, refused: Reasons) -> pa.Array
 
 
 def _is_list(cell: object) -> bool:
-    return isinstance(cell, Sequence | np.ndarray) and not isinstance(cell, str | bytes)
+    if isinstance(cell, np.ndarray):
+        return cell.ndim > 0
+    return isinstance(cell, Sequence) and not isinstance(cell, str | bytes)
+
+
+def _is_missing(cell: object) -> bool:
+    """None, NaN, or one of pandas' ways to say so."""
+    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell) in ("<NA>", "NaT")
 
 
 def _number(cell: Any, i: int, name: str, refused: Reasons) -> float:
@@ -82,10 +91,8 @@ def _number(cell: Any, i: int, name: str, refused: Reasons) -> float:
         return math.nan
     try:
         return float(cell)
-    except (TypeError, ValueError):
-        if isinstance(cell, str) and not cell.strip():
-            return math.nan
-        if str(cell) in ("<NA>", "NaT"):  # pandas' ways of saying missing
+    except (TypeError, ValueError, OverflowError):
+        if (isinstance(cell, str) and not cell.strip()) or _is_missing(cell):
             return math.nan
         refused.setdefault(i, f"{name!r} is {cell!r}, which is not a number")
         return math.nan
@@ -100,7 +107,7 @@ def _pairs(cell: Any, i: int, name: str, refused: Reasons) -> list[tuple[float, 
         try:
             value, weight = (pair["value"], pair["weight"]) if isinstance(pair, dict) else pair
             out.append((float(value), float(weight)))
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, OverflowError):
             refused.setdefault(i, f"{name!r} holds {pair!r}, which is not a (value, weight) pair")
             return []
     return out
@@ -124,11 +131,21 @@ def read_times(column: Any, name: str) -> Times:
             micros = np.where(np.isnat(when), np.nan, when.astype(np.int64).astype(np.float64))
             return Times(micros, pa.timestamp("us", getattr(kind, "tz", None)), {})
         if pa.types.is_integer(kind):
-            return Times(column.to_numpy(zero_copy_only=False).astype(np.float64), INTEGER, {})
-        if pa.types.is_floating(kind):
-            return Times(np.array(column.to_numpy(zero_copy_only=False), np.float64), REAL, {})
+            return _plain_times(column.to_numpy(zero_copy_only=False).astype(np.float64), INTEGER, name)
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            column = column if pa.types.is_floating(kind) else column.cast(REAL)
+            return _plain_times(np.array(column.to_numpy(zero_copy_only=False), np.float64), REAL, name)
         column = column.to_pylist()
     return _python_times(list(column), name)
+
+
+def _plain_times(value: Floats, kind: pa.DataType, name: str) -> Times:
+    """Numbers as times; beyond 2^53 neighbouring ones could no longer be told apart."""
+    refused: Reasons = {}
+    if (large := np.abs(value) > EXACT).any():
+        reason = f"{name!r} is beyond 2^53 and would be rounded; use timestamps or a coarser unit"
+        refused = dict.fromkeys(np.flatnonzero(large & np.isfinite(value)).tolist(), reason)
+    return Times(value, kind, refused)
 
 
 def _python_times(cells: list[Any], name: str) -> Times:
@@ -144,20 +161,21 @@ def _python_times(cells: list[Any], name: str) -> Times:
         if read is not None:
             value[i] = read[0]
             kinds.add(read[1])
-    return Times(value, _one_kind(kinds, name), refused)
+    times = _plain_times(value, _one_kind(kinds, name), name)
+    return Times(value, times.kind, refused | times.refused)
 
 
 def instant(cell: Any) -> tuple[float, pa.DataType] | None:
     """A Python value as an instant and its kind; None when it is missing; ValueError when it is neither."""
     if type(cell) is int:
         return float(cell), INTEGER
-    if cell is None or str(cell) == "NaT" or (isinstance(cell, float) and math.isnan(cell)):
+    if _is_missing(cell):
         return None
     if isinstance(cell, bool | np.bool_):
         raise ValueError(cell)
     if isinstance(cell, numbers.Integral):
         return float(cell), INTEGER
-    if isinstance(cell, numbers.Real):
+    if isinstance(cell, numbers.Real | Decimal):
         return float(cell), REAL
     if isinstance(cell, np.datetime64):
         return float(cell.astype("datetime64[us]").astype(np.int64)), pa.timestamp("us")
@@ -178,15 +196,18 @@ def _one_kind(kinds: set[pa.DataType], name: str) -> pa.DataType | None:
     if kinds == {INTEGER, REAL}:
         return REAL
     if len(kinds) > 1:
-        raise RowsError(f"{name!r} mixes {' and '.join(sorted(map(str, kinds)))}; one stream has one clock.")
+        told = " and ".join(sorted(f"{kind}" if pa.types.is_timestamp(kind) else "numbers" for kind in kinds))
+        raise RowsError(f"{name!r} mixes {told}; one stream has one clock.")
     return next(iter(kinds), None)
 
 
 def join_kinds(old: pa.DataType | None, new: pa.DataType | None, name: str) -> pa.DataType | None:
-    """The kind of a clock that has seen both; numbers and timestamps do not mix."""
+    """The kind of a clock that has seen both. Numbers, timestamps with and without a zone do not mix; zones do."""
     if old is new or new is None or old is None:
         return old or new
-    return _one_kind({kind for kind in (old, new) if kind is not None}, name)
+    if getattr(old, "tz", None) and getattr(new, "tz", None):
+        return old
+    return _one_kind({old, new}, name)
 
 
 def write_times(value: Floats, kind: pa.DataType | None) -> pa.Array:
@@ -197,19 +218,49 @@ def write_times(value: Floats, kind: pa.DataType | None) -> pa.Array:
     return whole.cast(kind) if pa.types.is_timestamp(kind) else whole
 
 
-def read_objects(column: Any) -> tuple[list[Any], pa.DataType | None]:
+def read_objects(column: Any, name: str, refused: Reasons) -> tuple[list[Any], pa.DataType | None]:
     """Ids or group keys: Python values and their Arrow type (None: nothing but nulls)."""
     if isinstance(column, pa.Array):
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), None, column)
-        return column.to_pylist(), None if pa.types.is_null(column.type) else column.type
-    values = [None if isinstance(each, float) and math.isnan(each) else each for each in column]
-    values = [each.item() if isinstance(each, np.generic) else each for each in values]
-    if not any(each is not None for each in values):
-        return values, None
-    try:
-        return values, pa.array(values).type
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise RowsError(f"one column holds values of several types: {', '.join(map(repr, values[:5]))}, …") from None
+        if pa.types.is_nested(column.type):
+            raise RowsError(f"{name!r} has type {column.type}; a row is named by a single value.")
+        return column.to_pylist(), _plain_type(column.type)
+    values = [None if _is_missing(each) else each.item() if isinstance(each, np.generic) else each for each in column]
+    kind = None
+    for i, each in enumerate(values):
+        if each is not None:
+            try:
+                kind = join_types(kind, _plain_type(pa.scalar(each).type), name)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                refused.setdefault(i, f"{name!r} is {each!r}, which cannot name a row")
+                values[i] = None
+    return values, kind
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """The widest of its family, so that later values fit."""
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return INTEGER
+    if pa.types.is_floating(kind):
+        return REAL
+    if pa.types.is_large_string(kind) or str(kind) == "string_view":
+        return pa.string()
+    if pa.types.is_decimal(kind):
+        return pa.decimal256(76, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return kind
+
+
+def join_types(old: pa.DataType | None, new: pa.DataType | None, name: str) -> pa.DataType | None:
+    """The type of ids or group keys that are of both; an error if there is none."""
+    if old is None or new is None or old == new:
+        return old or new
+    if pa.types.is_decimal(old) and pa.types.is_decimal(new):
+        return pa.decimal256(76, max(old.scale, new.scale))
+    raise RowsError(f"{name!r} holds {old} and {new}; one stream has one kind of value there.")

@@ -14,10 +14,20 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.errors import QueryError, RowsError, did_you_mean
-from fogline.impute.columns import PAIRS as LISTS
-from fogline.impute.columns import Reasons, Times, join_kinds, read_cells, read_objects, read_times
+from fogline.impute.columns import (
+    PAIRS,
+    REAL,
+    Reasons,
+    Times,
+    join_kinds,
+    join_types,
+    read_cells,
+    read_objects,
+    read_times,
+)
+from fogline.impute.imputer import Imputer
 from fogline.kernels import arrow
-from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, NUMBERS, OUTSIDE, PAIRS
+from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NUMBERS, OUTSIDE
 from fogline.kernels.clouds import Batch, Clouds, Floats, Ints
 from fogline.model import Query, Reject
 
@@ -56,7 +66,7 @@ class Source:
             self._arrow(rows)
         elif hasattr(rows, "columns") and hasattr(rows, "iloc"):
             self._pandas(rows)
-        elif isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
+        elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(row, Mapping) for row in rows):
             self._dicts(rows)
         else:
             raise RowsError(
@@ -72,14 +82,28 @@ class Source:
         self.row = lambda i: table.slice(i, 1).to_pylist()[0]
 
     def _pandas(self, frame: Any) -> None:
+        if not frame.columns.is_unique:
+            raise RowsError("the frame has several columns of one name.")
         self.length, self.known = len(frame), [str(name) for name in frame.columns]
         self.column = lambda name: _from_series(frame[name])
-        self.row = lambda i: dict(zip(self.known, frame.iloc[i].tolist(), strict=True))
+        self.row = lambda i: {name: frame[name].iloc[i] for name in self.known}
 
     def _dicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.length, self.known = len(rows), list(dict.fromkeys(str(name) for row in rows for name in row))
         self.column = lambda name: [row.get(name) for row in rows]
         self.row = lambda i: rows[i]
+
+    def optional(self, name: str) -> pa.Array | None:
+        """The column as Arrow, if there is one."""
+        if self.batch is not None:
+            return self.batch.column(name) if name in self.batch.schema.names else None
+        if name not in self.known:
+            return None
+        column = self.column(name)
+        try:
+            return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a mixture: as words
+            return pa.array([None if each is None else str(each) for each in column])
 
     def require(self, name: str, role: str) -> Any:
         """The column, or an error that says which there are."""
@@ -89,7 +113,8 @@ class Source:
             if name in self.known:
                 return self.column(name)
         except KeyError:
-            pass
+            if self.batch is not None and name in self.batch.schema.names:
+                raise RowsError(f"the table has several columns {name!r}.") from None
         known = sorted(self.known if self.batch is None else self.batch.schema.names)
         raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
 
@@ -104,8 +129,8 @@ def _from_series(series: Any) -> Any:
 class Reader:
     """Reads rows for one query: checked, oriented, in columns. Missing cells stay NaN in the clouds."""
 
-    def __init__(self, query: Query) -> None:
-        self.query = query
+    def __init__(self, query: Query, imputer: Imputer | None = None) -> None:
+        self.query, self.imputer = query, imputer
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
@@ -114,18 +139,20 @@ class Reader:
     def read(self, rows: Any, kinds: Kinds) -> Rows:
         """See the module. `kinds` are the types seen so far."""
         query, source, refused = self.query, Source(rows), Reasons()
-        ids, id_kind = read_objects(source.require(query.id, "id column"))
+        ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused)
         times = read_times(source.require(query.time, "time column"), query.time)
-        keys = [read_objects(source.require(name, "group column")) for name in query.by]
+        keys = [read_objects(source.require(name, "group column"), name, refused) for name in query.by]
         kind = join_kinds(kinds.time, times.kind, query.time)
-        refused |= times.refused
+        for i, reason in times.refused.items():
+            refused.setdefault(i, reason)
         if None in ids:
             _refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
         if not np.isfinite(times.value).all():
             _refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
-        expires = _expiry(source, query, times, kind, refused)
+        expires, kind = _expiry(source, query, times, kind, refused)
         raw, clouds, outside, gaps = self._cells(source, refused)
-        batch = Batch(objects(ids), times.value, expires, raw, clouds)
+        known = np.empty((source.length, 0)) if self.imputer is None else self.imputer.known(source.optional, clouds)
+        batch = Batch(objects(ids), times.value, expires, raw, known, clouds)
         by = tuple(values for values, _ in keys)
         rejects: list[Reject] = []
         left = None
@@ -133,8 +160,12 @@ class Reader:
             rejects = [Reject(source.row(i), refused[i]) for i in sorted(refused)]
             left = np.setdiff1d(np.arange(source.length), np.fromiter(refused, np.int64))
             batch, by = batch.part(left), tuple([column[i] for i in left] for column in by)
-        seen = tuple(old or new for old, (_, new) in zip(kinds.by or (None,) * len(keys), keys, strict=True))
-        kinds = Kinds(kind, _id_kind(kinds.id, id_kind, query), seen)
+        seen = zip(query.by, kinds.by or (None,) * len(keys), keys, strict=True)
+        kinds = Kinds(
+            kind,
+            join_types(kinds.id, id_kind, query.id),
+            tuple(join_types(old, new, name) for name, old, (_, new) in seen),
+        )
         return Rows(batch, by, kinds, rejects, outside, gaps, lambda k: source.row(k if left is None else int(left[k])))
 
     def _cells(self, source: Source, refused: Reasons) -> tuple[Floats, Clouds, int, bool]:
@@ -151,7 +182,7 @@ class Reader:
         names = list(self.query.names)
         given = [source.require(name, "attribute") for name in names]
         columns = [read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
-        kinds = np.array([PAIRS if column.type == LISTS else NUMBERS for column in columns])
+        kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
             self.schema = source.batch.schema
             self.lie = np.array([self.schema.get_field_index(name) for name in names]), kinds
@@ -177,33 +208,31 @@ def objects(values: list[Any]) -> Any:
     return out
 
 
-def _id_kind(old: pa.DataType | None, new: pa.DataType | None, query: Query) -> pa.DataType | None:
-    if old is not None and new is not None and pa.types.is_string(old) != pa.types.is_string(new):
-        raise RowsError(f"ids {query.id!r} were {old} so far and are {new} now; one stream has one kind of id.")
-    return old if old is not None else new
-
-
 def _refuse(refused: Reasons, bad: Any, reason: str) -> None:
     if bad.any():
         for i in np.flatnonzero(bad):
             refused.setdefault(int(i), reason)
 
 
-def _expiry(source: Source, query: Query, times: Times, kind: pa.DataType | None, refused: Reasons) -> Floats:
-    numeric = kind is not None and not pa.types.is_timestamp(kind)
+def _expiry(
+    source: Source, query: Query, times: Times, kind: pa.DataType | None, refused: Reasons
+) -> tuple[Floats, pa.DataType | None]:
+    """When each row expires, and the kind of a clock that can show it."""
     if query.last is not None:
-        return np.zeros(source.length)  # a matter of order, not of time: the group decides
+        return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
     if query.lifetime is not None:
-        length = query.lifetime_us
+        numeric, length = kind is not None and not pa.types.is_timestamp(kind), query.lifetime_us
         if kind is not None and numeric != (length is None):
             have, want = ("numbers", "a number") if numeric else ("timestamps", "a duration such as '5 minutes'")
             raise QueryError(f"the times in {query.time!r} are {have}, so lifetime is {want}, not {query.lifetime!r}.")
-        return np.add(times.value, float(query.lifetime if length is None else length))  # type: ignore[arg-type]
+        life = float(query.lifetime if length is None else length)  # type: ignore[arg-type]
+        return np.add(times.value, life), kind if life.is_integer() else join_kinds(kind, REAL, query.time)
     assert query.expires is not None
     expires = read_times(source.require(query.expires, "expiry column"), query.expires)
-    join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
     for i, reason in expires.refused.items():
         refused.setdefault(i, reason)
-    _refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
-    _refuse(refused, expires.value < times.value, "it expires before it arrives")
-    return expires.value
+    if not np.isfinite(expires.value).all():
+        _refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
+    if (expires.value < times.value).any():
+        _refuse(refused, expires.value < times.value, "it expires before it arrives")
+    return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")

@@ -20,8 +20,8 @@ from numba.extending import intrinsic
 from fogline.kernels.clouds import Clouds, fill_cell
 from fogline.kernels.compile import kernel
 
-FINE, BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 0, 1, 2, 4  # what `cells` thinks of a cell, added up
-NUMBERS, PAIRS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
+BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
+NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
@@ -80,7 +80,7 @@ def cells(address, columns, kinds, signs, lows, highs):
     start, size = np.full((n, d), -1), np.ones((n, d), np.int64)
     room = 0
     for j in range(d):
-        if kinds[j] == PAIRS and n > 0:
+        if kinds[j] == LISTS and n > 0:
             _, offset, buffers, _ = _struct(_item(children, columns[j]))
             ends = carray(_at(_item(buffers, 1)), (offset + n + 1,), dtype=np.int32)
             room += ends[offset + n] - ends[offset]

@@ -1,8 +1,8 @@
 """Which boxes surely beat which, without comparing attribute by attribute?
 
 Each corner of a box also has a *word*: per attribute a few bits that say between which cut points its value lies, and a
-guard bit. `a` at least as good as `b` everywhere implies that every field of a's word is at least that of b's, and that
-is one subtraction for all attributes together (no borrow can cross a guard bit). Most pairs end there; the few that
+fence bit. `a` at least as good as `b` everywhere implies that every field of a's word is at least that of b's, and that
+is one subtraction for all attributes together (no borrow can cross a fence bit). Most pairs end there; the few that
 pass are compared exactly. Cut points only decide how many pass, never what is true.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.clouds import Floats, copy_cells
+from fogline.kernels.clouds import VAGUE, Floats, copy_cells
 from fogline.kernels.compile import kernel
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3  # what a slot of the live set holds
@@ -23,8 +23,8 @@ def fields(d: int) -> tuple[int, int]:
     return count, min(8, 64 // count - 1)
 
 
-def guards(d: int) -> np.uint64:
-    """The word with only its guard bits set."""
+def fences(d: int) -> np.uint64:
+    """The word with only its fence bit set."""
     count, bits = fields(d)
     return np.uint64(sum(1 << (k * (bits + 1) + bits) for k in range(count)))
 
@@ -43,7 +43,7 @@ def cut_points(lo: Floats, hi: Floats) -> Floats:
 def words(clouds, cuts):
     """(n,) words of the worst and of the best corners."""
     count, levels = cuts.shape
-    width = 2  # bits of a field, its guard bit included
+    width = 2  # bits of a field, its fence bit included
     while (1 << (width - 1)) <= levels:
         width += 1
     n = clouds.lo.shape[0]
@@ -60,26 +60,26 @@ def words(clouds, cuts):
 
 
 @kernel
-def covers(a, b, guard):
+def covers(a, b, fence):
     """Is every field of word `a` at least that of word `b`?"""
-    return ((a | guard) - b) & guard == guard
+    return ((a | fence) - b) & fence == fence
 
 
 @kernel
-def any_covers(words, begin, end, word, guard):
+def any_covers(words, begin, end, word, fence):
     """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once."""
     any_ = np.uint64(0)
     for c in range(begin, end):
-        any_ |= np.uint64(((words[c] | guard) - word) & guard == guard)
+        any_ |= np.uint64(((words[c] | fence) - word) & fence == fence)
     return any_ > 0
 
 
 @kernel
-def any_covered(words, begin, end, word, guard):
+def any_covered(words, begin, end, word, fence):
     """Does the word cover any of words[begin:end]?"""
     any_ = np.uint64(0)
     for c in range(begin, end):
-        any_ |= np.uint64(((word | guard) - words[c]) & guard == guard)
+        any_ |= np.uint64(((word | fence) - words[c]) & fence == fence)
     return any_ > 0
 
 
@@ -95,7 +95,7 @@ def beats(a, i, b, k):
 
 
 @kernel
-def outlived(rows, expires, word_lo, word_hi, guard):
+def outlived(rows, expires, word_lo, word_hi, fence):
     """Which rows of a batch stay when each one surely beaten by another that expires no earlier is dropped?
 
     Rows are taken with the sums of `lo` falling. A row that beats another has at least its sum (adding floats in one
@@ -113,7 +113,7 @@ def outlived(rows, expires, word_lo, word_hi, guard):
         beaten = False
         for r in range(m):
             s = kept[r]
-            if covers(word_lo[s], word_hi[q], guard) and expires[s] >= expires[q] and beats(lo, s, hi, q):
+            if covers(word_lo[s], word_hi[q], fence) and expires[s] >= expires[q] and beats(lo, s, hi, q):
                 beaten = True
                 break
         if beaten:
@@ -133,7 +133,7 @@ def outlived(rows, expires, word_lo, word_hi, guard):
 
 
 @kernel
-def sure_guard(lo, expires, word_lo, used, ordered, hi, i, word_hi, until, enough, guard):
+def latest_beater(lo, expires, word_lo, used, ordered, hi, i, word_hi, until, enough, fence):
     """The latest expiry of the first `used` clouds that surely beat hi[i], or `until` if none is later.
 
     It stops at `enough`. Clouds lie roughly by expiry, so the search runs from the last one back; where they lie
@@ -142,9 +142,9 @@ def sure_guard(lo, expires, word_lo, used, ordered, hi, i, word_hi, until, enoug
     end = used
     while end > 0:
         begin = max(end - BLOCK, 0)
-        if any_covers(word_lo, begin, end, word_hi, guard):
+        if any_covers(word_lo, begin, end, word_hi, fence):
             for c in range(end - 1, begin - 1, -1):
-                if expires[c] > until and covers(word_lo[c], word_hi, guard) and beats(lo, c, hi, i):
+                if expires[c] > until and covers(word_lo[c], word_hi, fence) and beats(lo, c, hi, i):
                     until = expires[c]
                     if ordered or until >= enough:
                         return until
@@ -153,17 +153,17 @@ def sure_guard(lo, expires, word_lo, used, ordered, hi, i, word_hi, until, enoug
 
 
 @kernel
-def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, guard):
+def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence):
     """Which arriving rows can ever matter, and until when are those surely beaten (-inf: they are not)?
 
     A row that another, live or arriving, surely beats to the end of its life is not among them.
     """
-    kept = outlived(rows, expires, word_lo, word_hi, guard)
+    kept = outlived(rows, expires, word_lo, word_hi, fence)
     until = np.empty(kept.shape[0])
     m = 0
     for i in kept:
-        u = sure_guard(
-            live.lo, columns.expires, columns.word_lo, used, ordered, rows.hi, i, word_hi[i], -np.inf, expires[i], guard
+        u = latest_beater(
+            live.lo, columns.expires, columns.word_lo, used, ordered, rows.hi, i, word_hi[i], -np.inf, expires[i], fence
         )
         if u < expires[i]:
             kept[m] = i
@@ -173,13 +173,13 @@ def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, guard):
     for k in range(m):  # an arrival that expires earlier may beat another for a while
         i = kept[k]
         for r in kept:
-            if expires[r] > until[k] and covers(word_lo[r], word_hi[i], guard) and beats(rows.lo, r, rows.hi, i):
+            if expires[r] > until[k] and covers(word_lo[r], word_hi[i], fence) and beats(rows.lo, r, rows.hi, i):
                 until[k] = expires[r]
     return kept, until
 
 
 @kernel
-def conquer(live, columns, used, rows, which, expires, word_lo, guard):
+def conquer(live, columns, used, rows, which, expires, word_lo, fence):
     """What do the arriving rows `which` surely beat? Those that expire no later die; the others are sealed for a while.
 
     Writes the columns; returns how many died, how many of those were counted as pruned before, and the slots that
@@ -192,10 +192,10 @@ def conquer(live, columns, used, rows, which, expires, word_lo, guard):
         word = word_lo[i]
         for begin in range(0, used, BLOCK):
             end = min(begin + BLOCK, used)
-            if not any_covered(columns.word_hi, begin, end, word, guard):
+            if not any_covered(columns.word_hi, begin, end, word, fence):
                 continue
             for c in range(begin, end):
-                if not covers(word, columns.word_hi[c], guard) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
+                if not covers(word, columns.word_hi[c], fence) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
                     continue
                 if state[c] >= OUT:
                     closed[m] = c
@@ -213,16 +213,52 @@ def conquer(live, columns, used, rows, which, expires, word_lo, guard):
 
 
 @kernel
-def unseal(columns, used, now):
-    """Sealed clouds whose seal has ended are open: `until` was the expiry of the last that surely beat them."""
-    opened = np.empty(used, np.int64)
-    m = 0
+def unseal(live, columns, used, now):
+    """Sealed clouds whose seal has ended: `until` was the expiry of the last that surely beat them.
+
+    They are open now; but those of whom only bounds are known leave, to come again with their distributions.
+    """
+    opened, vague = np.empty(used, np.int64), np.empty(used, np.int64)
+    a = b = 0
     for c in range(used):
-        if columns.state[c] == SEALED and columns.until[c] <= now:
+        if columns.state[c] != SEALED or columns.until[c] > now:
+            continue
+        if is_vague(live, c):
+            columns.state[c] = DEAD  # its expiry stays until it has come again
+            vague[b] = c
+            b += 1
+        else:
             columns.state[c] = OUT
-            opened[m] = c
+            opened[a] = c
+            a += 1
+    return opened[:a], vague[:b]
+
+
+@kernel
+def is_vague(clouds, c):
+    """Are only bounds known of one of its cells?"""
+    for j in range(clouds.start.shape[1]):
+        if clouds.start[c, j] == VAGUE:
+            return True
+    return False
+
+
+@kernel
+def screen(live, columns, used, latest, now, rows, expires, cuts, fence):
+    """A first look at rows with bounds: who went, which rows can ever matter, which of those must be known better.
+
+    Whoever is surely beaten, to the end or for a while, need not.
+    """
+    went = bury(columns, used, now)
+    word_lo, word_hi = words(rows, cuts)
+    which, until = admit(live, columns, used, latest < np.inf, rows, expires, word_lo, word_hi, fence)
+    m = 0
+    needed = np.empty(which.shape[0], np.int64)
+    for k in range(which.shape[0]):
+        if until[k] <= now and is_vague(rows, which[k]):
+            needed[m] = which[k]
             m += 1
-    return opened[:m]
+    return went, which, needed[:m]
 
 
 @kernel
@@ -281,22 +317,23 @@ def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, n
 
 
 @kernel
-def meet(live, columns, used, pool, latest, now, rows, arrived, expires, cuts, guard, most):
+def meet(live, columns, used, pool, latest, now, rows, arrived, expires, cuts, fence, most):
     """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
 
     The caller has made room for all rows. `latest` is the last expiry so far if slots lie in order of expiry, else
     +inf. Returns the rows that got slots (used, used + 1, …), the new end of the pools, the new `latest`, who opened,
-    who was open and is no more, how many were forgotten, and how many of those counted before.
+    who was open and is no more, who comes again (see `unseal`), how many were forgotten, and how many of those counted
+    before.
     """
     went = bury(columns, used, now)
     ordered = latest < np.inf
     word_lo, word_hi = words(rows, cuts)
-    which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, guard)
-    died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, guard)
+    which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence)
+    died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, fence)
     pool = copy_cells(rows, which, live, used, pool)
     came = enter(columns, used, rows, which, arrived, expires, until, word_lo, word_hi, now, most)
     for i in which:
         latest = expires[i] if expires[i] >= latest else np.inf
-    opened = unseal(columns, used, now)
+    opened, vague = unseal(live, columns, used, now)
     forgotten = died + rows.lo.shape[0] - which.shape[0]
-    return which, pool, latest, np.concatenate((came, opened)), np.concatenate((went, closed)), forgotten, before
+    return which, pool, latest, np.concatenate((came, opened)), np.concatenate((went, closed)), vague, forgotten, before

@@ -11,7 +11,7 @@ import heapq
 import numpy as np
 
 from fogline.kernels.compile import kernel
-from fogline.kernels.probability import SCALE, SURE, beats_point, dominators, logarithm
+from fogline.kernels.probability import SCALE, SURE, beats_point, dominators, logarithm, share, shares
 
 
 @kernel
@@ -73,17 +73,41 @@ def unbeaten(clouds, near, points):
 
 @kernel
 def all_places(clouds, o, near, value, weight, start, size):
-    """P(o) over its merged places, one by one."""
-    d = clouds.lo.shape[1]
-    point = np.empty((1, d))
+    """P(o) over its merged places, one by one; what a dominator does to a value is looked up once, not per place."""
+    d, n = clouds.lo.shape[1], near.shape[0]
+    room = 0
+    for j in range(d):
+        room += size[j] if start[j] >= 0 else 0
+    at_least, equal = np.empty((n, room)), np.empty((n, room))
+    known = np.ones((n, 2))  # the same, over the known cells together
+    for r in range(n):
+        for j in range(d):
+            if start[j] >= 0:
+                shares(clouds, near[r], j, value, start[j], size[j], at_least[r, start[j] :], equal[r, start[j] :])
+            else:
+                a, b = share(clouds, near[r], j, clouds.lo[o, j])
+                known[r, 0] *= a
+                known[r, 1] *= b
     index = np.zeros(d, np.int64)
     out = 0.0
     while True:
         w = 1.0
         for j in range(d):
-            point[0, j] = clouds.lo[o, j] if start[j] < 0 else value[start[j] + index[j]]
-            w *= 1.0 if start[j] < 0 else weight[start[j] + index[j]]
-        out += w * unbeaten(clouds, near, point)
+            w *= weight[start[j] + index[j]] if start[j] >= 0 else 1.0
+        logs = np.int64(0)
+        sure = False
+        for r in range(n):
+            a, b = known[r, 0], known[r, 1]
+            for j in range(d):
+                if start[j] >= 0:
+                    a *= at_least[r, start[j] + index[j]]
+                    b *= equal[r, start[j] + index[j]]
+            if a - b >= SURE:
+                sure = True
+                break
+            if a - b > 0.0:
+                logs += logarithm(a - b)
+        out += 0.0 if sure else w * np.exp(logs / SCALE)
         j = d - 1
         while j >= 0:
             index[j] += 1
@@ -143,7 +167,7 @@ def narrow(clouds, o, near, value, weight, start, size, threshold, width):
             if last[j] - first[j] > last[side] - first[side]:
                 side = j
         if last[side] - first[side] <= 1:
-            continue  # one place: exact already
+            return lower, upper  # the widest gap is at a single place: nothing is left to split
         lower -= low
         upper -= high
         middle = (first[side] + last[side]) // 2
@@ -156,13 +180,13 @@ def narrow(clouds, o, near, value, weight, start, size, threshold, width):
 
 
 @kernel
-def bracket(clouds, columns, guard, among, o, threshold, limit, width):
+def bracket(clouds, columns, fence, among, o, threshold, limit, width):
     """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its dominators).
 
     Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
     """
     near = np.empty(among.shape[0], np.int64)
-    m, _ = dominators(clouds, columns, guard, among, o, -1.0, near)
+    m, _ = dominators(clouds, columns, fence, among, o, -1.0, near)
     near = near[:m]
     soonest = np.inf
     for g in near:

@@ -20,12 +20,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+ONE, VAGUE = -1, -2
+
+
 class Clouds(NamedTuple):
     """Many clouds in columns."""
 
     lo: Floats  # (n, d) lowest possible value
     hi: Floats  # (n, d) highest
-    start: Ints  # (n, d) where the cell's values begin in the pools, -1 for a single value
+    start: Ints  # (n, d) where the cell's values begin in the pools, ONE for a single value, VAGUE for bounds only
     size: Ints  # (n, d) how many values
     value: Floats  # (p,)
     weight: Floats  # (p,)
@@ -56,13 +59,16 @@ class Batch(NamedTuple):
     arrived: Floats  # (n,)
     expires: Floats  # (n,)
     raw: Floats  # (n, d) as it came, not oriented; NaN = was missing
+    known: Floats  # (n, u) what rules may ask for, in the repository's terms; NaN = missing
     clouds: Clouds
 
     def part(self, which: Any) -> Batch:
         """Some of the rows (a slice or indices); the pools are shared, not copied."""
         c = self.clouds
         clouds = c._replace(lo=c.lo[which], hi=c.hi[which], start=c.start[which], size=c.size[which])
-        return Batch(self.id[which], self.arrived[which], self.expires[which], self.raw[which], clouds)
+        return Batch(
+            self.id[which], self.arrived[which], self.expires[which], self.raw[which], self.known[which], clouds
+        )
 
 
 @kernel
@@ -83,12 +89,14 @@ def _sort(value, weight, start, size):
 
 
 @kernel
-def _settle(value, weight, tail, start, size):
+def _finish(value, weight, tail, start, size):
     """Sort a cell's values, merge equal ones, normalise the weights, add up the tails. Returns the size left."""
     _sort(value, weight, start, size)
+    most = weight[start : start + size].max()
     m = 0
     total = 0.0
     for k in range(start, start + size):
+        weight[k] /= most  # first: huge weights must not overflow
         total += weight[k]
         if m > 0 and value[k] == value[start + m - 1]:
             weight[start + m - 1] += weight[k]
@@ -113,7 +121,7 @@ def fill_cell(i, j, first, cursor, lo, hi, start, size, value, weight, tail):
     """
     count = cursor - first
     if count > 1:
-        count = _settle(value, weight, tail, first, count)
+        count = _finish(value, weight, tail, first, count)
     lo[i, j] = hi[i, j] = np.nan
     if count > 0:
         lo[i, j], hi[i, j] = value[first], value[first + count - 1]
@@ -134,7 +142,7 @@ def copy_cells(source, rows, target, at, cursor):
             target.size[at + k, j] = source.size[i, j]
             start = source.start[i, j]
             if start < 0:
-                target.start[at + k, j] = -1
+                target.start[at + k, j] = start
                 continue
             target.start[at + k, j] = cursor
             for m in range(source.size[i, j]):
@@ -158,6 +166,15 @@ def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
     )
 
 
+def dense(clouds: Clouds, which: Ints) -> Clouds:
+    """A copy of some clouds with pools of just their size."""
+    pool = int(clouds.size[which][clouds.start[which] >= 0].sum())
+    out = empty_clouds(len(which), clouds.lo.shape[1], pool)
+    copy_cells(clouds, which, out, 0, 0)
+    return out
+
+
 def no_rows(d: int) -> Batch:
     """A batch of nothing, for ticks at which something only expires."""
-    return Batch(np.empty(0, object), np.empty(0), np.empty(0), np.empty((0, d)), empty_clouds(0, d, 0))
+    none = np.empty(0)
+    return Batch(np.empty(0, object), none, none, np.empty((0, d)), np.empty((0, 0)), empty_clouds(0, d, 0))

@@ -20,6 +20,7 @@ from fogline.kernels.compile import kernel
 SCALE = 2.0**42
 SURE = 1.0 - 1e-12  # beaten at least this likely: the factor is zero
 COARSE = 8  # values per cell in the cheap upper bound
+ROOM = 4096  # places in the dearer one
 HEAVY = 4  # verdict of `judge`: too many places to keep sums for; ask `bracket`
 
 
@@ -159,7 +160,7 @@ def scratch(places):
 
 
 @kernel
-def shift(clouds, columns, used, guard, came, went, logs, zeros, threshold, most):
+def shift(clouds, columns, used, fence, came, went, logs, zeros, threshold, most):
     """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
 
     So are members with too many places to keep sums for, when anything that can beat them came or went.
@@ -174,7 +175,7 @@ def shift(clouds, columns, used, guard, came, went, logs, zeros, threshold, most
             group = came if turn == 0 else went
             sign = 1 if turn == 0 else -1
             for g in group:
-                if not covers(columns.word_hi[g], columns.word_lo[m], guard) or not beats(clouds.hi, g, clouds.lo, m):
+                if not covers(columns.word_hi[g], columns.word_lo[m], fence) or not beats(clouds.hi, g, clouds.lo, m):
                     continue
                 if places == 0:
                     touched = True
@@ -213,16 +214,16 @@ def waiting(columns, used, now):
 
 
 @kernel
-def settle(clouds, columns, used, guard, came, went, logs, zeros, threshold, most, now):
+def settle(clouds, columns, used, fence, came, went, logs, zeros, threshold, most, now):
     """Members feel who came and who went; then: who is to be judged? See `shift` and `waiting`."""
     if came.shape[0] or went.shape[0]:
-        shift(clouds, columns, used, guard, came, went, logs, zeros, threshold, most)
+        shift(clouds, columns, used, fence, came, went, logs, zeros, threshold, most)
     return waiting(columns, used, now)
 
 
 @kernel
-def coarsen(clouds, o, value, weight, start, size):
-    """At most COARSE values per cell, each standing for a run of o's values by its best: P can only grow."""
+def coarsen(clouds, o, parts, value, weight, start, size):
+    """At most `parts` + 1 values per cell, each standing for a run of o's values by its best: P can only grow."""
     cursor = 0
     places = 1
     for j in range(clouds.lo.shape[1]):
@@ -240,12 +241,23 @@ def coarsen(clouds, o, value, weight, start, size):
             value[cursor] = clouds.value[k]
             weight[cursor] += clouds.weight[k]
             filled += clouds.weight[k]
-            if filled * COARSE >= (cursor - start[j] + 1) - 1e-12 or k == first + n - 1:
+            if filled * parts >= (cursor - start[j] + 1) - 1e-12 or k == first + n - 1:
                 cursor += 1
                 open_run = False
         size[j] = cursor - start[j]
         places *= size[j]
     return places
+
+
+@kernel
+def parts_for(fog):
+    """Into how many parts each of `fog` cells may be cut for at most ROOM places together; see `coarsen`."""
+    if fog == 0:
+        return 1
+    parts = 1
+    while parts < ROOM // 2 and (parts + 2) ** fog <= ROOM:
+        parts += 1
+    return parts
 
 
 @kernel
@@ -272,7 +284,7 @@ def witness(clouds, o, near, expires, threshold, values, weights, start, size, s
 
 
 @kernel
-def dominators(clouds, columns, guard, among, o, threshold, near):
+def dominators(clouds, columns, fence, among, o, threshold, near):
     """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best corner out.
 
     Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
@@ -283,7 +295,7 @@ def dominators(clouds, columns, guard, among, o, threshold, near):
     word_hi, word = columns.word_hi, columns.word_lo[o]
     for r in range(among.shape[0] - 1, -1, -1):
         g = among[r]
-        if g == o or not covers(word_hi[g], word, guard) or not beats(clouds.hi, g, clouds.lo, o):
+        if g == o or not covers(word_hi[g], word, fence) or not beats(clouds.hi, g, clouds.lo, o):
             continue
         near[m] = g
         m += 1
@@ -362,7 +374,7 @@ def lemma(clouds, expires, near, o, least):
 
 
 @kernel
-def judge(clouds, columns, guard, opened, which, threshold, least, pruned, logs, zeros, cursor, most):
+def judge(clouds, columns, fence, opened, which, threshold, least, pruned, logs, zeros, cursor, most):
     """Which of these open clouds have P > threshold, with what P, and until when are the others surely not above it?
 
     Cheap bounds first: the best corner; then a few values per cell; then all. A member's sums are written to the pools
@@ -371,25 +383,29 @@ def judge(clouds, columns, guard, opened, which, threshold, least, pruned, logs,
     """
     places, expires = columns.places, columns.expires
     evaluations = heavy = 0
-    s, e, p, q, w = scratch(most)
-    left = np.empty(most)
+    room = max(most, ROOM)
+    s, e, p, q, w = scratch(room)
+    left = np.empty(room)
     near = np.empty(opened.shape[0], np.int64)
     d = clouds.lo.shape[1]
-    value, weight = np.empty((COARSE + 1) * d), np.empty((COARSE + 1) * d)
+    value, weight = np.empty(ROOM + d), np.empty(ROOM + d)
     start, size = np.empty(d, np.int64), np.empty(d, np.int64)
     for o in which:
         columns.state[o], columns.exact[o] = OUT, True
-        m, until = dominators(clouds, columns, guard, opened, o, threshold, near)
+        m, until = dominators(clouds, columns, fence, opened, o, threshold, near)
+        fog = 0  # distributed cells
+        for j in range(d):
+            fog += clouds.start[o, j] >= 0
+        finest = parts_for(fog)
+        for parts in (min(COARSE, finest), finest):
+            if until > -np.inf or parts < 2 or 0 < places[o] <= 2 * parts**fog or threshold < 0:
+                continue
+            coarsen(clouds, o, parts, value, weight, start, size)
+            until = witness(clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left)
         if until == -np.inf and places[o] == 0:
             columns.state[o] = HEAVY
             heavy += 1
             continue
-        if (
-            until == -np.inf
-            and places[o] > 2 * COARSE
-            and coarsen(clouds, o, value, weight, start, size) <= places[o] // 2
-        ):
-            until = witness(clouds, o, near[:m], expires, threshold, value, weight, start, size, s, e, p, q, w, left)
         if until == -np.inf and places[o] > 1:
             evaluations += 1
             until = witness(
@@ -422,12 +438,12 @@ def judge(clouds, columns, guard, opened, which, threshold, least, pruned, logs,
 
 
 @kernel
-def guards_of(clouds, columns, guard, others, o, least):
+def guards_of(clouds, columns, fence, others, o, least):
     """Which of `others` guard o, that is, beat it with probability at least `least`?"""
     found = np.empty(others.shape[0], np.int64)
     m = 0
     for g in others:
-        if g == o or not covers(columns.word_hi[g], columns.word_lo[o], guard) or not beats(clouds.hi, g, clouds.lo, o):
+        if g == o or not covers(columns.word_hi[g], columns.word_lo[o], fence) or not beats(clouds.hi, g, clouds.lo, o):
             continue
         if beats_cloud(clouds, g, o) >= least:
             found[m] = g

@@ -39,7 +39,7 @@ def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Que
     chances = {int(g): float(beats_cloud(s.clouds, g, slot)) for g in others if g != slot}
     strongest = sorted((g for g, p in chances.items() if p > 0), key=lambda g: -chances[g])[:10]
     opened = others[c.state[others] >= OUT]
-    low, high, _ = bracket(s.clouds, c, s.guard, opened, slot, live.threshold, live.limit, WIDTH)
+    low, high, _ = bracket(s.clouds, c, s.fence, opened, slot, live.edge, live.limit, WIDTH)
     sealed = c.state[slot] == SEALED
     return Explanation(
         by=by,
@@ -59,7 +59,7 @@ def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, floa
         return f"more likely than alpha = {live.alpha:g} that nobody beats it"
     lasting = c.until[slot] >= c.expires[slot]
     if c.state[slot] == SEALED:
-        who = next(g for g in strongest if beats(s.clouds.lo, g, s.clouds.hi, slot))
+        who = next(g for g in s.alive() if beats(s.clouds.lo, g, s.clouds.hi, slot))
         return f"{s.id[who]!r} surely beats it"
     single = bool(strongest) and chances[strongest[0]] >= live.least
     guards = f"{s.id[strongest[0]]!r} guards it" if single else "several rows together guard it"

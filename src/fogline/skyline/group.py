@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fogline.kernels.boxes import IN, news
 from fogline.kernels.clouds import Batch, Floats, Ints
 from fogline.model import TOLERANCE
-from fogline.skyline.live import Live
+from fogline.skyline.live import Fill, Live
 from fogline.skyline.order import Order, moved_expiries
 
 ENTER, LEAVE, UPDATE = 0, 1, 2
@@ -38,8 +38,10 @@ class Delta(NamedTuple):
 class Group:
     """One independent skyline."""
 
-    def __init__(self, d: int, alpha: float, last: int | None, places: int) -> None:
-        self.live = Live(d, alpha, places=places)
+    def __init__(
+        self, d: int, alpha: float, last: int | None, places: int, known: int = 0, fill: Fill | None = None
+    ) -> None:
+        self.live = Live(d, alpha, places=places, known=known, fill=fill)
         self.order = None if last is None else Order(last)
         self.late = 0
         self.expired_on_arrival = 0
@@ -78,12 +80,12 @@ class Group:
     def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
         if self.order is not None:
             return
-        while (soon := self.live.next_expiry) < until or (including and soon == until):
+        while (soon := self.live.next_expiry) < until or (including and soon == until < np.inf):
             yield soon, None
 
     def _step(self, tick: float, rows: Batch | None) -> None:
         if rows is None:
-            self.live.step(tick)
+            self.live.expire(tick)
             return
         self._remember(rows)
         if self.order is not None:
@@ -96,7 +98,7 @@ class Group:
             gone = rows.expires <= tick
             self.expired_on_arrival += int(np.count_nonzero(gone))
             rows = rows.part(np.flatnonzero(~gone))
-        self.live.step(tick, rows)
+        self.live.insert(tick, rows)
 
     def _move(self, base: int, moved: Floats) -> None:
         c, n = self.live.slots.columns, self.live.slots.used
@@ -115,9 +117,8 @@ class Group:
         """Is this row known already? Rows that were forgotten earlier than the newest instant are not remembered."""
         if arrived == self.newest:
             return name in self.newest_ids
-        keys = self.order.keys() if self.order is not None else None
-        if keys is not None:
-            return bool(np.any((keys[0] == arrived) & (keys[1] == name)))
+        if self.order is not None:
+            return self.order.has(name, arrived)
         s = self.live.slots
         alive = s.alive()
         return bool(np.any((s.columns.arrived[alive] == arrived) & (s.id[alive] == name)))

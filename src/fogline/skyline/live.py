@@ -18,17 +18,20 @@ function of the window alone, whatever the order, the batches or the restarts th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fogline.kernels.boxes import IN, OUT, meet
+from fogline.kernels.boxes import IN, OUT, meet, screen
 from fogline.kernels.bracket import bracket
-from fogline.kernels.clouds import Batch, Ints, copy_cells, no_rows
+from fogline.kernels.clouds import VAGUE, Batch, Clouds, Floats, Ints, copy_cells, no_rows
 from fogline.kernels.probability import HEAVY, judge, settle
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
+Fill = Callable[[Clouds, Floats, NDArray[np.bool_]], Clouds]  # clouds, what is known of their rows, which cells to fill
 NOBODY = np.empty(0, np.int64)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
@@ -43,6 +46,7 @@ class Counts:
     shadowed: Ints = field(default_factory=lambda: np.zeros(len(SHADOWED), np.int64))
     forgotten: int = 0
     evaluations: int = 0  # probabilities worked out over all places
+    imputed: int = 0  # rows whose distributions were needed
 
     def pruned(self) -> dict[str, int]:
         """Rows by the lemma that pruned them."""
@@ -52,12 +56,16 @@ class Counts:
 class Live:
     """The live set of one group. `step` costs O(arrivals · live) word comparisons, and little else."""
 
-    def __init__(self, d: int, alpha: float, *, places: int = 1_000_000) -> None:
+    def __init__(
+        self, d: int, alpha: float, *, places: int = 1_000_000, known: int = 0, fill: Fill | None = None
+    ) -> None:
         self.alpha = alpha
         self.threshold = alpha + TOLERANCE if alpha > 0 else -1.0  # alpha 0: whoever is open is in
+        self.edge = self.threshold if alpha > 0 else np.nan  # what a bracket must exclude; at alpha 0 only narrow it
         self.least = 1.0 - alpha - TOLERANCE  # who beats it this likely guards a cloud
         self.limit = places
-        self.slots = Slots(d, min(PLACES, places))
+        self.fill = fill  # makes distributions of bounds, when it comes to that
+        self.slots = Slots(d, min(PLACES, places), known)
         self.counts = Counts()
         self.now = -np.inf
         self.alive = 0
@@ -72,6 +80,14 @@ class Live:
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
         self.now = now
         self._settle(*self._meet(self._nothing if rows is None else rows))
+
+    def insert(self, now: float, rows: Batch) -> None:
+        """A tick at which rows arrive."""
+        self.step(now, rows)
+
+    def expire(self, now: float) -> None:
+        """A tick at which something only expires."""
+        self.step(now)
 
     def load(self, rows: Batch) -> None:
         """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `wake`."""
@@ -90,22 +106,57 @@ class Live:
 
     def _meet(self, rows: Batch) -> tuple[Ints, Ints]:
         """Boxes first: they settle most rows for good. Returns who opened, and who was open and is no more."""
+        early = NOBODY
+        if self.fill is not None and len(rows.id) and (rows.clouds.start == VAGUE).any():
+            early, rows = self._screen(rows)
+        came, went, vague = self._meet_boxes(rows)
+        went = np.concatenate((early, went)) if len(early) else went
+        if len(vague):  # they come again, better known
+            again = self.slots.again(vague)
+            self.slots.columns.expires[vague] = -np.inf
+            more, less = self._meet(self._known_better(again))
+            came, went = np.concatenate((came, more)), np.concatenate((went, less))
+        return came, went
+
+    def _meet_boxes(self, rows: Batch) -> tuple[Ints, Ints, Ints]:
         s = self.slots
         s.make_room(rows)
-        which, s.pool, s.latest, came, went, forgotten, before = meet(
+        which, s.pool, s.latest, came, went, vague, forgotten, before = meet(
             s.clouds, s.columns, s.used, s.pool, s.latest, self.now, rows.clouds, rows.arrived, rows.expires,
-            s.cuts, s.guard, s.most_places,
+            s.cuts, s.fence, s.most_places,
         )  # fmt: skip
         s.name(rows, which)
         self.counts.forgotten += forgotten
         self.counts.spatial += forgotten - before
-        return came, went
+        return came, went, vague
+
+    def _screen(self, rows: Batch) -> tuple[Ints, Batch]:
+        """Rows with bounds only: drop the surely beaten, and fill those that nobody surely beats now."""
+        s = self.slots
+        s.make_room(rows)
+        went, which, needed = screen(
+            s.clouds, s.columns, s.used, s.latest, self.now, rows.clouds, rows.expires, s.cuts, s.fence
+        )
+        self.counts.forgotten += len(rows.id) - len(which)
+        self.counts.spatial += len(rows.id) - len(which)
+        return went, self._known_better(rows, needed).part(which)
+
+    def _known_better(self, rows: Batch, which: Ints | None = None) -> Batch:
+        """The rows with distributions in place of bounds (for some of them only)."""
+        assert self.fill is not None
+        gaps = rows.clouds.start == VAGUE
+        if which is not None:
+            keep = np.zeros(len(gaps), np.bool_)
+            keep[which] = True
+            gaps &= keep[:, None]
+        self.counts.imputed += int(np.count_nonzero(gaps.any(axis=1)))
+        return rows._replace(clouds=self.fill(rows.clouds, rows.known, gaps))
 
     def _settle(self, came: Ints, went: Ints) -> None:
         """Members feel who came and who went; then whoever is no longer known to be out is judged."""
         s = self.slots
         due, opened, room, self.alive, self.next_expiry = settle(
-            s.clouds, s.columns, s.used, s.guard, came, went, s.logs, s.zeros, self.threshold, s.most_places, self.now
+            s.clouds, s.columns, s.used, s.fence, came, went, s.logs, s.zeros, self.threshold, s.most_places, self.now
         )
         if len(due):
             s.room_for_sums(room)
@@ -136,7 +187,7 @@ class Live:
         evaluations, heavy, s.sums = judge(
             s.clouds,
             c,
-            s.guard,
+            s.fence,
             opened,
             due,
             self.threshold,
@@ -154,7 +205,7 @@ class Live:
 
     def _bracket(self, o: int, opened: Ints) -> None:
         s, c = self.slots, self.slots.columns
-        low, high, soon = bracket(s.clouds, c, s.guard, opened, o, self.threshold, self.limit, WIDTH)
+        low, high, soon = bracket(s.clouds, c, s.fence, opened, o, self.edge, self.limit, WIDTH)
         self.counts.evaluations += 1
         c.probability[o], c.exact[o] = (low + high) / 2, low == high
         inside = c.probability[o] > self.threshold

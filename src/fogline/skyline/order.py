@@ -59,10 +59,20 @@ class Order:
             return np.empty(0), np.empty(0, object)
         return np.concatenate([a for a, _ in self.chunks]), np.concatenate([b for _, b in self.chunks])
 
+    def has(self, name: Any, arrived: float) -> bool:
+        """Does this row stand in the queue? O(log N) once the pieces are joined."""
+        if len(self.chunks) > 1:
+            self.load(self.count, *self.keys())
+        times, ids = self.chunks[0] if self.chunks else self.keys()
+        begin, end = np.searchsorted(times, arrived, "left"), np.searchsorted(times, arrived, "right")
+        return name in ids[begin:end].tolist()
+
     def _merge(self, arrived: Floats, ids: Objects, expires: Floats) -> Floats:
         old_arrived, old_ids = self.keys()
         both = np.concatenate((old_arrived, arrived)), np.concatenate((old_ids, ids))
-        order = np.array(sorted(range(len(both[0])), key=lambda i: (both[0][i], both[1][i])), np.int64)
+        order = np.argsort(both[0], kind="stable")
+        for begin, end in _runs(np.flatnonzero(np.diff(both[0][order]) == 0)):  # equal arrivals stand by id
+            order[begin:end] = sorted(order[begin:end], key=lambda i: both[1][i])
         oldest = self.base()
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -97,6 +107,14 @@ class Order:
         self.chunks.clear()
         if len(ids):
             self.chunks.append((arrived, ids))
+
+
+def _runs(ties: Ints) -> list[tuple[int, int]]:
+    """Stretches (begin, end) of equal neighbours, from the places where one equals the next."""
+    if not len(ties):
+        return []
+    cuts = np.flatnonzero(np.diff(ties) > 1) + 1
+    return [(int(part[0]), int(part[-1]) + 2) for part in np.split(ties, cuts)]
 
 
 def moved_expiries(value: Floats, base: int, moved: Floats) -> Floats:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.kernels.boxes import cut_points, guards, words
-from fogline.kernels.clouds import Batch, Clouds, Columns, Floats, Ints, copy_cells, empty_clouds
+from fogline.kernels.boxes import cut_points, fences, words
+from fogline.kernels.clouds import Batch, Clouds, Columns, Floats, Ints, copy_cells, dense, empty_clouds
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
 
@@ -38,7 +38,7 @@ _TYPES: dict[str, Any] = {
 class Slots:
     """The columns of the live set. Growing is amortised O(rows · d), `compact` O(live · (d + log live))."""
 
-    def __init__(self, d: int, places: int = PLACES) -> None:
+    def __init__(self, d: int, places: int = PLACES, known: int = 0) -> None:
         self.d = d
         self.most_places = places
         self.used = 0  # slots 0 … used - 1 are alive or dead
@@ -47,12 +47,13 @@ class Slots:
         self.packed = 0  # … and how much was, when gaps were last closed
         self.latest = -np.inf  # the last expiry so far while slots lie in order of expiry; +inf when they do not
         self.coded = 0  # how many clouds the cut points were made from
-        self.guard = guards(d)
+        self.fence = fences(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
         self.clouds: Clouds = empty_clouds(16, d, 16)
         self.columns = Columns(**{name: np.empty(16, kind) for name, kind in _TYPES.items()})
         self.id: NDArray[Any] = np.empty(16, object)
         self.raw: Floats = np.empty((16, d))  # as it came
+        self.known: Floats = np.empty((16, known))  # what rules may ask for
         self.logs: Ints = np.zeros(16, np.int64)
         self.zeros: Ints = np.zeros(16, np.int64)
 
@@ -77,6 +78,7 @@ class Slots:
             c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("lo", "hi", "start", "size")})
             self.columns = Columns(*(_longer(column, size) for column in self.columns))
             self.id, self.raw = _longer(self.id, size), _longer(self.raw, size)
+            self.known = _longer(self.known, size)
         if pool > len(c.value):
             size = max(2 * len(c.value), pool)
             c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("value", "weight", "tail")})
@@ -87,7 +89,14 @@ class Slots:
         if len(which):
             new = slice(self.used, self.used + len(which))
             self.id[new], self.raw[new] = rows.id[which], rows.raw[which]
+            if self.known.shape[1]:
+                self.known[new] = rows.known[which]
             self.used = new.stop
+
+    def again(self, which: Ints) -> Batch:
+        """Some clouds as rows on their way in."""
+        c, clouds = self.columns, dense(self.clouds, which)
+        return Batch(self.id[which], c.arrived[which], c.expires[which], self.raw[which], self.known[which], clouds)
 
     def places_of(self, clouds: Clouds) -> Ints:
         """How many places these clouds have; 0 for too many to keep sums for."""
@@ -121,6 +130,7 @@ class Slots:
         self.pool = copy_cells(old, order, self.clouds, 0, 0)
         self.columns = Columns(*(_longer(column[order], size) for column in self.columns))
         self.id, self.raw = _longer(self.id[order], size), _longer(self.raw[order], size)
+        self.known = _longer(self.known[order], size)
         self.used = len(order)
         self.look_at_order()
         self.recode(self.view())

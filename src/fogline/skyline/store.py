@@ -5,6 +5,7 @@ The live clouds with their expiry, until when they wait, and what was last repor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fogline.kernels.boxes import IN, OUT
-from fogline.kernels.clouds import Batch, Clouds, Ints, copy_cells, empty_clouds
+from fogline.kernels.clouds import Batch, Clouds, dense
 from fogline.model import Query
 from fogline.skyline.group import Group
 from fogline.snapshot import Arrays, as_bytes, from_bytes
@@ -41,13 +42,14 @@ def save_group(group: Group) -> dict[str, Any]:
 def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays:
     """The columns of all groups, one after the other."""
     alive = [group.live.slots.alive() for group in groups]
-    clouds = [_dense(group.live.slots.clouds, which) for group, which in zip(groups, alive, strict=True)]
+    clouds = [dense(group.live.slots.clouds, which) for group, which in zip(groups, alive, strict=True)]
     out: Arrays = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in _CELLS}
     out |= {name: _join([getattr(each, name) for each in clouds], (0,)) for name in _POOLS}
     out["pools"] = np.array([len(each.value) for each in clouds], np.int64)
     slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
     out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in _COLUMNS}
     out["raw"] = _join([s.raw[which] for s, which in slots], (0, d))
+    out["known"] = _join([s.known[which] for s, which in slots], (0, 0))
     ids = [each for s, which in slots for each in s.id[which]]
     out["id"] = as_bytes(ids, kind)
     out["newest_id"] = as_bytes([each for group in groups for each in group.newest_ids], kind)
@@ -58,7 +60,7 @@ def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays
 
 
 def split_groups(
-    headers: list[dict[str, Any]], arrays: Arrays, query: Query, places: int
+    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], Group]
 ) -> tuple[list[Group], pa.DataType]:
     """The groups again, and the type of their ids."""
     ids, kind = from_bytes(arrays["id"])
@@ -66,11 +68,13 @@ def split_groups(
     groups = []
     row = pool = near = queue = 0
     for header, size in zip(headers, arrays["pools"], strict=True):
-        group = Group(len(query.names), query.alpha, query.last, places)
+        group = new()
         rows, pools = slice(row, row + header["rows"]), slice(pool, pool + int(size))
         clouds = Clouds(*(arrays[name][rows] for name in _CELLS), *(arrays[name][pools] for name in _POOLS))
         names = _objects(ids[rows])
-        batch = Batch(names, arrays["arrived"][rows], arrays["expires"][rows], arrays["raw"][rows], clouds)
+        batch = Batch(
+            names, arrays["arrived"][rows], arrays["expires"][rows], arrays["raw"][rows], arrays["known"][rows], clouds
+        )
         _fill(group, batch, {name: arrays[name][rows] for name in _COLUMNS}, header)
         group.newest_ids = set(newest[near : near + header["newest_ids"]])
         if group.order is not None:
@@ -97,14 +101,6 @@ def _fill(group: Group, batch: Batch, columns: Arrays, header: dict[str, Any]) -
     live.wake()
     for name, value in header["counts"].items():
         setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)
-
-
-def _dense(clouds: Clouds, which: Ints) -> Clouds:
-    """A copy of some clouds with pools of just their size."""
-    pool = int(clouds.size[which][clouds.start[which] >= 0].sum())
-    out = empty_clouds(len(which), clouds.lo.shape[1], pool)
-    copy_cells(clouds, which, out, 0, 0)
-    return out
 
 
 def _join(parts: list[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any]:

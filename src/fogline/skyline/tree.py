@@ -25,7 +25,7 @@ from fogline.skyline.live import WIDTH, Live
 def guards(live: Live, o: int, among: Ints) -> Ints:
     """The slots that guard o."""
     s = live.slots
-    found: Ints = guards_of(s.clouds, s.columns, s.guard, among, o, live.least)
+    found: Ints = guards_of(s.clouds, s.columns, s.fence, among, o, live.least)
     return found
 
 
@@ -48,10 +48,11 @@ def measure(group: Group) -> dict[str, int]:
         "answer": len(live.members()),
         "layer_1": layer_one(live),
         "shadows": len(live.shadows()),
-        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.members()])),
+        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.slots.alive()])),
         "forgotten": counts.forgotten,
         **{f"pruned_{name}": number for name, number in counts.pruned().items()},
         "evaluations": counts.evaluations,
+        "imputed": counts.imputed,
     }
 
 
@@ -122,5 +123,5 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
 
 def _probability(live: Live, c: int, among: Ints) -> tuple[float, float]:
     s = live.slots
-    low, high, _ = bracket(s.clouds, s.columns, s.guard, among, c, live.threshold, live.limit, WIDTH)
+    low, high, _ = bracket(s.clouds, s.columns, s.fence, among, c, live.edge, live.limit, WIDTH)
     return low, high

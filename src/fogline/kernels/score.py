@@ -1,0 +1,55 @@
+"""How good is a guess that is a distribution?
+
+The continuous ranked probability score, E|X - y| - E|X - X'| / 2: zero for a sure and right guess, the absolute error
+for a sure one, and least on average for the true distribution.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.kernels.compile import kernel
+
+
+@kernel
+def crps(offsets, values, truth):
+    """(q,) scores of equally likely sorted values; NaN where there is none. O(values)."""
+    out = np.full(truth.shape[0], np.nan)
+    for i in range(truth.shape[0]):
+        a, b = offsets[i], offsets[i + 1]
+        n = b - a
+        if n == 0:
+            continue
+        off = apart = below = 0.0
+        for k in range(a, b):
+            off += abs(values[k] - truth[i])
+            apart += values[k] * (k - a) - below  # the distances to all smaller ones
+            below += values[k]
+        out[i] = off / n - apart / n / n
+    return out
+
+
+@kernel
+def widest_stretch(key, then, radius):
+    """The largest distance of `then` among rows whose sorted keys are within `radius`. O(n), by two monotone queues."""
+    n = key.shape[0]
+    least, most = np.empty(n, np.int64), np.empty(n, np.int64)  # queues of rows, the extreme first
+    a = b = c = d = 0  # least[a:b], most[c:d]
+    out = 0.0
+    first = 0
+    for k in range(n):
+        while key[k] - key[first] > radius:
+            first += 1
+        while a < b and least[a] < first:
+            a += 1
+        while c < d and most[c] < first:
+            c += 1
+        while b > a and then[least[b - 1]] >= then[k]:
+            b -= 1
+        while d > c and then[most[d - 1]] <= then[k]:
+            d -= 1
+        least[b], most[d] = k, k
+        b += 1
+        d += 1
+        out = max(out, then[most[c]] - then[k], then[k] - then[least[a]])
+    return out

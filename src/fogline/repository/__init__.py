@@ -1,0 +1,1 @@
+"""What does complete history say about a missing value? Rules, lattice, index, cost model, store."""

@@ -1,0 +1,124 @@
+"""What does the history hold, as numbers?
+
+Every column becomes float64 with NaN for missing: numbers as they are, texts and booleans as codes that are close only
+when equal. Values outside the query's limits, and infinite ones, are missing. A row that lacks one attribute still
+serves every rule that does not need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.errors import HistoryError, did_you_mean
+from fogline.kernels.clouds import Floats
+from fogline.model import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One attribute of the history."""
+
+    values: Floats  # (n,) NaN = missing
+    words: tuple[str, ...] | None = None  # what the codes 0, 1, … stand for; None: numbers
+
+    def encode(self, given: pa.Array) -> Floats:
+        """Values of a stream in the same terms; a word that the history does not know is near to nothing (-1).
+
+        What cannot be read as a number is missing: a determinant never stops a row.
+        """
+        if self.words is None:
+            if not (pa.types.is_integer(given.type) or pa.types.is_floating(given.type)):
+                given = pa.array([_number(each) for each in given.to_pylist()], pa.float64())
+            values = np.array(given.to_numpy(zero_copy_only=False), np.float64)
+            return np.where(np.isfinite(values), values, np.nan)
+        code = {word: float(k) for k, word in enumerate(self.words)}
+        encoded = given if pa.types.is_dictionary(given.type) else given.dictionary_encode()
+        codes = np.array([code.get(str(each), -1.0) for each in encoded.dictionary.to_pylist()] + [np.nan])
+        which = np.nan_to_num(encoded.indices.to_numpy(zero_copy_only=False), nan=-1).astype(np.int64)
+        return np.asarray(codes[which], np.float64)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Complete (or nearly complete) rows of the past, in columns."""
+
+    columns: Mapping[str, Column]
+    rows: int
+
+    def column(self, name: str, role: str) -> Column:
+        """A column, or an error with a guess."""
+        if name not in self.columns:
+            known = sorted(self.columns)
+            raise HistoryError(
+                f"the history has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}"
+            )
+        return self.columns[name]
+
+
+def read_history(data: Any, query: Query) -> History:
+    """A history from an Arrow table, a pandas frame or a list of dicts; only columns of numbers or words count."""
+    if isinstance(data, History):
+        return data
+    table = _table(data)
+    columns = {}
+    for name in table.schema.names:
+        column = _column(table.column(name))
+        if column is not None and column.words is None:
+            low, high = query.limits.get(name, (-np.inf, np.inf))
+            wrong = np.isinf(column.values) | (column.values < low) | (column.values > high)
+            if wrong.any():
+                column = Column(np.where(wrong, np.nan, column.values))
+        if column is not None:
+            columns[name] = column
+    history = History(columns, table.num_rows)
+    for name in query.names:
+        if history.column(name, "attribute").words is not None:
+            raise HistoryError(f"attribute {name!r} of the history holds words; a skyline needs numbers.")
+    return history
+
+
+def _table(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if hasattr(data, "columns") and hasattr(data, "iloc"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, list):
+        return pa.Table.from_pylist(data)
+    raise HistoryError(f"a history is an Arrow table, a pandas frame or a list of dicts, not {type(data).__name__}.")
+
+
+def _column(column: pa.ChunkedArray) -> Column | None:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_null(kind):
+        return Column(np.full(len(column), np.nan))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Column(np.array(column.cast(pa.float64(), safe=False).to_numpy(), np.float64))
+    if pa.types.is_boolean(kind):
+        return Column(column.cast(pa.uint8()).cast(pa.float64()).to_numpy(), ("False", "True"))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        codes = column.combine_chunks().dictionary_encode()
+        if isinstance(codes, pa.ChunkedArray):
+            codes = codes.combine_chunks()
+        order = np.argsort(words := np.array(codes.dictionary.to_pylist(), object))
+        rank = np.empty(len(order))
+        rank[order] = np.arange(len(order))
+        index = codes.indices.to_numpy(zero_copy_only=False).astype(np.float64)
+        values = np.where(np.isnan(index), np.nan, rank[np.nan_to_num(index).astype(np.int64)]) if len(rank) else index
+        return Column(values, tuple(words[order]))
+    return None

@@ -1,0 +1,87 @@
+"""Which combination of rules imputes a missing value?
+
+Rules for one attribute combine (paper, section 3.2): all that are usable first, then fewer, within a level in
+increasing expected number of matching rows, down to single rules; the first combination that matches any repository
+row gives the distribution. With none: level 0, the attribute's distribution over the whole repository.
+
+The expectation is fixed when fitting: the mean, over rows that hold all that is given, of the number of rows that
+match them and hold the attribute, self included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fogline.errors import RuleError
+from fogline.kernels.clouds import Floats, Ints
+from fogline.model import Rule
+from fogline.repository.history import History
+from fogline.repository.paths import Path
+from fogline.repository.plan import Planner
+from fogline.repository.rules import MOST, combine, subsets
+
+EXACT, SAMPLE, SEED = 100_000, 10_000, 7  # up to how many rows the mean is exact; beyond, how many rows are asked
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A combination of rules, and the way to the rows that match it."""
+
+    rules: tuple[int, ...]  # which of the attribute's rules
+    given: Mapping[str, float]
+    expected: float  # rows that match, on average
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The combinations for one attribute in the order in which they are tried, and what is left when none matches."""
+
+    then: str
+    rules: tuple[Rule, ...]
+    choices: tuple[Choice, ...]
+    values: Floats  # level 0: the distinct values, …
+    counts: Floats  # … and how often each occurs
+
+    @property
+    def determinants(self) -> tuple[str, ...]:
+        """Every attribute that any rule asks for."""
+        return tuple(dict.fromkeys(name for rule in self.rules for name in rule.given))
+
+
+def build(history: History, then: str, rules: Sequence[Rule], *, planner: Planner | None = None) -> Lattice:
+    """Rank all combinations of the rules for `then`."""
+    mine = tuple(rule for rule in rules if rule.then == then)
+    if len(mine) > MOST:
+        raise RuleError(f"{then!r} has {len(mine)} rules; at most {MOST} can be combined.")
+    planner = planner or Planner(history, then, tuple(dict.fromkeys(name for rule in mine for name in rule.given)))
+    choices = []
+    for chosen in subsets(len(mine)):
+        given = combine([mine[k] for k in chosen])
+        path = planner.path(given)
+        choices.append(Choice(chosen, given, expected_matches(history, given, path), path))
+    choices.sort(key=lambda each: (-len(each.rules), each.expected, each.rules))
+    present = history.columns[then].values
+    values, counts = np.unique(present[~np.isnan(present)], return_counts=True)
+    return Lattice(then, mine, tuple(choices), values, counts.astype(np.float64))
+
+
+def expected_matches(history: History, given: Mapping[str, float], path: Path) -> float:
+    """The mean number of matching rows, over the rows (or a fixed sample of them) that hold all that is given."""
+    rows = holders(history, tuple(given))
+    if len(rows) > EXACT:
+        rows = np.sort(np.random.default_rng(SEED).choice(rows, SAMPLE, replace=False))
+    if not len(rows):
+        return 0.0
+    return float(path.count(given, {name: history.columns[name].values[rows] for name in given}).mean())
+
+
+def holders(history: History, names: Sequence[str]) -> Ints:
+    """The rows that hold all of these attributes."""
+    missing = np.zeros(history.rows, np.bool_)
+    for name in names:
+        missing |= np.isnan(history.columns[name].values)
+    return np.flatnonzero(~missing)

@@ -1,0 +1,156 @@
+"""What may a missing value be, given the rest of its row?
+
+A repository is a history, the rules found in it or given, and a lattice of their combinations for each attribute. It
+answers with the values of `then` in the rows that match, and how often each occurs; or only with their bounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fogline.errors import HistoryError, RuleError, did_you_mean
+from fogline.kernels.clouds import Floats, Ints
+from fogline.kernels.sorted import distinct
+from fogline.model import Query, Rule
+from fogline.repository import lattice, store
+from fogline.repository.discover import Progress, discover
+from fogline.repository.history import History, read_history
+from fogline.repository.lattice import Lattice
+from fogline.repository.rules import as_rules
+
+LEVEL_0 = -1
+
+
+class Found(NamedTuple):
+    """A distribution per row: value[start : start + size], with how often each value occurs."""
+
+    start: Ints  # (q,)
+    size: Ints  # (q,)
+    value: Floats
+    often: Floats
+    choice: Ints  # (q,) which combination of the lattice gave it; LEVEL_0: none did
+
+
+@dataclass(frozen=True)
+class Repository:
+    """Complete history, with the rules that say what it means for a row with gaps."""
+
+    history: History
+    rules: tuple[Rule, ...]
+    lattices: Mapping[str, Lattice]
+
+    @classmethod
+    def fit(
+        cls,
+        history: Any,
+        query: Query,
+        *,
+        rules: Iterable[Any] | None = None,
+        method: str = "held-out",
+        progress: Progress | None = None,
+    ) -> Repository:
+        """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered."""
+        past = read_history(history, query)
+        wanted = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
+        _check_rules(wanted, past)
+        return cls(past, wanted, {name: lattice.build(past, name, wanted) for name in query.names})
+
+    def save(self, folder: str | Path) -> None:
+        """Write the repository into a folder."""
+        store.save(folder, self.history, self.rules, self.lattices)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Repository:
+        """The repository of a folder, mapped into memory: nothing is copied."""
+        return cls(*store.load(folder))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same history and rules, wherever they were fitted."""
+        digest = hashlib.sha256("\n".join(map(str, self.rules)).encode())
+        for name in sorted(self.history.columns):
+            column = self.history.columns[name]
+            digest.update(f"{name} {column.words}".encode())
+            digest.update(np.ascontiguousarray(column.values).tobytes())
+        return digest.hexdigest()
+
+    @property
+    def determinants(self) -> tuple[str, ...]:
+        """Every attribute that any rule asks for."""
+        return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
+
+    def search(self, then: str, centres: Mapping[str, Floats], size: int) -> Found:
+        """The distribution of `then` for each of `size` rows, from their other attributes (NaN = missing).
+
+        Paper, Algorithm 2. O(choices) questions to the paths, each for all rows at once.
+        """
+        mine = self._lattice(then)
+        choice = np.full(size, LEVEL_0, np.int64)
+        start, length = np.zeros(size, np.int64), np.full(size, len(mine.values), np.int64)
+        values, counts = [mine.values], [mine.counts]
+        filled = len(mine.values)
+        for k, rows in self._tries(mine, centres, choice):
+            given = mine.choices[k].given
+            offsets, found = mine.choices[k].path.find(given, {name: centres[name][rows] for name in given})
+            first, many, value, count = distinct(offsets, found)
+            hit = many > 0
+            choice[rows[hit]] = k
+            start[rows[hit]], length[rows[hit]] = first[hit] + filled, many[hit]
+            values.append(value)
+            counts.append(count)
+            filled += len(value)
+        return Found(start, length, np.concatenate(values), np.concatenate(counts), choice)
+
+    def bounds(self, then: str, centres: Mapping[str, Floats], size: int) -> tuple[Floats, Floats]:
+        """The least and greatest value that `search` would give each row, without collecting the values."""
+        mine = self._lattice(then)
+        choice = np.full(size, LEVEL_0, np.int64)
+        ends = mine.values if len(mine.values) else np.full(1, np.nan)
+        low, high = np.full(size, ends[0]), np.full(size, ends[-1])
+        for k, rows in self._tries(mine, centres, choice):
+            given = mine.choices[k].given
+            least, most = mine.choices[k].path.bounds(given, {name: centres[name][rows] for name in given})
+            hit = ~np.isnan(least)
+            choice[rows[hit]] = k
+            low[rows[hit]], high[rows[hit]] = least[hit], most[hit]
+        return low, high
+
+    def _tries(self, mine: Lattice, centres: Mapping[str, Floats], choice: Ints) -> Any:
+        """For each combination in order: the rows that may use it and have found nothing so far."""
+        usable = [np.all([~np.isnan(centres[name]) for name in rule.given], axis=0) for rule in mine.rules]
+        for k, each in enumerate(mine.choices):
+            rows = np.flatnonzero((choice == LEVEL_0) & np.all([usable[rule] for rule in each.rules], axis=0))
+            if len(rows):
+                yield k, rows
+
+    def _lattice(self, then: str) -> Lattice:
+        if then not in self.lattices:
+            known = sorted(self.lattices)
+            raise HistoryError(f"the repository imputes {', '.join(known)}, not {then!r}.{did_you_mean(then, known)}")
+        return self.lattices[then]
+
+
+def _check_rules(rules: Iterable[Rule], history: History) -> None:
+    """Every rule speaks of columns that are there, and of words only as equal."""
+    for rule in rules:
+        for name in (*rule.given, rule.then):
+            if name not in history.columns:
+                known = sorted(history.columns)
+                raise RuleError(
+                    f"the rule '{rule}' speaks of {name!r}; the history has {', '.join(known)}."
+                    f"{did_you_mean(name, known)}"
+                )
+        for name, radius in rule.given.items():
+            if radius and history.columns[name].words is not None:
+                raise RuleError(
+                    f"the rule '{rule}' gives {name!r} a distance, but it holds words: they are equal or not."
+                )
+        if history.columns[rule.then].words is not None:
+            raise RuleError(f"the rule '{rule}' explains {rule.then!r}, which holds words; only numbers are imputed.")

@@ -1,0 +1,107 @@
+"""How are rules written down, read and combined?
+
+A rule says that rows close in every `given` attribute are close in `then`. As text:
+
+    voltage(0.01), light(5) -> temperature(0.5)
+    site, voltage(0.01) -> temperature(0.5)        # site must be equal
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fogline.errors import RuleError
+from fogline.model import Rule
+
+_TERM = re.compile(r"\s*([^\s(),>\-][^(),>]*?)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
+MOST = 8  # rules per dependent attribute: their combinations number 2^8 - 1
+
+
+def parse(text: str) -> Rule:
+    """A rule from its text form; an error shows where reading stopped.
+
+    >>> print(parse("voltage(0.01), light(5) -> temperature(0.5)"))
+    voltage(0.01), light(5) -> temperature(0.5)
+    """
+    arrow = text.find("->")
+    if arrow < 0:
+        raise _mistake(text, len(text), "a rule reads 'given(distance), … -> then(distance)'; here is no '->'")
+    given: dict[str, float] = {}
+    at = 0
+    for part in text[:arrow].split(","):
+        name, radius = _term(text, part, at)
+        if name in given:
+            raise _mistake(text, at, f"{name!r} is given twice")
+        given[name] = radius
+        at += len(part) + 1
+    then, within = _term(text, text[arrow + 2 :], arrow + 2)
+    return Rule(given, then, within)
+
+
+def _term(text: str, part: str, at: int) -> tuple[str, float]:
+    found = _TERM.fullmatch(part)
+    if found is None:
+        raise _mistake(
+            text, at + len(part) - len(part.lstrip()), "expected a name, or a name with its distance in parentheses"
+        )
+    name, number = found.groups()
+    if number is None:
+        return name, 0.0
+    try:
+        return name, float(number)
+    except ValueError:
+        raise _mistake(text, at + found.start(2), f"{number!r} is not a number") from None
+
+
+def _mistake(text: str, at: int, what: str) -> RuleError:
+    return RuleError(f"{what}:\n  {text}\n  {' ' * at}^")
+
+
+def as_rules(given: Iterable[Any]) -> list[Rule]:
+    """Rules from rules, texts, or mappings with given, then, within."""
+    out = []
+    for each in given:
+        if isinstance(each, Rule):
+            out.append(each)
+        elif isinstance(each, str):
+            out.append(parse(each))
+        elif isinstance(each, Mapping) and set(each) == {"given", "then", "within"}:
+            out.append(Rule({str(k): v or 0.0 for k, v in dict(each["given"]).items()}, each["then"], each["within"]))
+        else:
+            raise RuleError(
+                f"{each!r} is no rule; write {{given: {{a: 0.5}}, then: b, within: 2}} or 'a(0.5) -> b(2)'."
+            )
+    return out
+
+
+def load(path: str | Path) -> list[Rule]:
+    """The rules of a YAML file: a list of text forms or mappings."""
+    try:
+        listed = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RuleError(f"there is no rule file {str(path)!r}.") from None
+    except yaml.YAMLError as error:
+        raise RuleError(f"{str(path)!r} is not YAML: {error}") from None
+    if not isinstance(listed, list):
+        raise RuleError(f"{str(path)!r} does not hold a list of rules.")
+    return as_rules(listed)
+
+
+def combine(rules: Sequence[Rule]) -> dict[str, float]:
+    """What several rules ask for together: all their `given`, the smaller distance where they share one."""
+    given: dict[str, float] = {}
+    for rule in rules:
+        for name, radius in rule.given.items():
+            given[name] = min(radius, given.get(name, radius))
+    return given
+
+
+def subsets(count: int) -> list[tuple[int, ...]]:
+    """All combinations of `count` rules, the largest first, in rule order."""
+    return [chosen for size in range(count, 0, -1) for chosen in combinations(range(count), size)]

@@ -1,0 +1,42 @@
+"""What does history say about a missing value? The definition, row by row."""
+
+from itertools import combinations
+
+
+def closeness(rows, given, centre, then):
+    """The rows that hold `then` and are close to the centre in all that is given."""
+    return [
+        row
+        for row in rows
+        if row[then] is not None and all(row[a] is not None and near(row[a], centre[a], e) for a, e in given.items())
+    ]
+
+
+def near(a, b, radius):
+    return a == b if isinstance(a, str | bool) else abs(float(a) - float(b)) <= radius
+
+
+def united(rules):
+    given: dict[str, float] = {}
+    for rule in rules:
+        for name, radius in rule.given.items():
+            given[name] = min(radius, given.get(name, radius))
+    return given
+
+
+def expected(rows, given, then):
+    held = [row for row in rows if all(row[a] is not None for a in given)]
+    return sum(len(closeness(rows, given, row, then)) for row in held) / len(held) if held else 0.0
+
+
+def impute(rows, rules, row, then):
+    """(the rules chosen, sorted values) for one missing cell; no rules: level 0."""
+    mine = [rule for rule in rules if rule.then == then]
+    usable = [k for k, rule in enumerate(mine) if all(row.get(a) is not None for a in rule.given)]
+    for size in range(len(usable), 0, -1):
+        level = [(expected(rows, united([mine[k] for k in c]), then), c) for c in combinations(usable, size)]
+        for _, chosen in sorted(level):
+            found = closeness(rows, united([mine[k] for k in chosen]), row, then)
+            if found:
+                return chosen, sorted(r[then] for r in found)
+    return (), sorted(r[then] for r in rows if r[then] is not None)
