@@ -30,7 +30,7 @@ class Tables:
 
     def build(self, deltas: list[tuple[Key, Delta]], kinds: Kinds) -> pa.Table:
         """The deltas as one table, in their order."""
-        if kinds != self.kinds:
+        if kinds is not self.kinds and kinds != self.kinds:
             self._know(kinds)
         if not deltas:
             return self.empty

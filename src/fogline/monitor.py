@@ -85,7 +85,7 @@ class Monitor:
             self.kinds = replace(self.kinds, time=REAL)
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            deltas += ((key, delta) for delta in group.advance(self.clock, until, parts.get(key)))
+            deltas += [(key, delta) for delta in group.advance(self.clock, until, parts.get(key))]
         self.clock = until
         self._forget_empty_groups()
         if len(self.groups) > 1:

@@ -160,12 +160,10 @@ class Reader:
             rejects = [Reject(source.row(i), refused[i]) for i in sorted(refused)]
             left = np.setdiff1d(np.arange(source.length), np.fromiter(refused, np.int64))
             batch, by = batch.part(left), tuple([column[i] for i in left] for column in by)
-        seen = zip(query.by, kinds.by or (None,) * len(keys), keys, strict=True)
-        kinds = Kinds(
-            kind,
-            join_types(kinds.id, id_kind, query.id),
-            tuple(join_types(old, new, name) for name, old, (_, new) in seen),
-        )
+        if kind is not kinds.time or id_kind is not kinds.id or keys:  # else: nothing new, as in most calls
+            seen = zip(query.by, kinds.by or (None,) * len(keys), keys, strict=True)
+            joined = tuple(join_types(old, new, name) for name, old, (_, new) in seen)
+            kinds = Kinds(kind, join_types(kinds.id, id_kind, query.id), joined)
         return Rows(batch, by, kinds, rejects, outside, gaps, lambda k: source.row(k if left is None else int(left[k])))
 
     def _cells(self, source: Source, refused: Reasons) -> tuple[Floats, Clouds, int, bool]:

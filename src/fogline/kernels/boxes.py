@@ -292,6 +292,28 @@ def news(columns, used, tolerance):
 
 
 @kernel
+def tell(columns, raw, which):
+    """What is to be told of these slots, and remembered as told: (arrived, change, probability, exact, raw rows).
+
+    Changes are 0 enter, 1 leave, 2 update.
+    """
+    n = which.shape[0]
+    arrived, change, probability = np.empty(n), np.empty(n, np.int64), np.empty(n)
+    exact, came = np.empty(n, np.bool_), np.empty((n, raw.shape[1]))
+    for k in range(n):
+        c = which[k]
+        told = columns.reported[c] == columns.reported[c]
+        inside = columns.state[c] == IN
+        change[k] = (2 if told else 0) if inside else 1
+        probability[k] = columns.probability[c] if inside else np.nan
+        columns.reported[c] = probability[k]
+        arrived[k], exact[k] = columns.arrived[c], columns.exact[c]
+        for j in range(raw.shape[1]):
+            came[k, j] = raw[c, j]
+    return arrived, change, probability, exact, came
+
+
+@kernel
 def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, now, most):
     """Fill the columns of the slots `at`, `at + 1`, … for the arriving rows `which`. Returns those that are open.
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.kernels.boxes import IN, news
+from fogline.kernels.boxes import news, tell
 from fogline.kernels.clouds import Batch, Floats, Ints
 from fogline.model import TOLERANCE
 from fogline.skyline.live import Fill, Live
 from fogline.skyline.order import Order, moved_expiries
 
-ENTER, LEAVE, UPDATE = 0, 1, 2
-CHANGES = ("enter", "leave", "update")
+LEAVE = 1
+CHANGES = ("enter", "leave", "update")  # by number
 
 
 class Delta(NamedTuple):
@@ -130,8 +130,4 @@ class Group:
         if not len(which):
             return None
         which = s.by_key(which)
-        inside, told = c.state[which] == IN, ~np.isnan(c.reported[which])
-        change = np.where(~inside, LEAVE, np.where(told, UPDATE, ENTER))
-        probability = np.where(inside, c.probability[which], np.nan)
-        c.reported[which] = probability
-        return Delta(tick, s.id[which], c.arrived[which], change, probability, c.exact[which], s.raw[which])
+        return Delta(tick, s.id[which], *tell(c, s.raw, which))
