@@ -32,16 +32,22 @@ class Imputer:
             )
         self.repository, self.query = repository, query
         self.names = repository.determinants
+        place = {name: k for k, name in enumerate(self.names)}
+        self.mine = [k for k, name in enumerate(self.names) if name in query.attributes]  # determinants that are …
+        self.theirs = [query.names.index(self.names[k]) for k in self.mine]  # … attributes, and which
+        self.extra = [(k, name) for k, name in enumerate(self.names) if name not in query.attributes]
+        self.asked = [  # per attribute: what its rules ask for, and where that stands in `known`
+            [(name, place[name]) for name in repository.lattices[each].determinants] for each in query.names
+        ]
         self.signs = np.array(query.signs)
 
     def known(self, column: Callable[[str], pa.Array | None], clouds: Clouds) -> Floats:
         """(n, u) what the rules may ask for. Of the skyline's attributes only single, plausible values count."""
-        out = np.full((len(clouds.lo), len(self.names)), np.nan)
-        for k, name in enumerate(self.names):
-            if name in self.query.attributes:
-                j = self.query.names.index(name)
-                out[:, k] = np.where(clouds.start[:, j] < 0, clouds.lo[:, j] * self.signs[j] + 0.0, np.nan)
-            elif (values := column(name)) is not None:
+        single = np.where(clouds.start < 0, clouds.lo * self.signs + 0.0, np.nan)
+        out = np.full((len(single), len(self.names)), np.nan)
+        out[:, self.mine] = single[:, self.theirs]
+        for k, name in self.extra:
+            if (values := column(name)) is not None:
                 out[:, k] = self.repository.history.columns[name].encode(values)
         return out
 
@@ -58,9 +64,8 @@ class Imputer:
         """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart."""
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
         for j, rows in self._missing(gaps):
-            low, high = self.repository.bounds(self.query.names[j], self._centres(known, rows), len(rows))
-            ends = np.stack((low * self.signs[j], high * self.signs[j])) + 0.0
-            lo[rows, j], hi[rows, j] = ends.min(axis=0), ends.max(axis=0)
+            low, high = self.repository.bounds(self.query.names[j], self._centres(j, known, rows), len(rows))
+            lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
             start[rows, j] = np.where(low == high, ONE, VAGUE)
         return clouds._replace(lo=lo, hi=hi, start=start)
 
@@ -68,7 +73,7 @@ class Imputer:
         """The clouds with distributions where `gaps` (n, d) says that a cell is missing."""
         found: list[tuple[int, Ints, Found]] = []
         for j, rows in self._missing(gaps):
-            centres = self._centres(known, rows)
+            centres = self._centres(j, known, rows)
             found.append((j, rows, self.repository.search(self.query.names[j], centres, len(rows))))
         used = len(clouds.value)
         n, d = clouds.lo.shape
@@ -84,5 +89,5 @@ class Imputer:
     def _missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
         return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
 
-    def _centres(self, known: Floats, rows: Ints) -> dict[str, Floats]:
-        return {name: known[rows, k] for k, name in enumerate(self.names)}
+    def _centres(self, j: int, known: Floats, rows: Ints) -> dict[str, Floats]:
+        return {name: known[rows, k] for name, k in self.asked[j]}

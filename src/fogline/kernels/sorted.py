@@ -50,8 +50,10 @@ def first_where_above(values, begin, end, x, radius):
 
 @kernel
 def stretch(table, lead, key, radius):
-    """The rows (begin, end) that are close to the key, with this lead (NaN: there is none to ask for)."""
+    """The rows (begin, end) that are close to the key and have this lead, if there is one; none to a missing key."""
     begin, end = 0, table.key.shape[0]
+    if np.isnan(key) or np.isnan(lead):
+        return 0, 0
     if table.lead.shape[0] > 0:
         begin, end = (
             first_where_at_least(table.lead, begin, end, lead, 0.0),

@@ -79,9 +79,11 @@ class SortedPath:
         keys = np.ascontiguousarray(centres[self.key])
         leads = np.ascontiguousarray(centres[self.lead]) if self.lead else keys
         radii = np.array([float(given.get(name, -1.0)) for name in self.others])
-        rest = [centres[name] if name in given else keys for name in self.others]
-        centre = np.stack(rest, axis=1) if rest else np.empty((len(keys), 0))
-        return leads, keys, float(given[self.key]), np.ascontiguousarray(centre), radii
+        centre = np.empty((len(keys), len(self.others)))
+        for k, name in enumerate(self.others):
+            if name in given:
+                centre[:, k] = centres[name]
+        return leads, keys, float(given[self.key]), centre, radii
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,13 @@ class Repository:
     def bounds(self, then: str, centres: Mapping[str, Floats], size: int) -> tuple[Floats, Floats]:
         """The least and greatest value that `search` would give each row, without collecting the values."""
         mine = self._lattice(then)
-        choice = np.full(size, LEVEL_0, np.int64)
         ends = mine.values if len(mine.values) else np.full(1, np.nan)
+        if len(mine.choices) == 1:  # the usual case, many times a tick: a missing centre finds nothing by itself
+            low, high = mine.choices[0].path.bounds(mine.choices[0].given, centres)
+            none = np.isnan(low)
+            low[none], high[none] = ends[0], ends[-1]
+            return low, high
+        choice = np.full(size, LEVEL_0, np.int64)
         low, high = np.full(size, ends[0]), np.full(size, ends[-1])
         for k, rows in self._tries(mine, centres, choice):
             given = mine.choices[k].given
@@ -124,9 +129,12 @@ class Repository:
 
     def _tries(self, mine: Lattice, centres: Mapping[str, Floats], choice: Ints) -> Any:
         """For each combination in order: the rows that may use it and have found nothing so far."""
-        usable = [np.all([~np.isnan(centres[name]) for name in rule.given], axis=0) for rule in mine.rules]
+        there = {name: ~np.isnan(values) for name, values in centres.items()}
         for k, each in enumerate(mine.choices):
-            rows = np.flatnonzero((choice == LEVEL_0) & np.all([usable[rule] for rule in each.rules], axis=0))
+            able = choice == LEVEL_0
+            for name in each.given:
+                able &= there[name]
+            rows = np.flatnonzero(able)
             if len(rows):
                 yield k, rows
 

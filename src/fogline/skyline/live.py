@@ -139,7 +139,9 @@ class Live:
         )
         self.counts.forgotten += len(rows.id) - len(which)
         self.counts.spatial += len(rows.id) - len(which)
-        return went, self._known_better(rows, needed).part(which)
+        if len(needed):
+            rows = self._known_better(rows, needed)
+        return went, rows if len(which) == len(rows.id) else rows.part(which)
 
     def _known_better(self, rows: Batch, which: Ints | None = None) -> Batch:
         """The rows with distributions in place of bounds (for some of them only)."""
