@@ -4,6 +4,8 @@ from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, R
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
 from fogline.repository.repository import Repository
+from fogline.repository.verify import Violation, verify
+from fogline.static import skyline
 
 __version__ = "0.1.0"
 
@@ -23,5 +25,8 @@ __all__ = [
     "Rule",
     "RuleError",
     "SnapshotError",
+    "Violation",
     "changes_of",
+    "skyline",
+    "verify",
 ]

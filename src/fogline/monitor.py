@@ -118,7 +118,12 @@ class Monitor:
 
     def tree(self) -> list[Node]:
         """The skyline tree: who guards whom. O(live²)."""
+        self._reveal()
         return [node for key, group in self.groups.items() for node in tree(group.live, key, self._show)]
+
+    def _reveal(self) -> None:
+        for group in self.groups.values():
+            group.live.reveal()
 
     def check(self) -> None:
         """Assert every invariant of every group, and say which one fails. For tests: O(live² · places)."""
@@ -127,6 +132,7 @@ class Monitor:
 
     def explain(self, id: Any) -> list[Explanation]:
         """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left."""
+        self._reveal()
         return [
             explain(group.live, int(slot), key, self._show(group.live.slots.columns.arrived[slot]), self.query)
             for key, group in self.groups.items()

@@ -74,4 +74,7 @@ def test_lazy_and_eager_imputation_give_the_changes_of_the_definition(history, t
             agree(answer_of(lazy), members(ticks[call].probabilities, alpha))
         if call in resume:
             lazy = fl.Monitor.restore(query, lazy.snapshot(), repository)
-    assert lazy.stats()["imputed"] <= lazy.stats()["incomplete"]
+        assert lazy.stats()["imputed"] <= lazy.stats()["incomplete"]
+        if call % 3 == 1:
+            assert set(lazy.tree()) == set(eager.tree())  # looking at it fills in what was left vague
+            lazy.check()

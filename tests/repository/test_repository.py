@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.repository.repository import LEVEL_0
+from fogline.repository.rules import load, parse
 from tests.repository import naive
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "paper.json").read_text())["repository"]
@@ -101,3 +102,132 @@ def test_a_saved_repository_gives_the_same_answers_from_mapped_files(tmp_path):
         fitted.save(tmp_path / "x")
     with pytest.raises(fl.HistoryError, match="no repository in"):
         fl.Repository.load(tmp_path / "nowhere")
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(rows, rows, rule_sets(), rows)
+def test_appended_rows_count_as_if_they_had_been_there_from_the_start(first, more, rules, asked):
+    first = [*first, {"a": 0, "b": 0, "c": 0, "s": "x"}]
+    more = [*more, {"a": 1, "b": 1, "c": 1, "s": "new"}]
+    query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", last=1)
+    frame = lambda part: pd.DataFrame(part, columns=[*NUMBERS, *WORDS])  # noqa: E731
+    grown = fl.Repository.fit(frame(first), query, rules=rules).append(frame(more), query)
+    centres = coded(grown, asked)
+    found = grown.search("c", centres, len(asked))
+    for k, row in enumerate(asked):
+        choice = found.choice[k]
+        given_now = {} if choice == LEVEL_0 else grown.lattices["c"].choices[choice].given
+        values = [r["c"] for r in naive.closeness([*first, *more], given_now, row, "c")]
+        part = slice(found.start[k], found.start[k] + found.size[k])
+        assert dict(zip(found.value[part], found.often[part], strict=True)) == Counter(values)
+
+
+def test_verify_names_the_pair_of_the_papers_table_5_that_breaks_its_second_rule():
+    names = VECTORS["columns"]
+    query = fl.Query(attributes=dict.fromkeys(names, "max"), id="id", time="t", last=1)
+    history = [dict(zip(names, row, strict=True)) for row in VECTORS["rows"]]
+    [violation] = fl.verify(VECTORS["rules"], history, query)
+    assert str(violation.rule) == "B(1), C(1) -> D(1)"
+    assert violation.pairs == ((0, 1),)
+    assert "broken by 2 rows, for instance 0 and 1" in str(violation)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(rows, rule_sets())
+def test_verify_finds_exactly_the_rules_that_some_pair_breaks(history, rules):
+    history = [*history, {"a": 0, "b": 0, "c": 0, "s": "x"}]
+    query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", last=1)
+    broken = {id(each.rule) for each in fl.verify(rules, pd.DataFrame(history), query)}
+    for rule in rules:
+        held = [row for row in history if row["c"] is not None and all(row[a] is not None for a in rule.given)]
+        worst = max((abs(p["c"] - q["c"]) for p in held for q in naive.closeness(held, rule.given, p, "c")), default=0)
+        assert (id(rule) in broken) == (worst > rule.within)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "at"),
+    [
+        ("a(1) b(2)", "no '->'", 9),
+        ("a(x) -> b(1)", "'x' is not a number", 2),
+        ("a(1), , c -> b(1)", "expected a name", 6),
+        ("a(1), a(2) -> b(1)", "given twice", 5),
+        ("a(1 -> b(1)", "expected a name", 0),
+    ],
+)
+def test_a_rule_that_cannot_be_read_shows_where(text, what, at):
+    with pytest.raises(fl.RuleError) as error:
+        parse(text)
+    first, second, third = str(error.value).split("\n")
+    assert what in first
+    assert second.strip() == text.strip()
+    assert third.index("^") == at + 2
+
+
+def test_rules_survive_their_text_form_and_yaml(tmp_path):
+    rules = [fl.Rule({"site": 0.0, "v": 0.25}, "t", 0.5), fl.Rule({"v": 1.0}, "t", 2.0)]
+    path = tmp_path / "rules.yaml"
+    path.write_text(f"- '{rules[0]}'\n- {{given: {{v: 1}}, then: t, within: 2}}\n")
+    assert load(path) == rules
+
+
+def test_a_rule_that_does_not_fit_the_history_says_so():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=1)
+    history = [{"a": 1.0, "site": "x"}]
+    for rule, text in [
+        ("b(1) -> a(1)", "speaks of 'b'"),
+        ("site(1) -> a(1)", "holds words"),
+        ("a(1) -> site", "only numbers"),
+    ]:
+        with pytest.raises(fl.RuleError, match=text):
+            fl.Repository.fit(history, query, rules=[rule])
+    with pytest.raises(fl.HistoryError, match="no attribute 'a'"):
+        fl.Repository.fit([{"x": 1.0}], query)
+
+
+@pytest.mark.parametrize("method", ["held-out", "paper"])
+def test_discovery_finds_what_explains_an_attribute(method):
+    rng = np.random.default_rng(4)
+    x = rng.random(4000) * 10
+    frame = pd.DataFrame(
+        {"x": x, "noise": rng.random(4000), "y": 3 * x + rng.normal(0, 0.01, 4000), "constant": 1.0, "none": np.nan}
+    )
+    query = fl.Query(attributes={"y": "max", "noise": "max"}, id="id", time="t", last=1)
+    rules = fl.Repository.fit(frame, query, method=method).rules
+    assert [set(rule.given) for rule in rules if rule.then == "y"] == [{"x"}]
+    if method == "held-out":
+        assert not [rule for rule in rules if rule.then == "noise"]
+
+
+@pytest.mark.parametrize("history", [[{"a": 1.0, "b": 2.0}], [{"a": 1.0, "b": None}] * 3, [{"a": None, "b": 1.0}] * 2])
+def test_tiny_and_blank_histories_fit(history):
+    query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=1)
+    repository = fl.Repository.fit(
+        pa.Table.from_pylist(history, schema=pa.schema([("a", pa.float64()), ("b", pa.float64())])), query
+    )
+    monitor = fl.Monitor(query, repository)
+    monitor.advance(1, [{"id": 1, "t": 1, "a": None, "b": 5.0}, {"id": 2, "t": 1, "a": 5.0, "b": 1.0}])
+    blank = all(row["a"] is None for row in history)
+    assert [reject.reason for reject in monitor.rejects] == [
+        "'a' is missing, and the repository has no value for it"
+    ] * blank
+    assert monitor.stats()["rejected"] == int(blank)
+
+
+def test_a_repository_of_another_query_or_another_snapshot_is_refused():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=1)
+    one, two = (fl.Repository.fit([{"a": v}], query, rules=[]) for v in (1.0, 2.0))
+    with pytest.raises(fl.HistoryError, match="fitted for another query"):
+        fl.Monitor(fl.Query(attributes={"b": "max"}, id="id", time="t", last=1), one)
+    saved = fl.Monitor(query, one).snapshot()
+    fl.Monitor.restore(query, saved, one)
+    for wrong in (two, None):
+        with pytest.raises(fl.SnapshotError, match="repository"):
+            fl.Monitor.restore(query, saved, wrong)
+
+
+def test_the_static_skyline_imputes_from_the_table_itself():
+    query = fl.Query(attributes={"x": "max", "y": "max"}, id="s", time="t", lifetime=1, alpha=0.1)
+    table = [{"s": "a", "x": 1.0, "y": 3.0}, {"s": "b", "x": 3.0, "y": 1.0}, {"s": "b", "x": 2.0, "y": None}]
+    answer = fl.skyline(table, query).to_pylist()
+    assert [row["id"] for row in answer] == ["a", "b", "b"]
+    assert [row["probability"] for row in answer] == pytest.approx([0.5, 1.0, 0.5])

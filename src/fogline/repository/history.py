@@ -57,6 +57,29 @@ class History:
     columns: Mapping[str, Column]
     rows: int
 
+    def like(self, other: History) -> History:
+        """The same rows with the other's columns: what is not there is missing, words get the other's codes first."""
+        columns = {}
+        for name, theirs in other.columns.items():
+            mine = self.columns.get(name, Column(np.full(self.rows, np.nan), theirs.words))
+            if (mine.words is None) != (theirs.words is None) and not np.isnan(mine.values).all():
+                raise HistoryError(f"{name!r} holds {'words' if mine.words else 'numbers'} now, and did not before.")
+            if theirs.words is not None and mine.words is not None:
+                words = tuple(dict.fromkeys((*theirs.words, *mine.words)))
+                code = np.array([*(words.index(word) for word in mine.words), np.nan])
+                which = np.nan_to_num(mine.values, nan=-1).astype(np.int64)
+                mine = Column(np.asarray(code[which], np.float64), words)
+            columns[name] = mine
+        return History(columns, self.rows)
+
+    def joined(self, more: History) -> History:
+        """These rows and then those, which are `like` these."""
+        both = {
+            name: Column(np.concatenate((column.values, more.columns[name].values)), more.columns[name].words)
+            for name, column in self.columns.items()
+        }
+        return History(both, self.rows + more.rows)
+
     def column(self, name: str, role: str) -> Column:
         """A column, or an error with a guess."""
         if name not in self.columns:
@@ -71,7 +94,7 @@ def read_history(data: Any, query: Query) -> History:
     """A history from an Arrow table, a pandas frame or a list of dicts; only columns of numbers or words count."""
     if isinstance(data, History):
         return data
-    table = _table(data)
+    table = as_table(data)
     columns = {}
     for name in table.schema.names:
         column = _column(table.column(name))
@@ -89,7 +112,8 @@ def read_history(data: Any, query: Query) -> History:
     return history
 
 
-def _table(data: Any) -> pa.Table:
+def as_table(data: Any) -> pa.Table:
+    """An Arrow table of what came as one, as a frame or as dicts."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):

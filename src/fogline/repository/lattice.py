@@ -11,7 +11,7 @@ match them and hold the attribute, self included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,20 @@ class Lattice:
     def determinants(self) -> tuple[str, ...]:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for rule in self.rules for name in rule.given))
+
+    def grown(self, more: History) -> Lattice:
+        """The same with more rows; what is expected stays as fitted."""
+        paths: dict[int, Path] = {}
+        for each in self.choices:
+            if id(each.path) not in paths:
+                paths[id(each.path)] = each.path.grown(self.then, more)
+        choices = tuple(replace(each, path=paths[id(each.path)]) for each in self.choices)
+        present = more.columns[self.then].values
+        values, counts = np.unique(present[~np.isnan(present)], return_counts=True)
+        both = np.concatenate((self.values, values))
+        merged, where = np.unique(both, return_inverse=True)
+        often = np.bincount(where, np.concatenate((self.counts, counts)), len(merged)).astype(np.float64)
+        return Lattice(self.then, self.rules, choices, merged, often)
 
 
 def build(history: History, then: str, rules: Sequence[Rule], *, planner: Planner | None = None) -> Lattice:

@@ -29,6 +29,7 @@ class Path(Protocol):
     def count(self, given: Given, centres: Centres) -> Ints: ...
     def bounds(self, given: Given, centres: Centres) -> tuple[Floats, Floats]: ...
     def find(self, given: Given, centres: Centres) -> tuple[Ints, Floats]: ...
+    def grown(self, then: str, more: History) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,16 @@ class SortedPath:
             key,
             others,
         )
+
+    def grown(self, then: str, more: History) -> SortedPath:
+        """The same with more rows: they are merged in, nothing is sorted again. O(n + rows log rows)."""
+        new = SortedPath.build(more, then, self.lead, self.key, self.others).table
+        old = self.table
+        order = np.lexsort((np.concatenate((old.key, new.key)), np.concatenate((old.lead, new.lead)))
+                           if self.lead else (np.concatenate((old.key, new.key)),))  # fmt: skip
+        joined = (np.concatenate((a, b)) for a, b in zip(old, new, strict=True))
+        table = Sorted(*(readonly(column[order] if len(column) else column) for column in joined))
+        return SortedPath(table, self.lead, self.key, self.others)
 
     def describe(self) -> str:
         return f"sorted by {self.lead + ', ' if self.lead else ''}{self.key}"
@@ -92,6 +103,15 @@ class IndexPath:
 
     index: Index
     names: tuple[str, ...]
+
+    def grown(self, then: str, more: History) -> IndexPath:
+        """The same with more rows, by R* insertion; the index itself is copied first."""
+        index = Index.from_arrays({name: np.array(array) for name, array in self.index.arrays().items()})
+        values = more.columns[then].values
+        there = ~np.isnan(values)
+        points = np.stack([more.columns[name].values[there] for name in self.names], axis=1)
+        index.append(points, values[there])
+        return IndexPath(index, self.names)
 
     def describe(self) -> str:
         return f"R*-tree over {', '.join(self.names)}"

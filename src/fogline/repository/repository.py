@@ -59,8 +59,14 @@ class Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered."""
         past = read_history(history, query)
         wanted = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
-        _check_rules(wanted, past)
+        check_rules(wanted, past)
         return cls(past, wanted, {name: lattice.build(past, name, wanted) for name in query.names})
+
+    def append(self, rows: Any, query: Query) -> Repository:
+        """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
+        more = read_history(rows, query).like(self.history)
+        lattices = {name: each.grown(more) for name, each in self.lattices.items()}
+        return Repository(self.history.joined(more), self.rules, lattices)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder."""
@@ -145,7 +151,7 @@ class Repository:
         return self.lattices[then]
 
 
-def _check_rules(rules: Iterable[Rule], history: History) -> None:
+def check_rules(rules: Iterable[Rule], history: History) -> None:
     """Every rule speaks of columns that are there, and of words only as equal."""
     for rule in rules:
         for name in (*rule.given, rule.then):

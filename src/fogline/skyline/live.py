@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.kernels.boxes import IN, OUT, meet, screen
+from fogline.kernels.boxes import DEAD, IN, OUT, is_vague, meet, screen
 from fogline.kernels.bracket import bracket
 from fogline.kernels.clouds import VAGUE, Batch, Clouds, Floats, Ints, copy_cells, no_rows
 from fogline.kernels.probability import HEAVY, judge, settle
@@ -173,6 +173,16 @@ class Live:
             s.recode(s.view())
         if s.sums > 2 * s.packed + 4096:
             s.pack_sums(self.members())
+
+    def reveal(self) -> None:
+        """Fill in all of which only bounds are known, to be looked at; no probability changes by it."""
+        s = self.slots
+        vague = np.array([c for c in s.alive() if is_vague(s.clouds, c)], np.int64)
+        if len(vague):
+            needed, again = self.counts.imputed, s.again(vague)
+            s.columns.state[vague], s.columns.expires[vague] = DEAD, -np.inf
+            self._settle(*self._meet(self._known_better(again)))
+            self.counts.imputed = needed
 
     def members(self) -> Ints:
         """The slots of the answer."""
