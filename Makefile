@@ -5,13 +5,14 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench bench-impute clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
 	@echo "make test    every test"
 	@echo "make check   format, lint, types, import rules"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick"
+	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(STAMP)
@@ -36,6 +37,9 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(PY) -m benchmarks.ticks $(BENCH)
+
+bench-impute: $(STAMP)
+	$(PY) -m benchmarks.impute $(if $(DATA),--data $(DATA)) $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
