@@ -73,50 +73,75 @@ def unbeaten(clouds, near, points):
 
 @kernel
 def all_places(clouds, o, near, value, weight, start, size):
-    """P(o) over its merged places, one by one; what a dominator does to a value is looked up once, not per place."""
+    """P(o) over its merged places, cell by cell, carrying along only the dominators that can still beat the place.
+
+    What a dominator does to a value is looked up once. A branch without dominators is worth its whole weight.
+    """
     d, n = clouds.lo.shape[1], near.shape[0]
-    room = 0
+    room = fog = 0
+    cells = np.empty(d, np.int64)  # the distributed ones
     for j in range(d):
-        room += size[j] if start[j] >= 0 else 0
+        if start[j] >= 0:
+            room += size[j]
+            cells[fog] = j
+            fog += 1
     at_least, equal = np.empty((n, room)), np.empty((n, room))
-    known = np.ones((n, 2))  # the same, over the known cells together
+    who = np.empty((fog + 1, n), np.int64)  # at each depth: whose turn it still is, …
+    a, b = np.ones((fog + 1, n)), np.ones((fog + 1, n))  # … with the two products so far
+    many = np.zeros(fog + 1, np.int64)
     for r in range(n):
         for j in range(d):
             if start[j] >= 0:
                 shares(clouds, near[r], j, value, start[j], size[j], at_least[r, start[j] :], equal[r, start[j] :])
             else:
-                a, b = share(clouds, near[r], j, clouds.lo[o, j])
-                known[r, 0] *= a
-                known[r, 1] *= b
-    index = np.zeros(d, np.int64)
+                s, e = share(clouds, near[r], j, clouds.lo[o, j])
+                a[0, r] *= s
+                b[0, r] *= e
+        who[0, r] = r
+    if fog == 0:
+        return _unbeaten_by(a[0], b[0], n)
+    many[0] = n
+    index = np.full(fog + 1, -1)
+    w = np.ones(fog + 1)
     out = 0.0
-    while True:
-        w = 1.0
-        for j in range(d):
-            w *= weight[start[j] + index[j]] if start[j] >= 0 else 1.0
-        logs = np.int64(0)
-        sure = False
-        for r in range(n):
-            a, b = known[r, 0], known[r, 1]
-            for j in range(d):
-                if start[j] >= 0:
-                    a *= at_least[r, start[j] + index[j]]
-                    b *= equal[r, start[j] + index[j]]
-            if a - b >= SURE:
-                sure = True
-                break
-            if a - b > 0.0:
-                logs += logarithm(a - b)
-        out += 0.0 if sure else w * np.exp(logs / SCALE)
-        j = d - 1
-        while j >= 0:
-            index[j] += 1
-            if index[j] < size[j]:
-                break
-            index[j] = 0
-            j -= 1
-        if j < 0:
-            return min(out, 1.0)
+    depth = 0
+    while depth >= 0:
+        index[depth] += 1
+        j = cells[depth]
+        if index[depth] == size[j]:
+            index[depth] = -1
+            depth -= 1
+            continue
+        at = start[j] + index[depth]
+        w[depth + 1] = w[depth] * weight[at]
+        m = 0
+        for k in range(many[depth]):
+            r = who[depth, k]
+            if at_least[r, at] > 0.0:
+                who[depth + 1, m] = r
+                a[depth + 1, m], b[depth + 1, m] = a[depth, k] * at_least[r, at], b[depth, k] * equal[r, at]
+                m += 1
+        many[depth + 1] = m
+        if m == 0:
+            out += w[depth + 1]
+        elif depth + 1 < fog:
+            depth += 1
+        else:
+            out += w[depth + 1] * _unbeaten_by(a[depth + 1], b[depth + 1], m)
+    return min(out, 1.0)
+
+
+@kernel
+def _unbeaten_by(a, b, m):
+    """The product of 1 - (a - b) over the first m, by sums of logarithms."""
+    logs = np.int64(0)
+    for k in range(m):
+        p = a[k] - b[k]
+        if p >= SURE:
+            return 0.0
+        if p > 0.0:
+            logs += logarithm(p)
+    return np.exp(logs / SCALE)
 
 
 @kernel
