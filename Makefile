@@ -39,6 +39,7 @@ bench: $(STAMP)
 	$(PY) -m benchmarks.ticks $(BENCH)
 
 bench-impute: $(STAMP)
+	$(PY) -m benchmarks.cost
 	$(PY) -m benchmarks.impute $(if $(DATA),--data $(DATA)) $(BENCH)
 
 clean:

@@ -66,12 +66,12 @@ class Lattice:
         return Lattice(self.then, self.rules, choices, merged, often)
 
 
-def build(history: History, then: str, rules: Sequence[Rule], *, planner: Planner | None = None) -> Lattice:
+def build(history: History, then: str, rules: Sequence[Rule]) -> Lattice:
     """Rank all combinations of the rules for `then`."""
     mine = tuple(rule for rule in rules if rule.then == then)
     if len(mine) > MOST:
         raise RuleError(f"{then!r} has {len(mine)} rules; at most {MOST} can be combined.")
-    planner = planner or Planner(history, then, tuple(dict.fromkeys(name for rule in mine for name in rule.given)))
+    planner = Planner(history, then, mine)
     choices = []
     for chosen in subsets(len(mine)):
         given = combine([mine[k] for k in chosen])

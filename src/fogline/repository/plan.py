@@ -1,17 +1,19 @@
 """Which way is cheapest for a combination of rules?
 
 Sorted tables are shared by all combinations that can use them. The one whose stretches are shortest on a sample is
-taken; where several numeric attributes are given and stretches are long, the index is built and both are timed.
+taken; where several numeric attributes are given and stretches are long, the index is built, with cells of the side
+that the cost model chooses, and both are timed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 import numpy as np
 
-from fogline.kernels.clouds import Floats
+from fogline.model import Rule
+from fogline.repository.cost import sides
 from fogline.repository.history import History
 from fogline.repository.index import Index
 from fogline.repository.paths import Centres, IndexPath, Path, SortedPath
@@ -23,15 +25,9 @@ LONG = 64  # a stretch of up to this many rows is read faster than any tree is w
 class Planner:
     """Chooses and builds the paths to one attribute's donors."""
 
-    def __init__(
-        self,
-        history: History,
-        then: str,
-        determinants: tuple[str, ...],
-        sides: Callable[[tuple[str, ...]], Floats] | None = None,
-    ) -> None:
-        self.history, self.then, self.determinants = history, then, determinants
-        self.sides = sides or (lambda names: default_sides(history, names))
+    def __init__(self, history: History, then: str, rules: Sequence[Rule]) -> None:
+        self.history, self.then, self.rules = history, then, rules
+        self.determinants = tuple(dict.fromkeys(name for rule in rules for name in rule.given))
         self.tables: dict[tuple[str | None, str], SortedPath] = {}
         self.index: IndexPath | None = None
         self.seconds: dict[str, float] = {}  # what was measured, per centre
@@ -64,11 +60,13 @@ class Planner:
 
     def _index(self) -> IndexPath:
         if self.index is None:
-            names = self.determinants
-            values = self.history.columns[self.then].values
+            names, columns = self.determinants, self.history.columns
+            values = columns[self.then].values
             there = ~np.isnan(values)
-            points = np.stack([self.history.columns[name].values[there] for name in names], axis=1)
-            self.index = IndexPath(Index.build(points, values[there], self.sides(names)), names)
+            points = np.stack([columns[name].values[there] for name in names], axis=1)
+            radii = np.array([[rule.given.get(name, np.inf) for name in names] for rule in self.rules])
+            side = sides(points, radii, words=[columns[name].words is not None for name in names])
+            self.index = IndexPath(Index.build(points, values[there], side), names)
         return self.index
 
     def _time(self, path: Path, given: Mapping[str, float]) -> float:
@@ -86,14 +84,3 @@ class Planner:
         if len(rows) > PROBES:
             rows = np.sort(np.random.default_rng(SEED).choice(rows, PROBES, replace=False))
         return {name: column[rows] for name, column in zip(given, columns, strict=True)}
-
-
-def default_sides(history: History, names: tuple[str, ...]) -> Floats:
-    """Cells of a hundredth of the range; one word to a cell."""
-    out = np.ones(len(names))
-    for k, name in enumerate(names):
-        column = history.columns[name]
-        there = column.values[~np.isnan(column.values)]
-        if column.words is None and len(there) and there.max() > there.min():
-            out[k] = (there.max() - there.min()) / 100
-    return out
