@@ -37,7 +37,9 @@ class Tables:
         sizes = [len(delta.id) for _, delta in deltas]
         raw, change = _join(deltas, "raw"), _join(deltas, "change")
         gone = change == LEAVE
-        columns = [write_times(np.repeat([delta.time for _, delta in deltas], sizes), kinds.time)]
+        ticks = [delta.time for _, delta in deltas]
+        times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
+        columns = [write_times(times, kinds.time)]
         columns += [
             pa.array(np.repeat(objects([key[k] for key, _ in deltas]), sizes), kind) for k, kind in enumerate(kinds.by)
         ]
@@ -45,7 +47,7 @@ class Tables:
             pa.array(_join(deltas, "id"), kinds.id),
             write_times(_join(deltas, "arrived"), kinds.time),
             pa.array([CHANGES[k] for k in change.tolist()], pa.string()),
-            pa.array(_join(deltas, "probability"), mask=gone),
+            pa.array(_join(deltas, "probability"), from_pandas=True),  # NaN, on leave, -> null
             pa.array(_join(deltas, "exact"), mask=gone),
         ]
         columns += [pa.array(raw[:, j], from_pandas=True) for j in range(raw.shape[1])]  # NaN -> null

@@ -18,7 +18,7 @@ from fogline.errors import ClockError, FoglineError, RowsError, SnapshotError
 from fogline.impute.columns import INTEGER, REAL, instant, join_kinds, write_times
 from fogline.impute.imputer import Imputer
 from fogline.impute.rows import Kinds, Reader, Rows
-from fogline.kernels.clouds import Batch
+from fogline.kernels.clouds import Batch, extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
 from fogline.skyline.explain import Explanation, explain
@@ -203,7 +203,7 @@ class Monitor:
     def _admissible(self, taken: Rows, until: float) -> None:
         """Refuse the whole call, before anything has changed, where going on would be wrong."""
         batch, query = taken.batch, self.query
-        if len(batch.id) and batch.arrived.max() > until:
+        if len(batch.id) and extent(batch.arrived)[1] > until:
             last = int(batch.arrived.argmax())
             raise ClockError(
                 f"row {batch.id[last]!r} arrives at {self._show(batch.arrived[last], taken.kinds)}, after now "
@@ -284,7 +284,7 @@ class Monitor:
                 if name in seen:
                     again.append(i)
                 seen.add(name)
-        if not len(names) or batch.arrived.min() > self.clock:
+        if not len(names) or extent(batch.arrived)[0] > self.clock:
             return again
         for k in np.flatnonzero(batch.arrived <= self.clock).tolist():
             group = self.groups.get(() if keys is None else keys[k])

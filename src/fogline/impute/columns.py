@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.errors import RowsError
-from fogline.kernels.clouds import Floats
+from fogline.kernels.clouds import Floats, all_within
 
 Reasons = dict[int, str]  # row -> why it is refused
 INTEGER, REAL = pa.int64(), pa.float64()
@@ -142,7 +142,7 @@ def read_times(column: Any, name: str) -> Times:
 def _plain_times(value: Floats, kind: pa.DataType, name: str) -> Times:
     """Numbers as times; beyond 2^53 neighbouring ones could no longer be told apart."""
     refused: Reasons = {}
-    if (large := np.abs(value) > EXACT).any():
+    if not all_within(value, EXACT) and (large := np.abs(value) > EXACT).any():
         reason = f"{name!r} is beyond 2^53 and would be rounded; use timestamps or a coarser unit"
         refused = dict.fromkeys(np.flatnonzero(large & np.isfinite(value)).tolist(), reason)
     return Times(value, kind, refused)

@@ -28,7 +28,7 @@ from fogline.impute.columns import (
 from fogline.impute.imputer import Imputer
 from fogline.kernels import arrow
 from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NUMBERS, OUTSIDE
-from fogline.kernels.clouds import Batch, Clouds, Floats, Ints
+from fogline.kernels.clouds import Batch, Clouds, Floats, Ints, all_within
 from fogline.model import Query, Reject
 
 
@@ -147,7 +147,7 @@ class Reader:
             refused.setdefault(i, reason)
         if None in ids:
             _refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
-        if not np.isfinite(times.value).all():
+        if not all_within(times.value, np.finfo(np.float64).max):
             _refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
         expires, kind = _expiry(source, query, times, kind, refused)
         raw, clouds, outside, gaps = self._cells(source, refused)

@@ -153,6 +153,24 @@ def copy_cells(source, rows, target, at, cursor):
     return cursor
 
 
+@kernel
+def extent(values):
+    """(least, greatest) of some values. One call for what NumPy needs two for, each dearer."""
+    low, high = np.inf, -np.inf
+    for x in values:
+        low, high = min(low, x), max(high, x)
+    return low, high
+
+
+@kernel
+def all_within(values, limit):
+    """Is every value a number, and none beyond the limit?"""
+    for x in values:
+        if not abs(x) <= limit:
+            return False
+    return True
+
+
 def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
     """Room for clouds, not yet filled."""
     return Clouds(

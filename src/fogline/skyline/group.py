@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fogline.kernels.boxes import news, tell
-from fogline.kernels.clouds import Batch, Floats, Ints
+from fogline.kernels.clouds import Batch, Floats, Ints, extent
 from fogline.model import TOLERANCE
 from fogline.skyline.live import Fill, Live
 from fogline.skyline.order import Order, moved_expiries
@@ -60,13 +60,14 @@ class Group:
 
     def ticks(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
         """The instants at which something happens, with the rows of each; late rows enter at the clock."""
-        if rows is not None and len(rows.id) and (first := float(rows.arrived.min())) < clock:
+        first, last = extent(rows.arrived) if rows is not None else (np.inf, -np.inf)
+        if rows is not None and first < clock:
             self.late += int(np.count_nonzero(rows.arrived < clock))
             yield clock, rows.part(np.flatnonzero(rows.arrived <= clock))
             rows = rows.part(np.flatnonzero(rows.arrived > clock))
             first = np.nan
         if rows is not None and len(rows.id):
-            if first == rows.arrived.max():
+            if first == last:
                 yield from self._expiries(first)
                 yield first, rows
             else:
@@ -94,7 +95,7 @@ class Group:
             if moved is not None:
                 self._move(before, moved)
             rows, tick = rows._replace(expires=expires), self.order.now
-        if rows.expires.min() <= tick:
+        if extent(rows.expires)[0] <= tick:
             gone = rows.expires <= tick
             self.expired_on_arrival += int(np.count_nonzero(gone))
             rows = rows.part(np.flatnonzero(~gone))
@@ -107,7 +108,7 @@ class Group:
         self.live.slots.latest = np.inf  # the newcomer stands in the middle
 
     def _remember(self, rows: Batch) -> None:
-        newest = float(rows.arrived.max())
+        newest = extent(rows.arrived)[1]
         if newest > self.newest:
             self.newest, self.newest_ids = newest, set()
         if newest == self.newest:
