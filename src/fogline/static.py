@@ -48,5 +48,7 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
 def _lacks(source: Source, name: str) -> bool:
     """Is a cell of this column missing? (A distribution of its own is not.)"""
     column = source.require(name, "attribute")
+    if isinstance(column, pa.Array) and pa.types.is_floating(column.type):
+        return bool(np.isnan(column.to_numpy(zero_copy_only=False)).any())
     values = column.to_pylist() if isinstance(column, pa.Array) else column
     return any(each is None or each != each or (isinstance(each, list) and not each) for each in values)

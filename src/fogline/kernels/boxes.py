@@ -24,7 +24,7 @@ def fields(d: int) -> tuple[int, int]:
 
 
 def fences(d: int) -> np.uint64:
-    """The word with only its fence bit set."""
+    """The word with only its fence bits set."""
     count, bits = fields(d)
     return np.uint64(sum(1 << (k * (bits + 1) + bits) for k in range(count)))
 

@@ -62,7 +62,7 @@ class SortedPath:
         )
 
     def grown(self, then: str, more: History) -> SortedPath:
-        """The same with more rows: they are merged in, nothing is sorted again. O(n + rows log rows)."""
+        """The same with more rows, put in order again. O(n log n)."""
         new = SortedPath.build(more, then, self.lead, self.key, self.others).table
         old = self.table
         order = np.lexsort((np.concatenate((old.key, new.key)), np.concatenate((old.lead, new.lead)))

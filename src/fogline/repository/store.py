@@ -1,13 +1,18 @@
 """How does a repository lie on disk?
 
-A folder: `manifest.json` says what there is, `arrays/` holds every array as a .npy file. Loading maps the files into
-memory: nothing is copied, and processes of one machine share the pages.
+A folder: `manifest.json` says what there is, and in which subfolder every array lies as a .npy file. Loading maps the
+files into memory: nothing is copied, and processes of one machine share the pages.
+
+Saving never writes into a file that may be mapped: arrays go into a new subfolder, the manifest is exchanged at once,
+then the old subfolder goes. So a repository can be saved over the one it was loaded from; a crash leaves one of both.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +25,7 @@ from fogline.model import Rule
 from fogline.repository.history import Column, History
 from fogline.repository.index import Index
 from fogline.repository.lattice import Choice, Lattice
-from fogline.repository.paths import IndexPath, SortedPath
+from fogline.repository.paths import IndexPath, SortedPath, readonly
 from fogline.repository.paths import Path as Way
 
 VERSION = 1
@@ -31,9 +36,11 @@ def save(folder: str | Path, history: History, rules: tuple[Rule, ...], lattices
     root = Path(folder)
     if root.exists() and any(root.iterdir()) and not (root / "manifest.json").exists():
         raise HistoryError(f"{str(root)!r} is not empty and holds no repository; choose another folder.")
-    files = Files(root / "arrays")
+    arrays = next(name for k in count() if not (root / (name := f"arrays-{k}")).exists())
+    files = Files(root / arrays)
     manifest = {
         "format": VERSION,
+        "arrays": arrays,
         "rows": history.rows,
         "columns": {
             name: {"values": files.put(column.values), "words": column.words}
@@ -42,7 +49,12 @@ def save(folder: str | Path, history: History, rules: tuple[Rule, ...], lattices
         "rules": [{"given": dict(rule.given), "then": rule.then, "within": rule.within} for rule in rules],
         "lattices": {name: _lattice(each, files) for name, each in lattices.items()},
     }
-    (root / "manifest.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    fresh = root / "manifest.json.new"
+    fresh.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    fresh.replace(root / "manifest.json")
+    for old in root.glob("arrays-*"):
+        if old.name != arrays:
+            shutil.rmtree(old)
 
 
 def load(folder: str | Path) -> tuple[History, tuple[Rule, ...], dict[str, Lattice]]:
@@ -56,7 +68,7 @@ def load(folder: str | Path) -> tuple[History, tuple[Rule, ...], dict[str, Latti
         ) from None
     if manifest["format"] != VERSION:
         raise HistoryError(f"{str(root)!r} has format {manifest['format']}; this version of Fogline reads {VERSION}.")
-    files = Files(root / "arrays")
+    files = Files(root / manifest["arrays"])
     columns = {
         name: Column(files.get(each["values"]), None if each["words"] is None else tuple(each["words"]))
         for name, each in manifest["columns"].items()
@@ -135,14 +147,8 @@ def _read_way(saved: dict[str, Any], files: Files, ways: dict[str, Way]) -> Way:
     if key not in ways:
         arrays = {name: files.get(file) for name, file in saved["arrays"].items()}
         if saved["kind"] == "SortedPath":
-            table = Sorted(**{name: _readonly(array) for name, array in arrays.items()})
+            table = Sorted(**{name: readonly(array) for name, array in arrays.items()})
             ways[key] = SortedPath(table, saved["lead"], saved["key"], tuple(saved["others"]))
         else:
             ways[key] = IndexPath(Index.from_arrays(arrays), tuple(saved["names"]))
     return ways[key]
-
-
-def _readonly(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
