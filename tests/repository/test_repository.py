@@ -94,8 +94,10 @@ def test_a_saved_repository_gives_the_same_answers_from_mapped_files(tmp_path):
     asked = {name: fitted.history.columns[name].values[:50] for name in ("a", "b", "s")}
     for one, other in zip(fitted.search("c", asked, 50), loaded.search("c", asked, 50), strict=True):
         assert np.array_equal(one, other)
+    loaded.save(tmp_path / "r")  # over the very files it is mapped from
+    assert fl.Repository.load(tmp_path / "r").fingerprint == fitted.fingerprint
     grown = loaded.append(frame[:10], query)
-    grown.save(tmp_path / "r")  # over the very files it is mapped from
+    grown.save(tmp_path / "r")
     assert fl.Repository.load(tmp_path / "r").fingerprint == grown.fingerprint != fitted.fingerprint
     assert loaded.rules == fitted.rules
     assert loaded.fingerprint == fitted.fingerprint
