@@ -45,6 +45,28 @@ class Candidate:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How a rule does on held-out rows."""
+
+    rule: Rule
+    matches: float  # rows of the history that match a row, on average
+    support: float  # share of the rows for which any does
+    error: float  # mean CRPS where one does, in the attribute's own unit …
+    without: float  # … and of the attribute's distribution over the whole history, for the same rows
+
+    @property
+    def gain(self) -> float:
+        """0: no better than knowing nothing of the row. 1: always right."""
+        return 1 - self.error / self.without if self.without else 0.0
+
+
+def judge(history: History, then: str, rules: Sequence[Rule]) -> list[Quality]:
+    """Each rule alone, on the newest tenth of the history."""
+    trial = Trial(history, then)
+    return [trial.judge(rule, history.rows) for rule in rules] if trial.possible else []
+
+
 def discover(
     history: History, query: Query, *, method: str = "held-out", progress: Progress | None = None
 ) -> list[Rule]:
@@ -97,11 +119,10 @@ class Trial:
         donors, held = rows[:cut], rows[cut:]
         donors = np.sort(rng.choice(donors, DONORS, replace=False)) if len(donors) > DONORS else donors
         held = np.sort(rng.choice(held, HELD, replace=False)) if len(held) > HELD else held
-        part = {name: Column(column.values[donors], column.words) for name, column in history.columns.items()}
-        self.donors = History(part, len(donors))
+        self.donors = history.part(donors)
         self.held = {name: column.values[held] for name, column in history.columns.items()}
         self.truth = self.held[then]
-        everything = np.sort(part[then].values)
+        everything = np.sort(self.donors.columns[then].values)
         offsets = np.arange(2) * len(everything)
         self.level_0 = np.array([crps(offsets, everything, self.truth[k : k + 1])[0] for k in range(len(held))])
         self.tables: dict[tuple[str, ...], SortedPath] = {}
@@ -128,6 +149,17 @@ class Trial:
         if there.any() and path.count(given, centres).mean() <= max(MATCHES * self.donors.rows, 20):
             out[there] = crps(*path.find(given, centres), self.truth[there])
         return out
+
+    def judge(self, rule: Rule, rows: int) -> Quality:
+        """How the rule does, on the way to a history of so many rows."""
+        path, there, centres = self._ask(rule.given)
+        matches = path.count(rule.given, centres) * rows / max(self.donors.rows, 1)
+        errors = crps(*path.find(rule.given, centres), self.truth[there])
+        found = ~np.isnan(errors)
+        without = self.level_0[there][found]
+        mean = (float(each.mean()) if len(each) else 0.0 for each in (matches, errors[found], without))
+        matched, error, level_0 = mean
+        return Quality(rule, matched, float(found.sum()) / len(self.truth), error, level_0)
 
     def _ask(self, given: Mapping[str, float]) -> tuple[SortedPath, NDArray[np.bool_], dict[str, Floats]]:
         """The table to look in, which held-out rows can be asked about, and with what."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.errors import HistoryError, did_you_mean
-from fogline.kernels.clouds import Floats
+from fogline.kernels.clouds import Floats, Ints
 from fogline.model import Query
 
 
@@ -56,6 +56,18 @@ class History:
 
     columns: Mapping[str, Column]
     rows: int
+
+    def sample(self, most: int, seed: int) -> History:
+        """These rows, or so many of them, in their order."""
+        if self.rows <= most:
+            return self
+        return self.part(np.sort(np.random.default_rng(seed).choice(self.rows, most, replace=False)))
+
+    def part(self, rows: Ints) -> History:
+        """Some of the rows."""
+        return History(
+            {name: Column(column.values[rows], column.words) for name, column in self.columns.items()}, len(rows)
+        )
 
     def like(self, other: History) -> History:
         """The same rows with the other's columns: what is not there is missing, words get the other's codes first."""
@@ -110,6 +122,13 @@ def read_history(data: Any, query: Query) -> History:
         if history.column(name, "attribute").words is not None:
             raise HistoryError(f"attribute {name!r} of the history holds words; a skyline needs numbers.")
     return history
+
+
+def in_order(table: pa.Table, query: Query) -> pa.Table:
+    """Oldest first, if the rows say when they came: what is newest is held out when rules are judged."""
+    keys = [(name, "ascending") for name in (query.time, query.id) if name in table.schema.names]
+    sortable = [key for key in keys if not pa.types.is_nested(table.schema.field(key[0]).type)]
+    return table.sort_by(sortable) if query.time in table.schema.names else table
 
 
 def as_table(data: Any) -> pa.Table:

@@ -11,7 +11,7 @@ match them and hold the attribute, self included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Choice:
     given: Mapping[str, float]
     expected: float  # rows that match, on average
     path: Path
+    measured: Mapping[str, float] = field(default_factory=dict)  # seconds per question of each way that was timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def build(history: History, then: str, rules: Sequence[Rule]) -> Lattice:
     choices = []
     for chosen in subsets(len(mine)):
         given = combine([mine[k] for k in chosen])
-        path = planner.path(given)
-        choices.append(Choice(chosen, given, expected_matches(history, given, path), path))
+        path, measured = planner.path(given)
+        choices.append(Choice(chosen, given, expected_matches(history, given, path), path, measured))
     choices.sort(key=lambda each: (-len(each.rules), each.expected, each.rules))
     present = history.columns[then].values
     values, counts = np.unique(present[~np.isnan(present)], return_counts=True)

@@ -20,8 +20,8 @@ from fogline.kernels.clouds import Floats, Ints
 from fogline.kernels.sorted import distinct
 from fogline.model import Query, Rule
 from fogline.repository import lattice, store
-from fogline.repository.discover import Progress, discover
-from fogline.repository.history import History, read_history
+from fogline.repository.discover import Progress, Quality, discover, judge
+from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.rules import as_rules
 
@@ -38,6 +38,22 @@ class Found(NamedTuple):
     choice: Ints  # (q,) which combination of the lattice gave it; LEVEL_0: none did
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One combination of rules that is tried for an attribute."""
+
+    then: str
+    rules: tuple[Rule, ...]
+    expected: float  # rows that match, on average
+    way: str
+    measured: Mapping[str, float]  # seconds per question of the ways that competed; empty where one was clearly best
+
+    def __str__(self) -> str:
+        timed = ", ".join(f"{name} {seconds * 1e6:.1f} µs" for name, seconds in self.measured.items())
+        rules = " and ".join(str(rule) for rule in self.rules)
+        return f"{rules}: about {self.expected:.3g} rows, {self.way}{f' ({timed})' if timed else ''}"
+
+
 @dataclass(frozen=True)
 class Repository:
     """Complete history, with the rules that say what it means for a row with gaps."""
@@ -45,6 +61,8 @@ class Repository:
     history: History
     rules: tuple[Rule, ...]
     lattices: Mapping[str, Lattice]
+    folder: Path | None = None
+    """Where it was loaded from."""
 
     @classmethod
     def fit(
@@ -57,7 +75,7 @@ class Repository:
         progress: Progress | None = None,
     ) -> Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered."""
-        past = read_history(history, query)
+        past = history if isinstance(history, History) else read_history(in_order(as_table(history), query), query)
         wanted = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
         check_rules(wanted, past)
         return cls(past, wanted, {name: lattice.build(past, name, wanted) for name in query.names})
@@ -70,22 +88,38 @@ class Repository:
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder."""
-        store.save(folder, self.history, self.rules, self.lattices)
+        store.save(folder, store.Stored(self.history, self.rules, dict(self.lattices), self.fingerprint))
 
     @classmethod
     def load(cls, folder: str | Path) -> Repository:
         """The repository of a folder, mapped into memory: nothing is copied."""
-        return cls(*store.load(folder))
+        stored = store.load(folder)
+        repository = cls(stored.history, stored.rules, stored.lattices, Path(folder).absolute())
+        vars(repository)["fingerprint"] = stored.fingerprint  # not worth reading all of the history for
+        return repository
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same history and rules, wherever they were fitted."""
-        digest = hashlib.sha256("\n".join(map(str, self.rules)).encode())
-        for name in sorted(self.history.columns):
-            column = self.history.columns[name]
-            digest.update(f"{name} {column.words}".encode())
-            digest.update(np.ascontiguousarray(column.values).tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.history, self.rules)
+
+    def explain(self) -> list[Step]:
+        """What is tried for which attribute, in which order, and by which way its rows are found."""
+        return [
+            Step(
+                name,
+                tuple(each.rules[k] for k in choice.rules),
+                choice.expected,
+                choice.path.describe(),
+                dict(choice.measured),
+            )
+            for name, each in self.lattices.items()
+            for choice in each.choices
+        ]
+
+    def quality(self) -> list[Quality]:
+        """How well each rule alone imputes the newest tenth of the history from the rest of it."""
+        return [judged for name in self.lattices for judged in judge(self.history, name, self._lattice(name).rules)]
 
     @property
     def determinants(self) -> tuple[str, ...]:
@@ -149,6 +183,16 @@ class Repository:
             known = sorted(self.lattices)
             raise HistoryError(f"the repository imputes {', '.join(known)}, not {then!r}.{did_you_mean(then, known)}")
         return self.lattices[then]
+
+
+def fingerprint(history: History, rules: Iterable[Rule]) -> str:
+    """The same for the same history and rules."""
+    digest = hashlib.sha256("\n".join(map(str, rules)).encode())
+    for name in sorted(history.columns):
+        column = history.columns[name]
+        digest.update(f"{name} {column.words}".encode())
+        digest.update(np.ascontiguousarray(column.values).data)
+    return digest.hexdigest()
 
 
 def check_rules(rules: Iterable[Rule], history: History) -> None:

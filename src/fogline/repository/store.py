@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,72 +28,116 @@ from fogline.repository.lattice import Choice, Lattice
 from fogline.repository.paths import IndexPath, SortedPath, readonly
 from fogline.repository.paths import Path as Way
 
-VERSION = 1
+VERSION = 2
+MANIFEST = "manifest.json"
 
 
-def save(folder: str | Path, history: History, rules: tuple[Rule, ...], lattices: Mapping[str, Lattice]) -> None:
-    """Write everything; a folder that holds a repository is overwritten, any other is refused."""
-    root = Path(folder)
-    if root.exists() and any(root.iterdir()) and not (root / "manifest.json").exists():
-        raise HistoryError(f"{str(root)!r} is not empty and holds no repository; choose another folder.")
-    arrays = next(name for k in count() if not (root / (name := f"arrays-{k}")).exists())
-    files = Files(root / arrays)
-    manifest = {
-        "format": VERSION,
-        "arrays": arrays,
-        "rows": history.rows,
-        "columns": {
-            name: {"values": files.put(column.values), "words": column.words}
-            for name, column in history.columns.items()
-        },
-        "rules": [{"given": dict(rule.given), "then": rule.then, "within": rule.within} for rule in rules],
-        "lattices": {name: _lattice(each, files) for name, each in lattices.items()},
+class Stored(NamedTuple):
+    """What a folder holds."""
+
+    history: History
+    rules: tuple[Rule, ...]
+    lattices: dict[str, Lattice]
+    fingerprint: str
+
+
+class Draft:
+    """A repository being written: its arrays lie in a subfolder of their own, and count once `finish` names them."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """A folder that holds a repository will be overwritten, any other that is not empty is refused."""
+        self.root = Path(folder).absolute()
+        if self.root.exists() and not self.root.is_dir():
+            raise HistoryError(f"{str(folder)!r} is a file; a repository is a folder.")
+        if self.root.exists() and any(self.root.iterdir()) and not (self.root / MANIFEST).exists():
+            raise HistoryError(f"{str(folder)!r} is not empty and holds no repository; choose another folder.")
+        self.arrays = next(path for k in count() if not (path := self.root / f"arrays-{k}").exists())
+        self.arrays.mkdir(parents=True)
+
+    def files(self, part: str) -> Files:
+        """A place for the arrays of one part; parts may be written at the same time."""
+        return Files(self.arrays, part)
+
+    def finish(
+        self,
+        rows: int,
+        columns: Mapping[str, Any],
+        rules: Sequence[Rule],
+        lattices: Mapping[str, Any],
+        fingerprint: str,
+    ) -> None:
+        """Name what was written, all at once, and remove what it replaces."""
+        manifest = {
+            "format": VERSION,
+            "arrays": self.arrays.name,
+            "fingerprint": fingerprint,
+            "rows": rows,
+            "columns": columns,
+            "rules": [{"given": dict(rule.given), "then": rule.then, "within": rule.within} for rule in rules],
+            "lattices": lattices,
+        }
+        fresh = self.root / f"{MANIFEST}.new"
+        fresh.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        fresh.replace(self.root / MANIFEST)
+        for old in self.root.glob("arrays-*"):
+            if old != self.arrays:
+                shutil.rmtree(old)
+
+    def discard(self) -> None:
+        """Leave things as they were."""
+        shutil.rmtree(self.arrays, ignore_errors=True)
+        if not any(self.root.iterdir()):
+            self.root.rmdir()
+
+
+def save(folder: str | Path, stored: Stored) -> None:
+    """Write everything."""
+    draft = Draft(folder)
+    files = draft.files("column")
+    columns = {name: put_column(column, files) for name, column in stored.history.columns.items()}
+    lattices = {
+        name: put_lattice(each, draft.files(f"lattice-{k}")) for k, (name, each) in enumerate(stored.lattices.items())
     }
-    fresh = root / "manifest.json.new"
-    fresh.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    fresh.replace(root / "manifest.json")
-    for old in root.glob("arrays-*"):
-        if old.name != arrays:
-            shutil.rmtree(old)
+    draft.finish(stored.history.rows, columns, stored.rules, lattices, stored.fingerprint)
 
 
-def load(folder: str | Path) -> tuple[History, tuple[Rule, ...], dict[str, Lattice]]:
+def load(folder: str | Path) -> Stored:
     """The repository of a folder, mapped into memory."""
     root = Path(folder)
     try:
-        manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+        manifest = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise HistoryError(
-            f"there is no repository in {str(root)!r}; make one with Repository.fit(…).save(folder)."
+            f"there is no repository in {str(root)!r}; make one with `fogline fit`, or Repository.fit(…).save(folder)."
         ) from None
     if manifest["format"] != VERSION:
         raise HistoryError(f"{str(root)!r} has format {manifest['format']}; this version of Fogline reads {VERSION}.")
     files = Files(root / manifest["arrays"])
-    columns = {
-        name: Column(files.get(each["values"]), None if each["words"] is None else tuple(each["words"]))
-        for name, each in manifest["columns"].items()
-    }
+    columns = {name: get_column(each, files) for name, each in manifest["columns"].items()}
     rules = tuple(Rule(**each) for each in manifest["rules"])
     ways: dict[str, Way] = {}
     lattices = {name: _read_lattice(name, each, rules, files, ways) for name, each in manifest["lattices"].items()}
-    return History(columns, manifest["rows"]), rules, lattices
+    return Stored(History(columns, manifest["rows"]), rules, lattices, manifest["fingerprint"])
 
 
 class Files:
     """Arrays by number, and the paths made of them: one that several combinations share is written once."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, part: str = "") -> None:
+        self.folder, self.part = folder, part
         self.count = 0
         self.ways: dict[int, dict[str, Any]] = {}
 
     def put(self, array: NDArray[Any]) -> str:
         """Write an array; returns its name."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        name = f"{self.count}.npy"
+        name = self.name()
         np.save(self.folder / name, array)
-        self.count += 1
         return name
+
+    def name(self) -> str:
+        """The name of the next array."""
+        self.count += 1
+        return f"{self.part}-{self.count}.npy"
 
     def get(self, name: str) -> NDArray[Any]:
         """An array, read-only and not copied. (An empty one cannot be mapped.)"""
@@ -102,7 +146,18 @@ class Files:
         return np.asarray(array)
 
 
-def _lattice(lattice: Lattice, files: Files) -> dict[str, Any]:
+def put_column(column: Column, files: Files) -> dict[str, Any]:
+    """Write a column; returns its entry in the manifest."""
+    return {"values": files.put(column.values), "words": column.words}
+
+
+def get_column(saved: Mapping[str, Any], files: Files) -> Column:
+    """The column of an entry, mapped."""
+    return Column(files.get(saved["values"]), None if saved["words"] is None else tuple(saved["words"]))
+
+
+def put_lattice(lattice: Lattice, files: Files) -> dict[str, Any]:
+    """Write a lattice with its paths; returns its entry in the manifest."""
     return {
         "values": files.put(lattice.values),
         "counts": files.put(lattice.counts),
@@ -111,6 +166,7 @@ def _lattice(lattice: Lattice, files: Files) -> dict[str, Any]:
                 "rules": each.rules,
                 "given": dict(each.given),
                 "expected": each.expected,
+                "measured": dict(each.measured),
                 "path": _way(each.path, files),
             }
             for each in lattice.choices
@@ -136,7 +192,13 @@ def _read_lattice(
 ) -> Lattice:
     mine = tuple(rule for rule in rules if rule.then == then)
     choices = tuple(
-        Choice(tuple(each["rules"]), each["given"], each["expected"], _read_way(each["path"], files, ways))
+        Choice(
+            tuple(each["rules"]),
+            each["given"],
+            each["expected"],
+            _read_way(each["path"], files, ways),
+            each["measured"],
+        )
         for each in saved["choices"]
     )
     return Lattice(then, mine, choices, files.get(saved["values"]), files.get(saved["counts"]))

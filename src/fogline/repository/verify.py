@@ -51,7 +51,7 @@ def verify(rules: Iterable[Any], history: Any, query: Query, *, most: int = 10) 
 def _breakers(rule: Rule, history: History) -> Ints:
     """The rows that differ too much from some row they are close to."""
     rows = holders(history, (*rule.given, rule.then))
-    path = Planner(history, rule.then, [rule]).path(rule.given)
+    path, _ = Planner(history, rule.then, [rule]).path(rule.given)
     low, high = path.bounds(rule.given, {name: history.columns[name].values[rows] for name in rule.given})
     mine = history.columns[rule.then].values[rows]
     return rows[(mine - low > rule.within) | (high - mine > rule.within)]
