@@ -1,11 +1,14 @@
-# Every target sets itself up in .venv: a fresh machine needs only Python (3.11 or newer) and make.
+# Every target sets itself up in .venv: a fresh machine needs only Python (3.11 or newer) and make;
+# where there is no Java for Spark, one is installed with the Python packages.
 PYTHON ?= python3
+comma  := ,
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.ready
+EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-impute clean
+.PHONY: help setup demo test check bench bench-impute bench-fit clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
@@ -13,6 +16,7 @@ help:
 	@echo "make check   format, lint, types, import rules"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
+	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(STAMP)
@@ -20,7 +24,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fogline needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 demo: $(STAMP)
@@ -41,6 +45,9 @@ bench: $(STAMP)
 bench-impute: $(STAMP)
 	$(PY) -m benchmarks.cost
 	$(PY) -m benchmarks.impute $(if $(DATA),--data $(DATA)) $(BENCH)
+
+bench-fit: $(STAMP)
+	$(PY) -m benchmarks.fit --rows $(or $(ROWS),1000000) --attributes $(or $(ATTRIBUTES),6) $(if $(MEMORY),--memory $(MEMORY))
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,11 +1,18 @@
 """Fogline: which objects of a stream are not beaten by any other, when some of their values are missing?"""
 
+from typing import TYPE_CHECKING, Any
+
 from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
+from fogline.impute.spread import distributions
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
-from fogline.repository.repository import Repository
+from fogline.repository.discover import Quality
+from fogline.repository.repository import Repository, Step
 from fogline.repository.verify import Violation, verify
 from fogline.static import skyline
+
+if TYPE_CHECKING:
+    from fogline import spark as spark
 
 __version__ = "0.1.0"
 
@@ -17,6 +24,7 @@ __all__ = [
     "HistoryError",
     "Monitor",
     "Node",
+    "Quality",
     "Query",
     "QueryError",
     "Reject",
@@ -25,8 +33,19 @@ __all__ = [
     "Rule",
     "RuleError",
     "SnapshotError",
+    "Step",
     "Violation",
     "changes_of",
+    "distributions",
     "skyline",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`fogline.spark` is imported when it is first used: without it, pyspark need not be installed."""
+    if name == "spark":
+        from importlib import import_module
+
+        return import_module("fogline.spark")
+    raise AttributeError(f"module 'fogline' has no attribute {name!r}")

@@ -63,8 +63,8 @@ class Imputer:
     def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
         """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart."""
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
-        for j, rows in self._missing(gaps):
-            low, high = self.repository.bounds(self.query.names[j], self._centres(j, known, rows), len(rows))
+        for j, rows in self.missing(gaps):
+            low, high = self.repository.bounds(self.query.names[j], self.centres(j, known, rows), len(rows))
             lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
             start[rows, j] = np.where(low == high, ONE, VAGUE)
         return clouds._replace(lo=lo, hi=hi, start=start)
@@ -72,8 +72,8 @@ class Imputer:
     def fill(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
         """The clouds with distributions where `gaps` (n, d) says that a cell is missing."""
         found: list[tuple[int, Ints, Found]] = []
-        for j, rows in self._missing(gaps):
-            centres = self._centres(j, known, rows)
+        for j, rows in self.missing(gaps):
+            centres = self.centres(j, known, rows)
             found.append((j, rows, self.repository.search(self.query.names[j], centres, len(rows))))
         used = len(clouds.value)
         n, d = clouds.lo.shape
@@ -86,8 +86,10 @@ class Imputer:
             used = pour(each.start, each.size, each.value, each.often, rows, j, self.signs[j], out, used)
         return out
 
-    def _missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
+    def missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
+        """Per attribute that any row lacks, the rows that lack it."""
         return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
 
-    def _centres(self, j: int, known: Floats, rows: Ints) -> dict[str, Floats]:
+    def centres(self, j: int, known: Floats, rows: Ints) -> dict[str, Floats]:
+        """What the rules for attribute j ask of these rows."""
         return {name: known[rows, k] for name, k in self.asked[j]}

@@ -54,6 +54,19 @@ class Rows:
     row: Callable[[int], Mapping[str, Any]]  # the k-th row of `batch` as it came
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What rows say in numbers; those that are refused are still among them."""
+
+    kind: pa.DataType | None  # of a clock that can show these times and expiries
+    arrived: Floats  # (n,)
+    expires: Floats  # (n,)
+    raw: Floats  # (n, d)
+    clouds: Clouds  # missing cells are NaN
+    outside: Ints | None  # (n,) how many of a row's cells are outside their limits; None: nobody's
+    gaps: bool  # whether any cell is missing
+
+
 class Source:
     """Columns by name, whatever the rows came in."""
 
@@ -76,7 +89,9 @@ class Source:
     def _arrow(self, table: Any) -> None:
         if isinstance(table, pa.Table):
             batches = table.to_batches()
-            table = batches[0] if len(batches) == 1 else table.combine_chunks().to_batches()[0]
+            if len(batches) != 1:  # none, for a table without rows
+                batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+            table = batches[0]
         self.batch, self.length = table, table.num_rows
         self.column = table.column
         self.row = lambda i: table.slice(i, 1).to_pylist()[0]
@@ -140,19 +155,16 @@ class Reader:
         """See the module. `kinds` are the types seen so far."""
         query, source, refused = self.query, Source(rows), Reasons()
         ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused)
-        times = read_times(source.require(query.time, "time column"), query.time)
         keys = [read_objects(source.require(name, "group column"), name, refused) for name in query.by]
-        kind = join_kinds(kinds.time, times.kind, query.time)
-        for i, reason in times.refused.items():
-            refused.setdefault(i, reason)
         if None in ids:
-            _refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
-        if not all_within(times.value, np.finfo(np.float64).max):
-            _refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
-        expires, kind = _expiry(source, query, times, kind, refused)
-        raw, clouds, outside, gaps = self._cells(source, refused)
-        known = np.empty((source.length, 0)) if self.imputer is None else self.imputer.known(source.optional, clouds)
-        batch = Batch(objects(ids), times.value, expires, raw, known, clouds)
+            refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
+        read = self.numbers(source, kinds.time, refused)
+        kind, gaps = read.kind, read.gaps
+        outside = 0 if read.outside is None else int(read.outside.sum())
+        known = np.empty((source.length, 0))
+        if self.imputer is not None:
+            known = self.imputer.known(source.optional, read.clouds)
+        batch = Batch(objects(ids), read.arrived, read.expires, read.raw, known, read.clouds)
         by = tuple(values for values, _ in keys)
         rejects: list[Reject] = []
         left = None
@@ -166,14 +178,26 @@ class Reader:
             kinds = Kinds(kind, join_types(kinds.id, id_kind, query.id), joined)
         return Rows(batch, by, kinds, rejects, outside, gaps, lambda k: source.row(k if left is None else int(left[k])))
 
-    def _cells(self, source: Source, refused: Reasons) -> tuple[Floats, Clouds, int, bool]:
-        """As they came, as clouds, how many cells are outside their limits, and whether any cell is missing."""
+    def numbers(self, source: Source, kind: pa.DataType | None, refused: Reasons) -> Numbers:
+        """Times, expiries and attributes, without names; `kind` is that of the clock so far."""
+        query = self.query
+        times = read_times(source.require(query.time, "time column"), query.time)
+        kind = join_kinds(kind, times.kind, query.time)
+        for i, reason in times.refused.items():
+            refused.setdefault(i, reason)
+        if not all_within(times.value, np.finfo(np.float64).max):
+            refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
+        expires, kind = _expiry(source, query, times, kind, refused)
+        return Numbers(kind, times.value, expires, *self._cells(source, refused))
+
+    def _cells(self, source: Source, refused: Reasons) -> tuple[Floats, Clouds, Ints | None, bool]:
+        """As they came, as clouds, how many cells of each are outside their limits, and whether any cell is missing."""
         batch = source.batch
         if batch is None or self.schema is None or not batch.schema.equals(self.schema):
             batch = self._arrange(source, refused)
         assert self.lie is not None
         raw, clouds, code, codes, gaps = arrow.read(batch, *self.lie, *self.turn)
-        return raw, clouds, self._look(code, refused) if codes else 0, gaps
+        return raw, clouds, self._look(code, refused) if codes else None, gaps
 
     def _arrange(self, source: Source, refused: Reasons) -> pa.RecordBatch:
         """The attributes as columns that the kernel can read; remembers where they lie, if they already were."""
@@ -188,15 +212,15 @@ class Reader:
         self.schema, self.lie = None, (np.arange(len(names)), kinds)
         return pa.RecordBatch.from_arrays(columns, names)
 
-    def _look(self, code: Ints, refused: Reasons) -> int:
-        """Refuse the rows with cells that are wrong; returns how many cells are outside their limits."""
+    def _look(self, code: Ints, refused: Reasons) -> Ints:
+        """Refuse the rows with cells that are wrong; returns how many cells of each are outside their limits."""
         for j, name in enumerate(self.query.names):
             low, high = self.query.limits.get(name, (-np.inf, np.inf))
-            _refuse(refused, code[:, j] & BAD_NUMBER > 0, f"{name!r} holds a value that is missing or not finite")
-            _refuse(refused, code[:, j] & BAD_WEIGHT > 0, f"{name!r} holds a weight that is not positive")
+            refuse(refused, code[:, j] & BAD_NUMBER > 0, f"{name!r} holds a value that is missing or not finite")
+            refuse(refused, code[:, j] & BAD_WEIGHT > 0, f"{name!r} holds a weight that is not positive")
             if self.query.outside == "reject":
-                _refuse(refused, code[:, j] & OUTSIDE > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
-        return int(np.count_nonzero(code & OUTSIDE))
+                refuse(refused, code[:, j] & OUTSIDE > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
+        return np.count_nonzero(code & OUTSIDE, axis=1)
 
 
 def objects(values: list[Any]) -> Any:
@@ -206,7 +230,7 @@ def objects(values: list[Any]) -> Any:
     return out
 
 
-def _refuse(refused: Reasons, bad: Any, reason: str) -> None:
+def refuse(refused: Reasons, bad: Any, reason: str) -> None:
     if bad.any():
         for i in np.flatnonzero(bad):
             refused.setdefault(int(i), reason)
@@ -230,7 +254,7 @@ def _expiry(
     for i, reason in expires.refused.items():
         refused.setdefault(i, reason)
     if not np.isfinite(expires.value).all():
-        _refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
+        refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
     if (expires.value < times.value).any():
-        _refuse(refused, expires.value < times.value, "it expires before it arrives")
+        refuse(refused, expires.value < times.value, "it expires before it arrives")
     return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")

@@ -31,8 +31,11 @@ RADII = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the range between the 1st 
 DONORS, HELD, SEED = 20_000, 1_000, 5
 MATCHES = 0.01  # of the history, at most, on average
 BEST, RULES = 3, 3  # determinants that may pair up; rules per attribute
-WORTH = 0.99  # another rule must bring the score below this share of what it was
+WORTH = 0.97  # another rule must bring the score below this share of what it was
+SUPPORT = 0.5  # a rule must find something for so many held-out rows: a counter, near to no later row, does not
 PAPER = 0.0001  # 0.001 on a range of 10
+
+METHODS = ("held-out", "paper")
 
 Progress = Callable[[str], None]
 
@@ -71,15 +74,25 @@ def discover(
     history: History, query: Query, *, method: str = "held-out", progress: Progress | None = None
 ) -> list[Rule]:
     """Rules for every attribute of the query; none for those that nothing explains."""
-    if method not in ("held-out", "paper"):
-        raise HistoryError(f"method is {method!r}; it may be 'held-out' or 'paper'.")
     rules: list[Rule] = []
     for name in query.names:
         if progress is not None:
             progress(name)
-        find = _paper if method == "paper" else _held_out
-        rules += find(history, name, determinants(history, query, name))
+        rules += discover_one(history, query, name, method=method)
     return rules
+
+
+def discover_one(history: History, query: Query, then: str, *, method: str) -> list[Rule]:
+    """Rules for one attribute of the query."""
+    check_method(method)
+    find = _paper if method == "paper" else _held_out
+    return find(history, then, determinants(history, query, then))
+
+
+def check_method(method: str) -> None:
+    """Is it one we know?"""
+    if method not in METHODS:
+        raise HistoryError(f"method is {method!r}; it may be {' or '.join(map(repr, METHODS))}.")
 
 
 def determinants(history: History, query: Query, then: str) -> list[str]:
@@ -143,10 +156,16 @@ class Trial:
         return [{name: each} for each in (radius, *wider)]
 
     def score(self, given: Mapping[str, float]) -> Floats:
-        """(held,) the score of each held-out row; NaN where nothing matches, or far too much."""
+        """(held,) the score of each held-out row; NaN where nothing matches.
+
+        All NaN for what matches far too much, or hardly ever.
+        """
         path, there, centres = self._ask(given)
         out = np.full(len(self.truth), np.nan)
-        if there.any() and path.count(given, centres).mean() <= max(MATCHES * self.donors.rows, 20):
+        if not there.any():
+            return out
+        matches = path.count(given, centres)
+        if matches.mean() <= max(MATCHES * self.donors.rows, 20) and (matches > 0).mean() >= SUPPORT:
             out[there] = crps(*path.find(given, centres), self.truth[there])
         return out
 

@@ -45,12 +45,8 @@ class Draft:
     """A repository being written: its arrays lie in a subfolder of their own, and count once `finish` names them."""
 
     def __init__(self, folder: str | Path) -> None:
-        """A folder that holds a repository will be overwritten, any other that is not empty is refused."""
+        check_folder(folder)
         self.root = Path(folder).absolute()
-        if self.root.exists() and not self.root.is_dir():
-            raise HistoryError(f"{str(folder)!r} is a file; a repository is a folder.")
-        if self.root.exists() and any(self.root.iterdir()) and not (self.root / MANIFEST).exists():
-            raise HistoryError(f"{str(folder)!r} is not empty and holds no repository; choose another folder.")
         self.arrays = next(path for k in count() if not (path := self.root / f"arrays-{k}").exists())
         self.arrays.mkdir(parents=True)
 
@@ -88,6 +84,15 @@ class Draft:
         shutil.rmtree(self.arrays, ignore_errors=True)
         if not any(self.root.iterdir()):
             self.root.rmdir()
+
+
+def check_folder(folder: str | Path) -> None:
+    """May a repository be written here?"""
+    root = Path(folder)
+    if root.exists() and not root.is_dir():
+        raise HistoryError(f"{str(folder)!r} is a file; a repository is a folder.")
+    if root.exists() and any(root.iterdir()) and not (root / MANIFEST).exists():
+        raise HistoryError(f"{str(folder)!r} is not empty and holds no repository; choose another folder.")
 
 
 def save(folder: str | Path, stored: Stored) -> None:

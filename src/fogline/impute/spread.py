@@ -1,0 +1,90 @@
+"""What may each missing value be, written out?
+
+One line per possible value of each missing cell: the row's name, the value, how likely it is, and the rules that say
+so. A table for people and other programs; the monitor itself keeps clouds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.impute.columns import write_times
+from fogline.impute.imputer import Imputer
+from fogline.impute.rows import Kinds, Reader, Rows
+from fogline.kernels.clouds import Ints
+from fogline.model import Query
+from fogline.repository.repository import Found, Repository
+
+WHOLE = "whole history"  # the rule of level 0
+
+
+class Spreader:
+    """Writes out distributions for one query."""
+
+    def __init__(self, query: Query, repository: Repository) -> None:
+        self.query, self.imputer = query, Imputer(repository, query)
+        self.reader = Reader(query, self.imputer)
+        self.kinds = Kinds()
+        self.rules = {  # per attribute: what to call each combination, level 0 last
+            name: [*(" and ".join(str(lattice.rules[k]) for k in each.rules) for each in lattice.choices), WHOLE]
+            for name, lattice in repository.lattices.items()
+        }
+
+    def spread(self, rows: Any) -> pa.Table:
+        """by…, id, time, attribute, value, probability, rule; in the order of the rows."""
+        taken = self.reader.read(rows, self.kinds)
+        self.kinds = taken.kinds
+        gaps = np.isnan(taken.batch.clouds.lo)
+        cells = [self._cells(taken, j, which) for j, which in self.imputer.missing(gaps)]
+        if not cells:
+            return self._table(taken, np.empty(0, np.int64), {})
+        row = np.concatenate([row for row, _ in cells])
+        order = np.argsort(row, kind="stable")
+        joined = {name: pa.concat_arrays([columns[name] for _, columns in cells]) for name in _LAST.names}
+        return self._table(taken, row[order], {name: column.take(pa.array(order)) for name, column in joined.items()})
+
+    def _cells(self, taken: Rows, j: int, rows: Ints) -> tuple[Ints, dict[str, pa.Array]]:
+        name = self.query.names[j]
+        found = self.imputer.repository.search(name, self.imputer.centres(j, taken.batch.known, rows), len(rows))
+        size = found.size
+        ends = np.cumsum(size)
+        at = np.repeat(found.start - (ends - size), size) + np.arange(int(ends[-1]))
+        often = found.often[at]
+        total = np.add.reduceat(np.append(often, 0.0), ends - size) if len(often) else np.ones(len(size))
+        columns = {
+            "attribute": pa.repeat(name, len(at)),
+            "value": pa.array(found.value[at]),
+            "probability": pa.array(often / np.repeat(total, size)),
+            "rule": self._rules(name, found),
+        }
+        return np.repeat(rows, size), columns
+
+    def _rules(self, name: str, found: Found) -> pa.Array:
+        which = pa.array(np.repeat(found.choice % len(self.rules[name]), found.size))  # level 0, -1, is the last one
+        return pa.array(self.rules[name], pa.string()).take(which)
+
+    def _table(self, taken: Rows, row: Ints, columns: dict[str, pa.Array]) -> pa.Table:
+        batch, kinds = taken.batch, taken.kinds
+        head = {
+            name: pa.array([values[k] for k in row.tolist()], kind or pa.null())
+            for name, values, kind in zip(self.query.by, taken.by, kinds.by or (None,) * len(taken.by), strict=True)
+        }
+        head["id"] = pa.array(batch.id[row].tolist(), kinds.id or pa.null())
+        head["time"] = write_times(batch.arrived[row], kinds.time)
+        return pa.table(head | (columns or {name: pa.array([], _LAST.field(name).type) for name in _LAST.names}))
+
+
+_LAST = pa.schema(
+    [("attribute", pa.string()), ("value", pa.float64()), ("probability", pa.float64()), ("rule", pa.string())]
+)
+
+
+def distributions(rows: Any, query: Query, repository: Repository) -> pa.Table:
+    """One line per possible value of each missing cell: by…, id, time, attribute, value, probability, rule.
+
+    Rows that cannot be read have none.
+    """
+    return Spreader(query, repository).spread(rows)

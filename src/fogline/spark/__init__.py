@@ -1,0 +1,14 @@
+"""Fogline on Spark: the only room that imports pyspark. Spark carries; it decides nothing."""
+
+try:
+    import pyspark  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "pyspark":
+        raise
+    raise ImportError("Fogline on Spark needs pyspark: pip install 'fogline[spark]'") from error
+
+from fogline.spark.fitting import fit
+from fogline.spark.imputing import impute
+from fogline.spark.session import SparkAdvice, session
+
+__all__ = ["SparkAdvice", "fit", "impute", "session"]

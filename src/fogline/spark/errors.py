@@ -1,0 +1,44 @@
+"""What did Spark mean?
+
+A job that fails in a Python worker comes back as a Java stack with our sentence somewhere in it; a file that cannot be
+read comes back as an error class in capitals. Here they become Fogline's own errors again, one sentence each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from fogline import errors
+from fogline.errors import FoglineError
+
+_OURS = re.compile(
+    r"^fogline\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|SQLSTATE)|\s*SQLSTATE|\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Raise what Spark raises as a FoglineError that a person can read."""
+    try:
+        yield
+    except PySparkException as error:
+        raise translated(str(error)) from error
+
+
+def translated(text: str) -> FoglineError:
+    """The error behind Spark's words.
+
+    >>> translated("An exception was thrown …\\nfogline.errors.RowsError: no rows here\\n\\n\\tat org.apache…")
+    RowsError('no rows here')
+    """
+    found = _OURS.search(text)
+    if found is not None:
+        kind = getattr(errors, found[1], FoglineError)
+        return kind(found[2].strip()) if issubclass(kind, FoglineError) else FoglineError(found[2].strip())
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    said = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", lines[0].strip()) if lines else "nothing"
+    return FoglineError(f"Spark says: {re.sub(r' SQLSTATE: .*$', '', said)}")

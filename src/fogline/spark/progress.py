@@ -1,0 +1,47 @@
+"""How far is it?
+
+While a Spark job runs, a thread counts the tasks that are done and tells whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from pyspark.sql import SparkSession
+
+Progress = Callable[[str, int, int], None]  # what is being done, tasks done, tasks in all
+EVERY = 0.25  # seconds
+
+
+def silent(what: str, done: int, of: int) -> None:
+    """Tell nobody."""
+
+
+@contextmanager
+def followed(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
+    """Report how the jobs of this block come along."""
+    if progress is silent:
+        yield
+        return
+    over = Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def report() -> None:
+        while not over.wait(EVERY):
+            stages = [stage for k in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(k)) is not None]
+            if stages:
+                progress(what, sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
+
+    progress(what, 0, 1)
+    thread = Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+        over.set()
+        thread.join()
+        progress(what, 1, 1)
+    finally:
+        over.set()
+        thread.join()

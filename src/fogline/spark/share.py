@@ -1,0 +1,55 @@
+"""How do workers get at the repository?
+
+By the name of its folder: each worker process maps it into memory once, and processes of one machine share the pages.
+A repository that lies in no folder yet is saved into a temporary one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from fogline.errors import HistoryError
+from fogline.repository.repository import Repository
+
+
+def shared(repository: Repository) -> Callable[[], Repository]:
+    """A function that a worker calls for the repository."""
+    folder = repository.folder or _saved(repository)
+    mark = repository.fingerprint
+
+    def opened() -> Repository:
+        found = _load(str(folder), mark)
+        if found.fingerprint != mark:
+            raise HistoryError(f"the repository in {str(folder)!r} is no longer the one this query was started with.")
+        return found
+
+    return opened
+
+
+@lru_cache(maxsize=4)
+def _load(folder: str, mark: str) -> Repository:
+    return Repository.load(folder)
+
+
+_temporary: dict[str, Path] = {}  # fingerprint -> folder
+
+
+def _saved(repository: Repository) -> Path:
+    mark = repository.fingerprint
+    if mark not in _temporary:
+        folder = temporary_folder()
+        repository.save(folder)
+        _temporary[mark] = folder
+    return _temporary[mark]
+
+
+def temporary_folder() -> Path:
+    """An empty folder that goes when this process ends."""
+    folder = Path(mkdtemp(suffix=".repo", prefix="fogline-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

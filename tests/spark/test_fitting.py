@@ -1,0 +1,149 @@
+"""A repository fitted by Spark is the one fitted in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+from fogline.errors import FoglineError, HistoryError, RuleError
+from fogline.spark import files
+from fogline.spark.errors import translated
+
+QUERY = fl.Query(attributes={"a": "max", "b": "min", "c": "max"}, id="id", time="t", lifetime=10, limits={"c": (0, 9)})
+
+
+def history(rows: int = 2000, seed: int = 3) -> pa.Table:
+    """Gaps, text, booleans, a constant, an empty column, values beyond limits; in no order."""
+    rng = np.random.default_rng(seed)
+    a, site = rng.random(rows).round(3), rng.choice(["x", "y", "z"], rows)
+    table = {
+        "t": rng.permutation(rows),
+        "id": np.arange(rows),
+        "a": a,
+        "b": a * 2 + rng.normal(0, 0.02, rows) + (site == "x"),
+        "c": np.where(rng.random(rows) < 0.3, np.nan, rng.random(rows) * 10),
+        "ok": rng.random(rows) < 0.5,
+        "same": np.ones(rows),
+    }
+    words = pa.array([None if rng.random() < 0.1 else str(each) for each in site], pa.string())
+    return pa.table(table).append_column("site", words).append_column("none", pa.array([None] * rows, pa.float64()))
+
+
+def asked(repository: fl.Repository) -> pa.Table:
+    rows = history(50, seed=9).to_pylist()
+    for k, row in enumerate(rows):
+        row[("a", "b", "c")[k % 3]] = None
+    return fl.distributions(rows, QUERY, repository)
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spark, tmp_path, partitions):
+    table = history()
+    df = spark.createDataFrame(table).repartition(partitions)
+    told: list[tuple[str, int, int]] = []
+    ours = fl.spark.fit(df, QUERY, folder=tmp_path / "repo", progress=lambda *each: told.append(each))
+    theirs = fl.Repository.fit(table, QUERY)
+    assert ours.rules == theirs.rules
+    assert len(ours.rules) >= 2
+    assert ours.fingerprint == theirs.fingerprint == fl.Repository.load(tmp_path / "repo").fingerprint
+    assert [(step.rules, step.expected) for step in ours.explain()] == [
+        (step.rules, step.expected) for step in theirs.explain()
+    ]
+    assert asked(ours).equals(asked(theirs))
+    assert asked(ours).num_rows > 50
+    assert {what for what, _, _ in told} == {
+        "reading the history", "joining columns", "discovering rules", "building indexes",
+    }  # fmt: skip
+    assert not list((tmp_path / "repo").glob("*/part-*"))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_tiny_histories_are_fitted(spark, rows):
+    table = history(3).slice(0, rows)
+    ours, theirs = fl.spark.fit(spark.createDataFrame(table), QUERY), fl.Repository.fit(table, QUERY)
+    assert ours.history.rows == rows
+    assert ours.fingerprint == theirs.fingerprint
+
+
+def test_given_rules_are_kept_and_imputing_by_spark_gives_the_same_distributions(spark):
+    table, rules = history(500), ["a(0.01), site -> b(0.2)", "ok -> c(10)"]
+    df = spark.createDataFrame(table)
+    ours = fl.spark.fit(df, QUERY, rules=rules)
+    assert [str(rule) for rule in ours.rules] == rules
+    gaps = history(60, seed=8).to_pylist()
+    for k, row in enumerate(gaps):
+        row[("a", "b", "c")[k % 3]] = None
+    stream = pa.Table.from_pylist(gaps, history(1).schema)
+    spread = fl.spark.impute(spark.createDataFrame(stream).repartition(3), QUERY, ours).toArrow()
+    keys = [(name, "ascending") for name in ("id", "attribute", "value")]
+    expected = fl.distributions(stream, QUERY, ours)
+    assert spread.sort_by(keys).to_pylist() == expected.sort_by(keys).to_pylist()
+    for name in ("id", "time"):
+        assert spread.schema.field(name).type == pa.int64()
+
+
+def test_what_does_not_fit_is_said_before_any_work(spark, tmp_path):
+    df = spark.createDataFrame(history(10))
+    with pytest.raises(HistoryError, match="no attribute 'd'; it has"):
+        fl.spark.fit(df, fl.Query(attributes={"d": "max"}, id="id", time="t", lifetime=1))
+    with pytest.raises(RuleError, match=r"speaks of 'sight'.*\nDid you mean 'site'"):
+        fl.spark.fit(df, QUERY, rules=["sight -> b(1)"])
+    with pytest.raises(HistoryError, match="may be 'held-out' or 'paper'"):
+        fl.spark.fit(df, QUERY, method="guess")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(HistoryError, match="holds no repository"):
+        fl.spark.fit(df, QUERY, folder=tmp_path)
+
+
+def test_a_fit_that_fails_leaves_the_folder_as_it_was(spark, tmp_path, monkeypatch):
+    df = spark.createDataFrame(history(100))
+    before = fl.spark.fit(df, QUERY, rules=["a(0.1) -> b(1)"], folder=tmp_path / "repo").fingerprint
+    monkeypatch.setattr("fogline.spark.fitting.fingerprint", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fl.spark.fit(df, QUERY, rules=["a(0.2) -> b(1)"], folder=tmp_path / "repo")
+    with pytest.raises(ZeroDivisionError):
+        fl.spark.fit(df, QUERY, rules=["a(0.2) -> b(1)"], folder=tmp_path / "new")
+    assert fl.Repository.load(tmp_path / "repo").fingerprint == before
+    assert len(list((tmp_path / "repo").glob("arrays-*"))) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_error_of_a_worker_reads_like_one_of_our_own(spark):
+    def fail(batches):
+        raise HistoryError("the history is empty.\nDid you mean 'full'?")
+        yield from batches
+
+    with pytest.raises(HistoryError, match=r"^the history is empty\.\nDid you mean 'full'\?$"), files.plainly():
+        spark.range(1).mapInArrow(fail, "id long").collect()
+    assert str(translated("[PATH_NOT_FOUND] no such path. SQLSTATE: 42K03")) == "Spark says: no such path."
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+def test_files_come_back_as_they_were_written(spark, tmp_path, suffix):
+    path = str(tmp_path / f"rows.{suffix}")
+    df = spark.createDataFrame(history(20).select(["t", "a", "site"])).coalesce(1)
+    files.write(df, path)
+    assert sorted(files.read(spark, path).select(df.columns).collect()) == sorted(df.collect())
+    with pytest.raises(FoglineError, match="is there already"):
+        files.write(df, path)
+    plain = tmp_path / "plain"
+    (tmp_path / f"rows.{suffix}").rename(plain)
+    assert files.read(spark, str(plain)).count() == 20
+
+
+def test_text_among_numbers_is_missing_in_a_history(spark, tmp_path):
+    (tmp_path / "h.csv").write_text("id,t,a,b,c\n1,1,0.5,2,3\n2,2,broken,3,4\n3,3,,3,4\n")
+    df = files.with_numbers(files.read(spark, str(tmp_path / "h.csv")), QUERY)
+    assert [row["a"] for row in df.sort("id").collect()] == [0.5, None, None]
+
+
+def test_a_path_that_is_not_there_or_says_nothing_is_answered_with_a_way_out(tmp_path):
+    (tmp_path / "history.parquet").touch()
+    with pytest.raises(FoglineError, match=r"there is no file.*\nDid you mean 'history.parquet'"):
+        files.kind_of(str(tmp_path / "histroy.parquet"), existing=True)
+    (tmp_path / "data.bin").touch()
+    with pytest.raises(FoglineError, match=r"should end in \.parquet, \.csv"):
+        files.kind_of(str(tmp_path / "data.bin"), existing=True)
+    assert files.kind_of("hdfs://host/x/history.csv.gz", existing=True) == "csv"
