@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,9 +26,6 @@ from fogline.repository import rules as rule_files
 from fogline.repository import store
 from fogline.repository.discover import METHODS, check_method
 from fogline.repository.repository import Repository
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 USUAL = Plan()
 
@@ -216,7 +213,7 @@ def must_be_there(path: str) -> Any:
 
 
 @contextmanager
-def on_spark(master: str, memory: str | None) -> Iterator[tuple[SparkSession, Any]]:
+def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
     """A session for one command, and a progress bar for its jobs."""
     console = Console(stderr=True)
     looks = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

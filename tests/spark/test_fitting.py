@@ -9,7 +9,7 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, HistoryError, RuleError
 from fogline.spark import files
-from fogline.spark.errors import translated
+from fogline.spark.errors import plainly, translated
 
 QUERY = fl.Query(attributes={"a": "max", "b": "min", "c": "max"}, id="id", time="t", lifetime=10, limits={"c": (0, 9)})
 
@@ -115,7 +115,7 @@ def test_an_error_of_a_worker_reads_like_one_of_our_own(spark):
         raise HistoryError("the history is empty.\nDid you mean 'full'?")
         yield from batches
 
-    with pytest.raises(HistoryError, match=r"^the history is empty\.\nDid you mean 'full'\?$"), files.plainly():
+    with pytest.raises(HistoryError, match=r"^the history is empty\.\nDid you mean 'full'\?$"), plainly():
         spark.range(1).mapInArrow(fail, "id long").collect()
     assert str(translated("[PATH_NOT_FOUND] no such path. SQLSTATE: 42K03")) == "Spark says: no such path."
 
