@@ -167,7 +167,7 @@ def _value(name: str, text: str, kind: str) -> Any:
         raise FoglineError(f"the option {name!r} of the source 'fogline' is {what}, not {text!r}.") from None
 
 
-class Span(InputPartition):  # type: ignore[misc]
+class Span(InputPartition):
     """The ids that one task makes rows of: from `start` to before `end`."""
 
     def __init__(self, start: int, end: int) -> None:
@@ -191,7 +191,7 @@ def _parts(stream: Stream) -> int:
     return stream.partitions or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(2))
 
 
-class FoglineReader(DataSourceReader):  # type: ignore[misc]
+class FoglineReader(DataSourceReader):
     """The stream as a table."""
 
     def __init__(self, stream: Stream) -> None:
@@ -206,7 +206,7 @@ class FoglineReader(DataSourceReader):  # type: ignore[misc]
         return _read(self.stream, partition)
 
 
-class FoglineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class FoglineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream as a stream: as fast as it is asked for, `batch` rows at most in a micro-batch."""
 
     def __init__(self, stream: Stream) -> None:
@@ -238,7 +238,7 @@ class FoglineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return _read(self.stream, partition)
 
 
-class FoglineSource(DataSource):  # type: ignore[misc]
+class FoglineSource(DataSource):
     """The data source `fogline`; its options are the fields of `Stream`."""
 
     @classmethod
