@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from fogline.errors import RowsError
 from fogline.kernels.clouds import Floats, all_within
+from fogline.repository.text import read_numbers
 
 Reasons = dict[int, str]  # row -> why it is refused
 INTEGER, REAL = pa.int64(), pa.float64()
@@ -39,7 +40,10 @@ def read_cells(column: Any, name: str, refused: Reasons) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return read_cells(column.dictionary_decode(), name, refused)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _python_cells(column.to_pylist(), name, refused)
+        values, bad = read_numbers(column)
+        for i in np.flatnonzero(bad).tolist():
+            refused.setdefault(i, f"{name!r} is {column[i].as_py()!r}, which is not a number")
+        return pa.array(values)
     return _reals(column, name)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from fogline.errors import HistoryError, did_you_mean
 from fogline.kernels.clouds import Floats, Ints
 from fogline.model import Query
+from fogline.repository.text import read_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Column:
         What cannot be read as a number is missing: a determinant never stops a row.
         """
         if self.words is None:
+            if pa.types.is_string(given.type) or pa.types.is_large_string(given.type):
+                given = pa.array(read_numbers(given)[0])
             if not (pa.types.is_integer(given.type) or pa.types.is_floating(given.type)):
                 given = pa.array([_number(each) for each in given.to_pylist()], pa.float64())
             values = np.array(given.to_numpy(zero_copy_only=False), np.float64)
