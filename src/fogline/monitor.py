@@ -69,10 +69,11 @@ class Monitor:
         self._past: dict[str, int] = {}  # counters of groups that are gone
         self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
 
-    def advance(self, now: Any, rows: Any = None) -> pa.Table:
+    def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
-        Rows may be of many instants up to `now`; they are taken tick by tick. O(rows · live set).
+        Rows may be of many instants up to `now`; they are taken tick by tick. Without `ticks` only the answer at `now`
+        is looked at, and the changes lead there from the answer last told. O(rows · live set).
         """
         taken = self._reader.read(rows, self.kinds) if _any(rows) else None
         until, told = self._instant(now, (self.kinds if taken is None else taken.kinds).time)
@@ -85,7 +86,7 @@ class Monitor:
             self.kinds = replace(self.kinds, time=REAL)
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            deltas += [(key, delta) for delta in group.advance(self.clock, until, parts.get(key))]
+            deltas += [(key, delta) for delta in group.advance(self.clock, until, parts.get(key), ticks)]
         self.clock = until
         self._forget_empty_groups()
         if len(self.groups) > 1:

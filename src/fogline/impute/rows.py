@@ -220,7 +220,7 @@ class Reader:
             refuse(refused, code[:, j] & BAD_WEIGHT > 0, f"{name!r} holds a weight that is not positive")
             if self.query.outside == "reject":
                 refuse(refused, code[:, j] & OUTSIDE > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
-        return np.count_nonzero(code & OUTSIDE, axis=1)
+        return np.asarray(np.count_nonzero(code & OUTSIDE, axis=1), np.int64)
 
 
 def objects(values: list[Any]) -> Any:

@@ -48,10 +48,10 @@ class Group:
         self.newest = -np.inf  # the last instant at which a row arrived, …
         self.newest_ids: set[Any] = set()  # … and whose they were: only there can a duplicate come in time
 
-    def advance(self, clock: float, now: float, rows: Batch | None) -> list[Delta]:
-        """Everything from `clock` to `now`, tick by tick."""
+    def advance(self, clock: float, now: float, rows: Batch | None, ticks: bool = True) -> list[Delta]:
+        """Everything from `clock` to `now`, tick by tick or at once."""
         deltas = []
-        for tick, arrivals in self.ticks(clock, now, rows):
+        for tick, arrivals in self.ticks(clock, now, rows) if ticks else self._at_once(clock, now, rows):
             self._step(tick, arrivals)
             delta = self.changes(tick)
             if delta is not None:
@@ -77,6 +77,14 @@ class Group:
                     yield from self._expiries(float(rows.arrived[a]))
                     yield float(rows.arrived[a]), rows.part(slice(a, b))
         yield from self._expiries(now, including=True)
+
+    def _at_once(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
+        """One tick for all: what is in the window at `now` does not depend on the way there."""
+        if rows is not None:
+            self.late += int(np.count_nonzero(rows.arrived < clock))
+            yield now, rows
+        elif self.order is None and self.live.next_expiry <= now:
+            yield now, None
 
     def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
         if self.order is not None:

@@ -10,5 +10,6 @@ except ModuleNotFoundError as error:
 from fogline.spark.fitting import fit
 from fogline.spark.imputing import impute
 from fogline.spark.session import SparkAdvice, session
+from fogline.spark.watch import rejects, watch
 
-__all__ = ["SparkAdvice", "fit", "impute", "session"]
+__all__ = ["SparkAdvice", "fit", "impute", "rejects", "session", "watch"]

@@ -6,20 +6,25 @@ local ones are looked at first, so that a typing error is answered with a guess 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from fogline.errors import FoglineError, did_you_mean
 from fogline.model import Query
 from fogline.spark.errors import plainly
+from fogline.spark.screen import CORRUPT
 
 SUFFIXES = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+CORRUPT_OPTION = "columnNameOfCorruptRecord"
+BATCH = 256 * 2**20  # bytes of files in one micro-batch, at most
 PACKED = ("gz", "bz2", "zst", "snappy", "lz4")
 
 
@@ -30,8 +35,44 @@ def read(spark: SparkSession, path: str) -> DataFrame:
         reader = spark.read.option("recursiveFileLookup", "false")
         if kind == "csv":
             reader = reader.option("header", True).option("inferSchema", True)
-            reader = reader.option("sep", "\t" if ".tsv" in path else ",")
+            reader = reader.option("sep", _separator(path))
         return reader.format(kind).load(absolute(path))
+
+
+def shape_of(spark: SparkSession, path: str) -> dict[str, str]:
+    """What `stream` needs to know about files, as they are now: their kind, and the names and types of their columns.
+
+    In csv every column is text, and lines that do not fit are kept as they are: what cannot be read shall be refused
+    with its reason, not silently become null.
+    """
+    kind = kind_of(path, existing=True)
+    with plainly():
+        reader = spark.read.option("header", True).option("sep", _separator(path)).option(CORRUPT_OPTION, CORRUPT)
+        schema = reader.format(kind).load(absolute(path)).schema
+    if kind != "parquet" and CORRUPT not in schema.names:
+        schema = schema.add(CORRUPT, StringType())
+    return {"kind": kind, "columns": schema.json()}
+
+
+def table(spark: SparkSession, path: str, shape: Mapping[str, str]) -> DataFrame:
+    """The rows of files as `stream` reads them, all at once."""
+    return _opened(spark.read, path, shape)
+
+
+def stream(spark: SparkSession, path: str, shape: Mapping[str, str], files_per_batch: int | None = None) -> DataFrame:
+    """The rows of files as they come."""
+    limit = ("maxBytesPerTrigger", BATCH) if files_per_batch is None else ("maxFilesPerTrigger", files_per_batch)
+    return _opened(spark.readStream.option(*limit), path, shape)
+
+
+def _opened(reader: Any, path: str, shape: Mapping[str, str]) -> DataFrame:
+    with plainly():
+        reader = reader.format(shape["kind"]).schema(StructType.fromJson(json.loads(shape["columns"])))
+        if shape["kind"] != "parquet":
+            reader = reader.option(CORRUPT_OPTION, CORRUPT)
+        if shape["kind"] == "csv":
+            reader = reader.option("header", True).option("enforceSchema", False).option("sep", _separator(path))
+        return reader.load(absolute(path))
 
 
 def write(df: DataFrame, path: str, *, overwrite: bool = False) -> None:
@@ -40,14 +81,14 @@ def write(df: DataFrame, path: str, *, overwrite: bool = False) -> None:
     with plainly():
         writer = df.write.mode("overwrite" if overwrite else "error")
         if kind == "csv":
-            writer = writer.option("header", True).option("sep", "\t" if ".tsv" in path else ",")
+            writer = writer.option("header", True).option("sep", _separator(path))
         writer.format(kind).save(absolute(path))
 
 
 def check_output(path: str, *, overwrite: bool) -> str:
     """May this be written? Returns the kind of files it will hold."""
     kind = kind_of(path, existing=False)
-    if not overwrite and _is_local(path) and Path(path).exists():
+    if not overwrite and is_local(path) and Path(path).exists():
         raise FoglineError(f"{path!r} is there already; choose another place, or overwrite it (--overwrite).")
     return kind
 
@@ -60,9 +101,9 @@ def with_numbers(df: DataFrame, query: Query) -> DataFrame:
 
 def kind_of(path: str, *, existing: bool) -> str:
     """What kind of files these are."""
-    if existing and _is_local(path):
+    if existing and is_local(path):
         _must_exist(path)
-    for name in (path, *(_inside(path) if existing and _is_local(path) else ())):
+    for name in (path, *(_inside(path) if existing and is_local(path) else ())):
         parts = [part for part in Path(name.rstrip("/*")).name.lower().split(".")[1:] if part not in PACKED]
         if parts and parts[-1] in SUFFIXES:
             return SUFFIXES[parts[-1]]
@@ -70,12 +111,17 @@ def kind_of(path: str, *, existing: bool) -> str:
     raise FoglineError(f"{path!r} does not say what it holds: its name, or the files in it, should end in {known}.")
 
 
+def _separator(path: str) -> str:
+    return "\t" if ".tsv" in path else ","
+
+
 def absolute(path: str) -> str:
     """The same path wherever the JVM thinks it is."""
-    return str(Path(path).absolute()) if _is_local(path) else path
+    return str(Path(path).absolute()) if is_local(path) else path
 
 
-def _is_local(path: str) -> bool:
+def is_local(path: str) -> bool:
+    """Does the path name no file system?"""
     return re.match(r"[a-zA-Z][\w+.-]*:/", path) is None
 
 

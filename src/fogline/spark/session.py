@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from pyspark import SparkContext
@@ -20,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
+from fogline.spark.errors import SPARK_SAYS
 from fogline.spark.java import find_java, without_flags
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -45,18 +48,20 @@ def session(
     memory: str | None = None,
     name: str = "fogline",
     settings: Mapping[str, Any] | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
     """A quiet session with the settings a streaming skyline likes; `settings` are Spark's own and have the last word.
 
     `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
-    taken as it is, with the settings that can still be made; a warning says what cannot.
+    taken as it is, with the settings that can still be made; a warning says what cannot. What a new JVM has to say is
+    written to `log`, if there is one, instead of this process's stderr.
     """
     _gigabytes(memory)
     ran = SparkContext._gateway is not None
     chosen = tuned(master, memory=memory, settings=settings)
     if SparkContext._active_spark_context is not None:  # too late for the rest
         chosen = {key: value for key, value in chosen.items() if key.startswith("spark.sql.")}
-    with _ready(master):
+    with _ready(master), _stderr_to(None if ran else log):
         builder = SparkSession.builder.appName(name)
         for key, value in chosen.items():
             builder = builder.config(key, value)
@@ -71,14 +76,23 @@ def session(
 
 @contextmanager
 def for_a_while(*, master: str = _ANY_MASTER, memory: str | None = None) -> Iterator[SparkSession]:
-    """A session that is stopped at the end, unless it ran before."""
+    """A session for one command: stopped at the end, unless it ran before. What Spark logs is kept only if it fails."""
     ran = SparkSession.getActiveSession() is not None
-    spark = session(master=master, memory=memory)
+    log = Path(mkdtemp(prefix="fogline-")) / "spark.log"
     try:
-        yield spark
-    finally:
-        if not ran:
-            spark.stop()
+        spark = session(master=master, memory=memory, log=log)
+        try:
+            yield spark
+        finally:
+            if not ran:
+                spark.stop()
+    except BaseException as error:
+        if str(error).startswith(SPARK_SAYS):
+            error.add_note(f"What Spark logged is in {log}")
+        else:
+            shutil.rmtree(log.parent, ignore_errors=True)
+        raise
+    shutil.rmtree(log.parent, ignore_errors=True)
 
 
 def tuned(
@@ -138,6 +152,23 @@ def warn_once(spark: SparkSession, *, stacklevel: int = 2) -> None:
         spark.conf.set(_ADVISED, "true")
         for text in advise(spark):
             warnings.warn(text, SparkAdvice, stacklevel=stacklevel + 1)
+
+
+@contextmanager
+def _stderr_to(log: Path | None) -> Iterator[None]:
+    """What is started meanwhile writes its errors there."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 @contextmanager

@@ -1,0 +1,137 @@
+"""Is every change told exactly once when the power fails?
+
+    python -m benchmarks.crash --kills 10
+
+One stream of files is run undisturbed. The same stream is run again, and its driver (Python and JVM) is killed with
+SIGKILL at random moments, each time resumed by the same command; then once more while Python workers are killed with
+SIGKILL, with task retries on. The changes, read through Spark, must be the same rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fogline as fl
+from benchmarks.fit import below
+from fogline.spark.source import Stream, rows
+
+FILES, ROWS = 40, 500
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    chance = random.Random(asked.seed)
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        prepare(root)
+        began = monotonic()
+        run(root, "calm")
+        whole = monotonic() - began
+        kills = tries = 0
+        while kills < asked.kills:
+            began = monotonic()
+            process = start(root, "crashed")
+            moment = chance.uniform(0.2, 1.0) * whole
+            while process.poll() is None and monotonic() - began < moment:
+                sleep(0.05)
+            tries += 1
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                kills += 1
+                print(f"killed after {monotonic() - began:.1f} s, {batches(root / 'crashed')} batches written")
+            elif kills < asked.kills:  # it came to its end: begin again elsewhere, for more kills
+                same(root, "calm", "crashed")
+                (root / "crashed").rename(root / f"done-{tries}")
+        run(root, "crashed")
+        same(root, "calm", "crashed")
+        print(f"{kills} kills of the driver: the changes are those of the undisturbed run")
+        workers(root, chance)
+
+
+def prepare(root: Path) -> None:
+    """A stream of files with gaps, a history and a question."""
+    made = Stream(d=3, missing=0.3, m=1, seed=3, rate=50, groups=3)
+    (root / "in").mkdir()
+    for k in range(FILES):
+        batch = rows(made, k * ROWS, (k + 1) * ROWS)
+        pq.write_table(pa.Table.from_batches([batch]), root / "in" / f"{k:03}.parquet")
+    history = rows(Stream(d=3, missing=0.0, seed=3, rate=50, groups=3), 10**6, 10**6 + 5000)
+    (root / "q.yaml").write_text(
+        "attributes: {a0: max, a1: max, a2: max}\nid: id\ntime: time\nlifetime: 40\nby: [site]\n"
+    )
+    rules = ["a1(0.001) -> a0(0.1)", "a0(0.001) -> a1(0.1)", "a0(0.001) -> a2(0.1)"]
+    fl.Repository.fit(history, fl.Query.load(root / "q.yaml"), rules=rules).save(root / "repo")
+
+
+def start(root: Path, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
+    """`fogline run`, in a process group of its own."""
+    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", output, "--files-per-batch", "2", "--master", master]
+    python = [sys.executable, "-c", "from fogline.cli import app; app()"]
+    return subprocess.Popen([*python, *words], cwd=root, start_new_session=True, stderr=subprocess.DEVNULL)
+
+
+def run(root: Path, output: str, master: str = "local[2]") -> None:
+    process = start(root, output, master)
+    if process.wait():
+        sys.exit(f"the run into {output} failed")
+
+
+def workers(root: Path, chance: random.Random) -> None:
+    """Kill Python workers in the middle of batches."""
+    process, killed = start(root, "workers", "local[2,8]"), 0
+    while process.poll() is None:
+        sleep(chance.uniform(0.5, 2.0))
+        if batches(root / "workers") < 1:
+            continue
+        there = [pid for pid in below(process.pid) if is_worker(pid)]
+        if there and process.poll() is None:
+            os.kill(chance.choice(there), signal.SIGKILL)
+            killed += 1
+    if process.returncode:
+        sys.exit("the run whose workers were killed failed")
+    same(root, "calm", "workers")
+    print(f"{killed} kills of Python workers: the changes are those of the undisturbed run")
+
+
+def is_worker(pid: int) -> bool:
+    """Forked from Spark's daemon, which is itself a child of the JVM."""
+    try:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        return all(b"pyspark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in (pid, parent))
+    except OSError:
+        return False
+
+
+def batches(output: Path) -> int:
+    return len(list(output.glob("health/*.parquet")))
+
+
+def same(root: Path, one: str, other: str) -> None:
+    """The changes of both, as Spark reads them."""
+    spark = fl.spark.session(master="local[2]")
+    told = []
+    for name in (one, other):
+        df = spark.read.parquet(str(root / name / "changes"))
+        told.append(sorted(map(tuple, df.collect()), key=repr))
+    if told[0] != told[1]:
+        sys.exit(f"{other}: {len(told[1])} changes, {len(set(told[1]) ^ set(told[0]))} of them differ from {one}")
+    print(f"  {len(told[0]):,} changes, all the same")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""How close is a streaming skyline to Spark's own speed?
+
+    python -m benchmarks.spark
+
+Throughput: the synthetic stream, 500,000 rows a micro-batch, through an identity `mapInArrow` and through
+`fogline.spark.watch` (every="batch"), in one session, one after the other, twice; medians of warm batches.
+Fixed cost: micro-batches of 100 rows, through `watch` and through a trivial `transformWithStateInPandas` that carries
+one packed row and a state of the same size, with the same settings, time mode and timers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import sleep
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StatefulProcessor
+
+import fogline as fl
+from fogline.spark.source import register
+
+D, MISSING, HISTORY, WINDOW, RATE = 4, 0.3, 120_000, 1_000_000, 1_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=12, help="measured in each turn, after as many to warm up")
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--only", choices=["throughput", "fixed"])
+    asked = parser.parse_args()
+    spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g")
+    register(spark)
+    query = fl.Query(
+        attributes={f"a{j}": "max" for j in range(D)}, id="id", time="time", lifetime=WINDOW / RATE, alpha=0.5
+    )
+    history = stream(spark, start=10**12, rows=HISTORY, missing=0.0, reader=spark.read).toArrow()
+    rules = [f"a{(j + 1) % D}(0.001) -> a{j}(0.1)" for j in range(D)]
+    repository = fl.Repository.fit(history, query, rules=rules)
+    if asked.only != "fixed":
+        throughput(spark, query, repository, asked.batches, asked.rows)
+    if asked.only != "throughput":
+        fixed(spark, query, repository, asked.batches)
+    spark.stop()
+
+
+def stream(spark: SparkSession, *, reader: Any, **options: Any) -> DataFrame:
+    """The uniform stream of the paper; the history has other ids, and the same seeds."""
+    given = {"distribution": "uniform", "d": D, "missing": MISSING, "m": 1, "seed": 7, "rate": RATE} | options
+    return reader.format("fogline").options(**{name: str(value) for name, value in given.items()}).load()
+
+
+def throughput(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, rows: int) -> None:
+    def source() -> DataFrame:
+        return stream(spark, reader=spark.readStream, batch=rows, partitions=spark.sparkContext.defaultParallelism)
+
+    ways = {
+        "identity mapInArrow": lambda: source().mapInArrow(identity, source().schema),
+        "watch, every batch": lambda: fl.spark.watch(source(), query, repository, every="batch"),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(3):
+        for name, way in ways.items():
+            took = measured(way(), batches)
+            seconds[name] += took if turn else []  # the first turn warms the JVM and the workers
+            print(f"  turn {turn}, {name}: {rows / median(took):,.0f} rows/s")
+    rates = {name: rows / median(took) for name, took in seconds.items()}
+    base, ours = rates.values()
+    for name, rate in rates.items():
+        print(f"{name}: {rate:,.0f} rows/s ({rows:,} rows a batch)")
+    print(f"watch reaches {ours / base:.0%} of the identity")
+
+
+def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def fixed(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int) -> None:
+    monitor = fl.Monitor(query, repository)
+    table = stream(spark, reader=spark.read, rows=WINDOW // 4).toArrow()
+    monitor.advance(WINDOW // RATE, table)
+    state = len(monitor.snapshot())
+
+    def source() -> DataFrame:
+        return stream(spark, reader=spark.readStream, batch=100, rate=100, start=10**9)
+
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "trivial packed transformWithState": lambda: trivial(source(), state),
+        "watch, every tick": lambda: fl.spark.watch(source(), query, repository),
+        "watch, every batch": lambda: fl.spark.watch(source(), query, repository, every="batch"),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(3):
+        for name, way in ways.items():
+            took = measured(way(), 4 * batches)
+            seconds[name] += took if turn else []
+    print(f"micro-batches of 100 rows; the trivial state has {state / 1e3:.0f} KB")
+    base = median(next(iter(seconds.values())))
+    for name, took in seconds.items():
+        print(f"{name}: {median(took) * 1e3:.0f} ms ({median(took) / base:.2f}x)")
+
+
+def trivial(df: DataFrame, size: int) -> DataFrame:
+    """Packs the rows of a batch, keeps a state of so many bytes and a timer, and hands a few rows on."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            newest = pa.array([int(batch.column("time")[-1].as_py()) * 1_000_000]).cast(pa.timestamp("us", "UTC"))
+            columns = [pa.array(["[]"]), pa.array([sink.getvalue().to_pybytes()], pa.binary()), newest]
+            yield pa.record_batch(columns, ["group", "parcel", "event"])
+
+    packed = df.mapInArrow(pack, "group string, parcel binary, event timestamp")
+    keyed = packed.withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
+    return keyed.transformWithStateInPandas(Trivial(size), "group string, rows long", "Update", "EventTime")
+
+
+class Trivial(StatefulProcessor):  # type: ignore[misc]
+    """Reads and rewrites its state, and moves its timer."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.state = handle.getValueState("group", "saved binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        parcels = [bytes(each) for frame in rows for each in frame["parcel"]]
+        count = sum(pa.ipc.open_stream(each).read_all().num_rows for each in parcels)
+        saved = self.state.get()
+        self.state.update((bytes(self.size) if saved is None else bytes(saved[0]),))
+        self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 10**12)
+        yield pd.DataFrame({"group": [key[0]] * 20, "rows": [count] * 20})
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        yield from ()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def measured(df: DataFrame, batches: int) -> list[float]:
+    """Seconds of each micro-batch, after as many that do not count."""
+    with TemporaryDirectory() as folder:
+        running = df.writeStream.format("noop").outputMode("update").option("checkpointLocation", folder).start()
+        try:
+            while len(done := finished(running)) < 2 * batches:
+                if running.exception() is not None:
+                    raise RuntimeError(str(running.exception()))
+                sleep(0.1)
+        finally:
+            running.stop()
+        return done[batches : 2 * batches]
+
+
+def finished(running: Any) -> list[float]:
+    """Seconds of the micro-batches that had rows."""
+    return [p["durationMs"]["triggerExecution"] / 1e3 for p in running.recentProgress if p["numInputRows"] > 0]
+
+
+if __name__ == "__main__":
+    main()

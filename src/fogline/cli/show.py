@@ -1,0 +1,36 @@
+"""fogline demo."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fogline.cli.terminal import app, helpful
+from fogline.demo import Plan, show
+
+USUAL = Plan()
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(help="How long to watch.")] = USUAL.seconds,
+    sensors: Annotated[int, typer.Option(help="How many sensors the mine has.", min=20, max=100_000)] = USUAL.sensors,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same mine.", min=0)] = USUAL.seed,
+    alpha: Annotated[float, typer.Option(help="Answer what is likelier than this, in [0, 1).")] = USUAL.alpha,
+    speed: Annotated[float, typer.Option(help="Simulated seconds per second.")] = USUAL.speed,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="No live screen and no waiting: a few lines. Chosen without a terminal.")
+    ] = False,
+) -> None:
+    """Watch a simulated coal mine with failing sensors, live in the terminal.
+
+    A fire and a gas leak creep from gallery to gallery. The answer is the most dangerous places: hottest, most gas,
+    most dust, least oxygen. Sensors fail in bursts; what they do not say is guessed from their neighbours, as a
+    distribution. At the end the answer is held against what the simulation knows. Ctrl-C ends it early.
+    """
+    console = Console(highlight=False)
+    with helpful():
+        plan = Plan(seconds=seconds, sensors=sensors, seed=seed, alpha=alpha, speed=speed)
+        show(plan, console, plain=plain or not console.file.isatty() or console.is_dumb_terminal)

@@ -1,0 +1,107 @@
+"""What do all commands share? The application itself, errors for people, Spark for a while, and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import fogline
+from fogline.errors import FoglineError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+
+QueryFile = Annotated[Path, typer.Option("--query", "-q", help="The question: a YAML file with the fields of Query.")]
+RepositoryFolder = Annotated[Path, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
+MaybeRepository = Annotated[
+    Path | None,
+    typer.Option("--repository", "-r", help="What `fogline fit` made; without it, rows with gaps are rejected."),
+]
+Lateness = Annotated[str, typer.Option(help="How long to wait for rows on their way, such as '30 seconds'.")]
+Master = Annotated[str, typer.Option(help="Where Spark runs: this machine, or the address of a cluster.")]
+Memory = Annotated[str | None, typer.Option(help="Memory of the Spark driver, such as 8g.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fogline {fogline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Which objects of a stream are not beaten by any other, when some of their values are missing?
+
+    Fogline keeps the skyline of a stream: every object for which no other is at least as good in all attributes and
+    better in one. A missing value is a distribution of possible values, so each object has a probability of being in
+    the skyline; the answer is all that lie above a threshold, alpha. It comes as changes: enter, leave, update.
+
+    Begin with `fogline demo`; it needs no input.
+    """
+
+
+@contextmanager
+def helpful() -> Iterator[None]:
+    """Print what Fogline refuses, and why, instead of a traceback."""
+    try:
+        yield
+    except FoglineError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            typer.echo(note, err=True)
+        raise typer.Exit(2) from None
+    except ImportError as error:
+        if error.name is not None and not error.name.startswith("pyspark"):
+            raise
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("stopped.", err=True)
+        raise typer.Exit(130) from None
+
+
+def must_be_there(path: str) -> Any:
+    """Say what is wrong with a path before Spark, which takes seconds, is started. Returns what reads files."""
+    from fogline.spark import files
+
+    files.kind_of(path, existing=True)
+    return files
+
+
+@contextmanager
+def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
+    """A session for one command, and a progress bar for its jobs."""
+    console = Console(stderr=True)
+    looks = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*looks, console=console) as bars:
+        bar = bars.add_task("starting Spark", total=None)
+
+        def report(what: str, done: int, of: int) -> None:
+            """The next step gets a bar of its own; what has no end (of 0) only changes its words."""
+            nonlocal bar
+            if of == 0 and bars.tasks[-1].total is None and bars.tasks[-1].description != "starting Spark":
+                bars.update(bar, description=what)
+            elif bars.tasks[-1].description != what:
+                bars.update(bar, total=1, completed=1)
+                bars.stop_task(bar)
+                bar = bars.add_task(what, total=None)
+            bars.update(bar, total=of or None, completed=done)
+
+        from fogline.spark.session import for_a_while
+
+        with for_a_while(master=master, memory=memory) as spark:
+            yield spark, report
+
+
+def paper() -> Console:
+    """Where tables are printed; without a terminal they are as wide as they need to be."""
+    return Console(highlight=False, width=None if Console().is_terminal else 160)

@@ -1,0 +1,188 @@
+"""fogline run, answer, check: a stream of files, and how the answer changes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fogline.cli.terminal import (
+    Lateness,
+    Master,
+    MaybeRepository,
+    Memory,
+    QueryFile,
+    app,
+    helpful,
+    must_be_there,
+    on_spark,
+    paper,
+)
+from fogline.impute.imputer import Imputer
+from fogline.model import Query
+from fogline.repository.repository import Repository
+
+
+@app.command()
+def run(
+    stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
+    query: QueryFile,
+    output: Annotated[str, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")],
+    repository: MaybeRepository = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on watching the folder for new files.")] = False,
+    every: Annotated[str, typer.Option(help="Tell the answer of every `tick`, or of every `batch` only.")] = "tick",
+    lateness: Lateness = "0",
+    files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    master: Master = "local[*]",
+    memory: Memory = None,
+) -> None:
+    """Watch a stream of files, and write how the answer changes.
+
+    OUTPUT becomes a folder of Parquet files: `changes/`, `rejects/` (rows that could not be taken, with the reason) and
+    `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
+    and so it does after a crash. See the answer with `fogline answer`.
+    """
+    began = perf_counter()
+    with helpful():
+        known = None if repository is None else Repository.load(repository)
+        asked = Query.load(query)
+        if known is not None:
+            Imputer(known, asked)  # do they fit?
+        must_be_there(stream)
+        with on_spark(master, memory) as (spark, progress):
+            from fogline.spark.running import Order, Run
+
+            order = Order(stream, output, asked, known, every, number_or_text(lateness))
+            running = Run(spark, order, lambda pulse: progress(pulse_line(pulse), 0, 0))
+            progress("reading the first files", 0, 0)
+            finish(running.start(follow=follow, files_per_batch=files_per_batch), running)
+    pulse = running.pulse
+    typer.echo(
+        f"{pulse.total:,} rows, {pulse.changes:,} changes, {pulse.rejected:,} rejected, "
+        f"{pulse.answer:,} in the answer, {perf_counter() - began:.0f} s: {output}"
+    )
+    if pulse.waiting:
+        typer.echo(f"{pulse.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
+    typer.echo(f"See the answer with: fogline answer {output}")
+
+
+@app.command()
+def answer(
+    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
+    at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
+    most: Annotated[int, typer.Option("--most", help="Print so many rows; 0 prints all.", min=0)] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, all of them.")] = False,
+) -> None:
+    """Show the answer, now or at any past instant, rebuilt from the changes."""
+    with helpful():
+        from fogline.spark.answers import read_answer
+
+        found = read_answer(output, at)
+        if as_json:
+            for row in found.to_pylist():
+                typer.echo(json.dumps(row, default=str))
+            return
+        console = paper()
+        table = Table(*found.schema.names, box=None, pad_edge=False, header_style="bold")
+        shown = found.slice(0, most) if most else found
+        for row in shown.to_pylist():
+            table.add_row(
+                *(
+                    "" if each is None else f"{each:.4g}" if isinstance(each, float) else str(each)
+                    for each in row.values()
+                )
+            )
+        console.print(table)
+        more = found.num_rows - shown.num_rows
+        console.print(f"{found.num_rows:,} rows{f', {more:,} of them not shown (--most 0)' if more else ''}")
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@app.command()
+def check(
+    stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
+    query: QueryFile,
+    repository: MaybeRepository = None,
+    lateness: Lateness = "0",
+    master: Master = "local[*]",
+    memory: Memory = None,
+) -> None:
+    """A dry run: does everything fit, what is missing, and what would be rejected?"""
+    with helpful():
+        asked = Query.load(query)
+        known = None if repository is None else Repository.load(repository)
+        if known is not None:
+            Imputer(known, asked)
+        files = must_be_there(stream)
+        with on_spark(master, memory) as (spark, progress):
+            from fogline.spark.census import census
+            from fogline.spark.progress import followed
+
+            rows = files.table(spark, stream, files.shape_of(spark, stream))
+            with followed(spark, "reading", progress):
+                found = census(rows, asked, known, lateness=number_or_text(lateness))
+    say_census(found, asked, known)
+
+
+def say_census(found: Any, query: Query, known: Repository | None) -> None:
+    """What a dry run found, in words."""
+
+    def share(n: int) -> str:
+        return f"{n / max(found.rows, 1):.1%}"
+
+    typer.echo(f"{found.rows:,} rows: {share(found.incomplete)} with gaps, {share(found.rejected)} would be rejected.")
+    for name in query.names:
+        rules = [] if known is None else [str(rule) for rule in known.lattices[name].rules]
+        by = "" if known is None else f"; imputed by {', '.join(rules) if rules else 'the history as a whole'}"
+        typer.echo(f"  {name}: {share(found.missing[name])} missing{by if found.missing[name] else ''}")
+    for name in found.absent:
+        typer.echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
+    for reason, count in found.reasons.most_common(20):
+        typer.echo(f"  rejected, {count:,}: {reason}\n    for instance {found.examples[reason]}")
+
+
+def finish(started: Any, running: Any) -> None:
+    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not."""
+    asked_to_stop: list[int] = []
+
+    def stop(*_: Any) -> None:
+        if asked_to_stop:
+            raise KeyboardInterrupt
+        asked_to_stop.append(running.pulse.batch)
+        typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
+
+    before = signal.signal(signal.SIGINT, stop)  # Spark's own handler would cancel the batch
+    try:
+        from fogline.spark.errors import plainly
+
+        with plainly():
+            while not started.awaitTermination(0.2):
+                if asked_to_stop and (running.pulse.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
+                    break
+    finally:
+        started.stop()
+        signal.signal(signal.SIGINT, before)
+
+
+def pulse_line(pulse: Any) -> str:
+    """How a run is doing, in one line."""
+    rate = pulse.rows / pulse.seconds if pulse.seconds else 0.0
+    return (
+        f"batch {pulse.batch}: {pulse.rows:,} rows in {pulse.seconds:.1f} s ({rate:,.0f}/s), {pulse.live:,} live, "
+        f"{pulse.answer:,} in the answer, {pulse.rejected:,} rejected"
+    )
+
+
+def number_or_text(given: str) -> float | str:
+    """A number where it is one."""
+    try:
+        return float(given)
+    except ValueError:
+        return given

@@ -1,0 +1,215 @@
+"""What becomes of a group when new rows, or only time, reach it?
+
+A `Keeper` wakes the group's monitor from its state, moves its clock, hands it the rows that are due, and puts it to
+sleep again; `Watcher` is the thin part that Spark calls. The clock of a group is the greatest time seen in it, held
+back by the lateness; rows that are ahead of it wait. Where a group falls silent the query's watermark moves its clock.
+
+Nothing outlives a call but the state: Spark may call any worker next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from fogline.impute.columns import read_times, write_times
+from fogline.monitor import Monitor
+from fogline.snapshot import pack, unpack
+from fogline.spark.parcel import Parcel, table_from_bytes, table_to_bytes
+from fogline.spark.plan import Plan, reached, timer
+from fogline.spark.screen import as_json, key_values
+
+COUNTERS = (
+    "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "waiting", "live", "answer",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a call leaves behind: the group's state, what there is to tell, and when time alone will change it."""
+
+    state: bytes
+    journal: pa.Table
+    timer: int | None  # in milliseconds of event time
+    before: int | None  # the timer that this one replaces
+
+
+def journal_schema(plan: Plan) -> pa.Schema:
+    """Changes, rejects and health in one table: `kind` says which columns are filled."""
+    change = [("time", plan.kind), ("id", plan.id), ("arrived", plan.kind), ("change", pa.string())]
+    change += [("probability", pa.float64()), ("exact", pa.bool_())]
+    change += [(f"attribute_{j}", pa.float64()) for j in range(len(plan.query.names))]
+    by = [(f"by_{k}", kind) for k, kind in enumerate(plan.by)]
+    told = [("row", pa.string()), ("reason", pa.string()), *((name, pa.int64()) for name in COUNTERS)]
+    return pa.schema([("kind", pa.string()), *by, *change, *told])
+
+
+class Keeper:
+    """Keeps groups between calls, each as one bytes object."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.schema = journal_schema(plan)
+
+    def take(
+        self,
+        key: str,
+        state: bytes | None,
+        parcels: Sequence[Parcel] = (),
+        *,
+        watermark: int | None = None,
+        end: bool = False,
+    ) -> Taken:
+        """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits."""
+        monitor, waiting, before = self._wake(state)
+        late = _late(monitor)
+        newest = max((parcel.newest for parcel in parcels), default=-np.inf)
+        clock = max(monitor.clock, newest - (0.0 if end else self.plan.lateness))
+        if watermark is not None:
+            clock = max(clock, reached(self.plan.kind, watermark))
+        due, waiting = self._due([*waiting, *(parcel.rows for parcel in parcels if parcel.rows.num_rows)], clock)
+        changes = None
+        if np.isfinite(clock):
+            now = write_times(np.array([clock]), self.plan.kind)[0]
+            changes = monitor.advance(now, due, ticks=self.plan.every == "tick")
+        rejects = [pair for parcel in parcels for pair in parcel.rejects]
+        rejects += [(self._as_it_came(reject.row, key), reject.reason) for reject in monitor.rejects]
+        health = {
+            "rows": sum(parcel.came for parcel in parcels),
+            "rejected": len(rejects),
+            "late": _late(monitor) - late,
+            "outside_limits": sum(parcel.outside_limits for parcel in parcels),
+            "incomplete": sum(parcel.incomplete for parcel in parcels),
+            "screened": sum(parcel.screened for parcel in parcels),
+            "waiting": sum(table.num_rows for table in waiting),
+            **_sizes(monitor),
+        }
+        soon = self._next(monitor, waiting)
+        journal = self._journal(key, changes, rejects, health, clock)
+        return Taken(self._sleep(monitor, waiting, soon), journal, soon, before)
+
+    def _wake(self, state: bytes | None) -> tuple[Monitor, list[pa.Table], int | None]:
+        plan = self.plan
+        if state is None:
+            monitor, waiting, before = Monitor(plan.inner, plan.repository), [], None
+        else:
+            header, arrays = unpack(state, plan.inner)
+            monitor = Monitor.restore(plan.inner, arrays["monitor"].tobytes(), plan.repository)
+            early, before = arrays["waiting"].tobytes(), header["timer"]
+            waiting = [table_from_bytes(early)] if early else []
+        monitor.rejects = deque()  # as many as there are: they all go on
+        return monitor, waiting, before
+
+    def _sleep(self, monitor: Monitor, waiting: list[pa.Table], soon: int | None) -> bytes:
+        header = {"query": self.plan.inner.fingerprint(), "timer": soon}
+        monitor_state = np.frombuffer(monitor.snapshot(), np.uint8)
+        early = table_to_bytes(pa.concat_tables(waiting)) if waiting else b""
+        return pack(header, {"monitor": monitor_state, "waiting": np.frombuffer(early, np.uint8)})
+
+    def _due(self, tables: list[pa.Table], clock: float) -> tuple[pa.Table | None, list[pa.Table]]:
+        """The rows up to the clock, and those beyond it."""
+        if not tables:
+            return None, []
+        rows = pa.concat_tables(tables).combine_chunks()
+        if self.plan.lateness == 0:
+            return rows, []
+        due = self._times(rows) <= clock
+        early = rows.filter(pa.array(~due))
+        return rows.filter(pa.array(due)), [early] if early.num_rows else []
+
+    def _times(self, rows: pa.Table) -> NDArray[np.float64]:
+        return read_times(rows.column(self.plan.query.time).combine_chunks(), self.plan.query.time).value
+
+    def _next(self, monitor: Monitor, waiting: list[pa.Table]) -> int | None:
+        """When time alone changes something: the next expiry, or a waiting row that becomes due."""
+        instants = [float(self._times(table).min()) for table in waiting]
+        if self.plan.query.last is None:
+            instants += [group.live.next_expiry for group in monitor.groups.values()]
+        return timer(self.plan.kind, min(instants, default=np.inf))
+
+    def _journal(
+        self, key: str, changes: pa.Table | None, rejects: list[tuple[str, str]], health: dict[str, int], clock: float
+    ) -> pa.Table:
+        parts = []
+        if changes is not None and changes.num_rows:
+            columns = {name: changes.column(name) for name in ("change", "probability", "exact")}
+            columns |= {f"attribute_{j}": changes.column(name) for j, name in enumerate(self.plan.query.names)}
+            columns |= {name: changes.column(name) for name in ("time", "id", "arrived")}
+            parts.append(self._part("change", key, columns, changes.num_rows))
+        if rejects:
+            columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
+            parts.append(self._part("reject", key, columns, len(rejects)))
+        columns = {name: pa.array([value], pa.int64()) for name, value in health.items()}
+        if np.isfinite(clock):
+            columns["time"] = write_times(np.array([clock]), self.plan.kind)
+        parts.append(self._part("health", key, columns, 1))
+        return pa.concat_tables(parts)
+
+    def _part(self, kind: str, key: str, columns: dict[str, Any], n: int) -> pa.Table:
+        columns["kind"] = pa.array([kind] * n)
+        for k, value in enumerate(key_values(key, self.plan.by)):
+            columns[f"by_{k}"] = pa.repeat(value, n)
+        filled = [
+            columns[each.name].cast(each.type) if each.name in columns else pa.nulls(n, each.type)
+            for each in self.schema
+        ]
+        return pa.Table.from_arrays(filled, schema=self.schema)
+
+    def _as_it_came(self, row: Any, key: str) -> str:
+        by = dict(zip(self.plan.query.by, (v.as_py() for v in key_values(key, self.plan.by)), strict=True))
+        return as_json({**by, **{name: value for name, value in row.items() if name != self.plan.expires}})
+
+
+class Watcher(StatefulProcessor):
+    """What Spark calls for each group of a micro-batch, and when a group's timer fires."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.state = handle.getValueState("group", "saved binary")
+        self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
+
+    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
+        parcels = [Parcel.from_bytes(bytes(each)) for frame in rows for each in frame["parcel"]]
+        yield self._take(key[0], parcels, None)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        yield self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Any:
+        self.keeper = self.keeper or Keeper(self.plan)
+        saved = self.state.get()
+        taken = self.keeper.take(key, None if saved is None else bytes(saved[0]), parcels, watermark=watermark)
+        self.state.update((taken.state,))
+        if taken.timer != taken.before or watermark is not None:
+            if taken.before is not None and watermark is None:
+                self.handle.deleteTimer(taken.before)
+            if taken.timer is not None:
+                self.handle.registerTimer(taken.timer)
+        return pd.DataFrame({"journal": [table_to_bytes(taken.journal)]})
+
+
+def _late(monitor: Monitor) -> int:
+    return sum(group.late for group in monitor.groups.values())
+
+
+def _sizes(monitor: Monitor) -> dict[str, int]:
+    """Not `stats`: that looks at pairs."""
+    groups = monitor.groups.values()
+    return {
+        "live": sum(group.live.alive for group in groups),
+        "answer": sum(len(group.live.members()) for group in groups),
+    }

@@ -1,0 +1,168 @@
+"""`fogline run`, `answer` and `check`, as a person types them; and what is left after a crash."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import fogline as fl
+from fogline.changes import answer_of
+from fogline.cli import app
+from fogline.errors import FoglineError
+
+QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nby: [site]\n"
+GARBAGE = {"heat": "broken", "t": "yesterday", "sensor": "", "gas": "inf"}
+
+
+def rows(count: int, seed: int) -> list[dict]:
+    """Readings of two sites, a third of them without gas."""
+    rng = random.Random(seed)
+    out = []
+    for k in range(count):
+        heat = round(rng.uniform(0, 30), 2)
+        gas = "" if rng.random() < 0.3 else round(heat / 10 + rng.gauss(0, 0.1), 3)
+        out.append({"sensor": f"s{k}", "site": rng.choice("ab"), "t": k // 5, "heat": heat, "gas": gas})
+    return out
+
+
+def write_csv(path: Path, some: list[dict]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    lines = [",".join(some[0]), *(",".join(str(value) for value in row.values()) for row in some)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a query, a repository and a stream of four csv files, 1 in 100 rows garbage."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "q.yaml").write_text(QUERY)
+    history = [{**row, "gas": row["gas"] or None} for row in rows(500, 1)]
+    fl.Repository.fit(history, fl.Query.load("q.yaml"), rules=["heat(0.5) -> gas(0.5)"]).save("repo")
+    stream = rows(800, 2)
+    for k in range(50, 800, 100):
+        name = list(GARBAGE)[k // 100 % 4]
+        stream[k][name] = GARBAGE[name]
+    for part in range(4):
+        write_csv(tmp_path / "in" / f"{part}.csv", stream[part * 200 : part * 200 + 200])
+    return tmp_path
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def told(folder: str) -> list[pa.Table]:
+    return [pq.read_table(path) for path in sorted(Path(folder, "changes").glob("*.parquet"))]
+
+
+def expected(query: fl.Query, repository: fl.Repository) -> fl.Monitor:
+    """A monitor per site that has seen the good rows."""
+    good = [row for row in rows(800, 2) if int(row["sensor"][1:]) % 100 != 50]
+    monitors = {}
+    for site in "ab":
+        mine = [{**row, "gas": row["gas"] or None, "t": float(row["t"])} for row in good if row["site"] == site]
+        monitors[site] = fl.Monitor(query, repository)
+        monitors[site].advance(max(row["t"] for row in mine), mine)
+    return monitors
+
+
+RUN = ("run", "in", "--query", "q.yaml", "--repository", "repo", "--output", "out")
+
+
+def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(place, spark):
+    said = run(*RUN)
+    assert "800 rows" in said
+    assert "8 rejected" in said
+    rejects = pq.read_table("out/rejects").to_pylist()
+    assert sorted(row["reason"] for row in rejects) == sorted(
+        2 * [
+            "'heat' is 'broken', which is not a number",
+            "'t' is 'yesterday', which is not a number",
+            "the id 'sensor' is missing",
+            "'gas' holds a value that is missing or not finite",
+        ]
+    )  # fmt: skip
+    assert any(json.loads(row["row"])["heat"] == "broken" for row in rejects)
+    health = pq.read_table("out/health").to_pandas()
+    assert health["rows"].sum() == 800
+    assert health["rejected"].sum() == 8
+    query, repository = fl.Query.load("q.yaml"), fl.Repository.load("repo")
+    monitors = expected(query, repository)
+    for at in (30, 77, None):
+        lines = run("answer", "out", "--json", *(["--at", str(at)] if at else [])).splitlines()
+        found = {(row["site"], row["id"]): row["probability"] for row in map(json.loads, lines)}
+        if at is None:
+            wanted = {(s, r["id"]): r["probability"] for s, m in monitors.items() for r in m.answer().to_pylist()}
+            assert found == pytest.approx(wanted, abs=1e-9)
+        assert found
+    again = run(*RUN)
+    assert "0 rows, 0 changes" in again
+    assert "rows" in run("answer", "out")
+    assert "clock shows double; write a number" in run("answer", "out", "--at", "noon", code=2)
+
+
+def test_a_run_goes_on_only_with_what_it_was_begun_with(place, spark):
+    run(*RUN, "--every", "batch")
+    assert "was begun with another every" in run(*RUN, code=2)
+    (place / "q.yaml").write_text(QUERY + "alpha: 0.3\n")
+    assert "was begun with another query" in run(*RUN, "--every", "batch", code=2)
+    assert "is not a folder that `fogline run` has written" in run("answer", "repo", code=2)
+
+
+def test_a_dry_run_says_what_is_missing_and_what_would_be_rejected(place, spark):
+    said = run("check", "in", "--query", "q.yaml", "--repository", "repo")
+    assert "800 rows" in said
+    assert "1.0% would be rejected" in said
+    assert "imputed by heat(0.5) -> gas(0.5)" in said
+    assert "rejected, 2: 'heat' is …, which is not a number" in said
+    assert "broken" in said
+    assert not (place / "out").exists()
+    without = run("check", "in", "--query", "q.yaml")
+    assert "there is no repository to say what it may be" in without
+
+
+def test_lines_that_cannot_be_read_are_rejected_whole(place, spark):
+    (place / "lines").mkdir()
+    good = '{"sensor": "s1", "site": "a", "t": 1, "heat": 2.5, "gas": 0.2}'
+    (place / "lines" / "x.jsonl").write_text(f"{good}\n{{not json\n{good.replace('s1', 's2')}\n")
+    said = run("run", "lines", "-q", "q.yaml", "-r", "repo", "-o", "out2")
+    assert "3 rows" in said
+    assert "1 rejected" in said
+    [reject] = pq.read_table("out2/rejects").to_pylist()
+    assert "cannot be read" in reject["reason"]
+    assert "not json" in reject["row"]
+
+
+def test_new_files_are_taken_up_where_the_last_run_stopped(place, spark):
+    for part in (2, 3):
+        (place / "in" / f"{part}.csv").rename(place / f"{part}.csv")
+    run(*RUN)
+    for part in (2, 3):
+        (place / f"{part}.csv").rename(place / "in" / f"{part}.csv")
+    run(*RUN)
+    parts = answer_of(told("out"), fl.Query.load("q.yaml"))
+    (place / "whole").mkdir()
+    run("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "whole/out")
+    assert parts.equals(answer_of(told("whole/out"), fl.Query.load("q.yaml")))
+
+
+def test_changes_add_up_and_what_is_told_later_of_a_tick_is_truer():
+    query = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9)
+    row = {"id": "a", "arrived": 1, "exact": True, "x": 1.0}
+    first = pa.Table.from_pylist([{"time": 1, **row, "change": "enter", "probability": 0.9}])
+    later = pa.Table.from_pylist([{"time": 1, **row, "change": "update", "probability": 0.7},
+                                  {"time": 4, **row, "change": "leave", "probability": None}])  # fmt: skip
+    assert answer_of([first, later], query, 1)["probability"].to_pylist() == [0.7]
+    assert answer_of([first, later], query, "3")["id"].to_pylist() == ["a"]
+    assert answer_of([first, later], query).num_rows == 0
+    assert answer_of([], query).num_rows == 0
+    with pytest.raises(FoglineError, match="write a number"):
+        answer_of([first], query, "2024-01-01")

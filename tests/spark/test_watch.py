@@ -1,0 +1,209 @@
+"""Does Spark answer as a Monitor does, whatever it cuts the stream into?"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+from fogline.errors import FoglineError, QueryError
+from fogline.spark.watch import journal, rejects, watch
+from tests.contracts import CLOSE, agree, answer_of, net
+from tests.spark.crowd import (
+    GROUPS,
+    as_told,
+    crowd,
+    delayed,
+    last_arrivals,
+    query_for,
+    truth,
+    write_files,
+)
+
+
+def run(frame, folder, trigger=None) -> list[pa.Table]:
+    """A streaming query over what there is; returns what each micro-batch tells."""
+    told: list[pa.Table] = []
+    query = (
+        frame.writeStream.foreachBatch(lambda batch, _: told.append(batch.toArrow()))
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return told
+
+
+def stream_of(spark, folder, schema, files=1):
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(folder))
+
+
+def kind(tables: list[pa.Table], which: str) -> pa.Table:
+    """The part of a journal of one kind, with its own columns."""
+    whole = pa.concat_tables(tables)
+    return pa.Table.from_struct_array(whole.filter(pa.compute.equal(whole["kind"], which))[which].combine_chunks())
+
+
+@pytest.mark.parametrize(("window", "partitions"), [("expires", 1), ("lifetime", 8), ("last", 3)])
+def test_a_table_gives_the_answers_of_every_tick(spark, window, partitions):
+    query, table = query_for(window), crowd(seed=partitions)
+    told = watch(spark.createDataFrame(table).repartition(partitions), query).toArrow()
+    assert told.column_names == ["time", "g", "id", "arrived", "change", "probability", "exact", "a0", "a1"]
+    as_told(told, query, truth(query, table), last_arrivals(query, table))
+
+
+@pytest.mark.parametrize(("window", "lateness"), [("expires", 3), ("lifetime", 0)])
+def test_a_stream_cut_anyhow_and_resumed_gives_the_answers_of_every_tick(spark, tmp_path, window, lateness):
+    query, table = query_for(window), crowd(seed=20 + lateness, groups=GROUPS if lateness else 60)
+    come, half = delayed(table, lateness), table.num_rows // 2
+    frame = spark.createDataFrame(table)
+    told = []
+    for k, part in enumerate((come.slice(0, half), come.slice(half))):
+        write_files(part, tmp_path / "in", 25, start=25 * k)
+        stream = stream_of(spark, tmp_path / "in", frame.schema, files=13).repartition(4)
+        told += run(watch(stream, query, lateness=lateness), tmp_path)
+    true = truth(query, table)
+    at_last = max(true) - lateness  # where the watermark ends: silent groups have been moved there too
+    as_told(pa.concat_tables(told), query, true, dict.fromkeys(last_arrivals(query, table), at_last))
+
+
+def test_with_every_batch_each_batch_ends_with_the_answer_at_the_clock(spark, tmp_path):
+    query, table = query_for("expires"), crowd(seed=40)
+    write_files(table, tmp_path / "in", 50)
+    frame = stream_of(spark, tmp_path / "in", spark.createDataFrame(table).schema, files=17)
+    told = run(journal(frame.repartition(3), query, every="batch"), tmp_path)
+    answer, clocks, seen = {}, {}, 0
+    for batch in told:
+        answer = net(kind([batch], "change"), query.by, since=answer)
+        health = batch.filter(pa.compute.equal(batch["kind"], "health")).to_pylist()
+        clocks |= {row["by"]["g"]: row["health"]["time"] for row in health if row["health"]["time"] is not None}
+        seen += sum(row["health"]["rows"] for row in health)
+        true = truth(query, table.slice(0, seen))
+        for group, clock in clocks.items():
+            expected = {name: p for name, p in true[clock].items() if name[0] == group}
+            agree({name: p for name, p in answer.items() if name[0] == group}, expected, 2.5 * CLOSE)
+    assert seen == table.num_rows
+
+
+def test_rows_far_behind_the_watermark_enter_and_silent_groups_expire(spark, tmp_path):
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime="10 minutes", by=["g"])
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    come = [("x", "old", 0, 1.0), ("y", "far", 300, 1.0), ("z", "late", 295, 2.0), ("y", "later", 100, 5.0)]
+    come += [("y", "late", 292, 7.0)]
+    schema = pa.schema([("id", pa.string()), ("g", pa.string()), ("t", pa.timestamp("us", "UTC")), ("a", pa.float64())])
+    rows = [{"id": i, "g": g, "t": noon + timedelta(minutes=m), "a": a} for g, i, m, a in come]
+    write_files(pa.Table.from_pylist(rows, schema=schema), tmp_path / "in", len(rows))
+    frame = stream_of(spark, tmp_path / "in", "id string, g string, t timestamp, a double")
+    told = run(journal(frame, query), tmp_path)
+    changes = [
+        (row["g"], row["id"], row["change"], (row["time"] - noon) // timedelta(minutes=1))
+        for row in kind(told, "change").to_pylist()
+    ]
+    assert ("x", "old", "leave", 10) in changes  # nobody but time ever came to x again
+    assert [row for row in changes if row[0] == "z"] == [("z", "late", "enter", 295)]
+    assert [row for row in changes if row[0] == "y"] == [
+        ("y", "far", "enter", 300),  # "later" has expired when it comes, "late" has not
+        ("y", "late", "enter", 300),
+        ("y", "far", "leave", 300),
+    ]
+    assert sum(row["late"] for row in kind(told, "health").to_pylist()) == 2
+    assert kind(told, "reject").num_rows == 0
+
+
+GARBAGE = {
+    "2,x,3,4": "'t' is 'x', which is not a number",
+    ",1,3,4": "the id 'id' is missing",
+    "3,1,much,4": "'a' is 'much', which is not a number",
+    "4,1,3,inf": "'b' holds a value that is missing or not finite",
+    "5,,3,4": "the time 't' is missing or not finite",
+    "1,1,8,8": "a row with this id and time is there already",
+}
+
+
+def test_every_garbage_row_of_a_file_is_rejected_once_with_its_reason(spark, tmp_path):
+    (tmp_path / "rows.csv").write_text("\n".join(["id,t,a,b", "1,1,5,6", *GARBAGE, "6,2,9,1"]))
+    frame = spark.read.csv(str(tmp_path), header=True, schema="id int, t string, a string, b string")
+    query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=5)
+    for table in (rejects(frame, query).toArrow(), kind([journal(frame, query).toArrow()], "reject")):
+        found = {_line(json.loads(row["row"])): row["reason"] for row in table.to_pylist()}
+        assert found == GARBAGE
+        assert table.num_rows == len(GARBAGE)
+    told = watch(frame, query).toArrow()
+    assert told.select(["time", "id", "change"]).to_pylist() == [
+        {"time": 1.0, "id": 1, "change": "enter"},
+        {"time": 2.0, "id": 6, "change": "enter"},
+    ]
+
+
+def _line(row: dict) -> str:
+    def text(value) -> str:
+        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+    return ",".join(text(value) for value in row.values())
+
+
+def test_gaps_are_filled_from_the_repository_by_whichever_worker_needs_them(spark):
+    rng = np.random.default_rng(5)
+    query = fl.Query(attributes={"a0": "max", "a1": "min"}, id="id", time="t", lifetime=6, by=["g"], alpha=0.3)
+    past = pa.table(
+        {"a0": rng.integers(0, 6, 300) / 2, "a1": rng.integers(0, 6, 300) / 2, "hall": ["n", "s", "w"] * 100}
+    )
+    repository = fl.Repository.fit(past, query, rules=["a1(0.5), hall -> a0(3)", "a0(0) -> a1(3)"])
+    n = 1500
+    cells = np.where(rng.random((n, 2)) < 0.3, np.nan, rng.integers(0, 6, (n, 2)) / 2)
+    columns = {"id": np.arange(n), "t": np.sort(rng.integers(0, 40, n)), "g": rng.integers(0, 9, n)}
+    columns |= {f"a{j}": pa.array(cells[:, j], from_pandas=True) for j in range(2)}
+    table = pa.table({**columns, "hall": rng.choice(["n", "s", None], n)})
+    told = watch(spark.createDataFrame(table).repartition(8), query, repository).toArrow()
+    as_told(told, query, truth(query, table, repository), last_arrivals(query, table))
+    at_end = watch(spark.createDataFrame(table.drop_columns("g")), _ungrouped(query), repository, every="batch")
+    monitor = fl.Monitor(_ungrouped(query), repository)
+    monitor.advance(int(table["t"][-1].as_py()), table)
+    agree(net(at_end.toArrow()), answer_of(monitor))
+
+
+def _ungrouped(query: fl.Query) -> fl.Query:
+    return fl.Query.from_dict({name: value for name, value in query.to_dict().items() if name != "by"})
+
+
+@pytest.mark.parametrize(
+    ("time", "lifetime", "shown"),
+    [
+        ("timestamp_ntz'2024-05-01 12:00:00'", "1 hour", datetime(2024, 5, 1, 12)),
+        ("timestamp'2024-05-01 12:00:00Z'", "1 hour", datetime(2024, 5, 1, 12, tzinfo=UTC)),
+        ("date'2024-05-01'", "1 day", datetime(2024, 5, 1)),
+        ("1.5D", 2, 1.5),
+        ("7S", 2.5, 7.0),
+        ("cast(7 as int)", 2, 7),
+        ("'2024-05-01T12:00:00'", "1 hour", datetime(2024, 5, 1, 12)),
+    ],
+)
+def test_times_ids_and_groups_come_back_as_they_came(spark, time, lifetime, shown):
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=lifetime, by=["d", "w"])
+    frame = spark.sql(
+        f"SELECT {time} AS t, 12S AS id, 3 AS a, cast(null AS int) AS d, timestamp'2020-01-01 00:00:00Z' AS w"
+    )
+    told = watch(frame, query)
+    [row] = told.toArrow().to_pylist()
+    assert (row["time"], row["arrived"], row["id"], row["a"], row["d"]) == (shown, shown, 12, 3.0, None)
+    assert row["w"] == datetime(2020, 1, 1, tzinfo=UTC)
+    kinds = dict(told.dtypes)
+    assert (kinds["id"], kinds["d"], kinds["w"], kinds["a"]) == ("smallint", "int", "timestamp", "double")
+
+
+def test_what_does_not_fit_is_said_before_anything_runs(spark):
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5)
+    frame = spark.sql("SELECT 1 AS t, 'x' AS id, 3.0D AS a")
+    with pytest.raises(QueryError, match="has no attribute 'a'; it has b, id, t"):
+        watch(frame.withColumnRenamed("a", "b"), query)
+    with pytest.raises(QueryError, match="so lateness is a number, not '1 second'"):
+        watch(frame, query, lateness="1 second")
+    with pytest.raises(QueryError, match="every is 'day'"):
+        watch(frame, query, every="day")
+    with pytest.raises(FoglineError, match="takes a Spark DataFrame, not list"):
+        watch([], query)
