@@ -176,6 +176,7 @@ def test_partitions_without_rows_add_nothing(spark):
     table = a_table(24)
     other = spark.newSession()
     other.conf.set("spark.sql.adaptive.enabled", "false")  # else partitions without rows are not even looked at
+    other.conf.set("spark.sql.shuffle.partitions", "3")
     show(other, table)
     register(other, a_query())
     one = table.filter(pc.equal(table["site"], "a"))

@@ -31,7 +31,7 @@ RADII = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the range between the 1st 
 DONORS, HELD, SEED = 20_000, 1_000, 5
 MATCHES = 0.01  # of the history, at most, on average
 BEST, RULES = 3, 3  # determinants that may pair up; rules per attribute
-WORTH = 0.97  # another rule must bring the score below this share of what it was
+WORTH = 0.97  # another rule, or determinant, must bring the score below this share of what it was
 SUPPORT = 0.5  # a rule must find something for so many held-out rows: a counter, near to no later row, does not
 PAPER = 0.0001  # 0.001 on a range of 10
 
@@ -115,7 +115,9 @@ def _held_out(history: History, then: str, names: Sequence[str]) -> list[Rule]:
     pool = list(ranked)
     for one, two in combinations(ranked[:BEST], 2):
         pairs = [a | b for a, b in product(trial.around(dict(one.given)), trial.around(dict(two.given)))]
-        pool.append(trial.best(pairs))
+        both = trial.best(pairs)
+        if both.score < WORTH * one.score:  # the better of the two alone
+            pool.append(both)
     pool.sort(key=lambda each: each.score)
     return trial.choose(pool)
 

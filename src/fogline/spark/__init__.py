@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
 from fogline.spark.fitting import fit
 from fogline.spark.imputing import impute
 from fogline.spark.session import SparkAdvice, session
+from fogline.spark.sql import register
 from fogline.spark.watch import rejects, watch
 
-__all__ = ["SparkAdvice", "fit", "impute", "rejects", "session", "watch"]
+__all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "session", "watch"]
