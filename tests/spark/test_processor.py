@@ -175,3 +175,13 @@ def test_a_group_of_nothing_but_rejects_has_no_clock():
     assert [row["time"] for row in told(taken, "health")] == [None]
     assert taken.timer is None
     assert [row["id"] for row in told(Keeper(plan).take("[]", taken.state, brought(plan, ("a", 1, 1.0))))] == ["a"]
+
+
+def test_with_every_batch_only_the_clock_has_changes():
+    for every, times in (("tick", [13, 20]), ("batch", [20, 20])):
+        plan = make_plan(SIMPLE, SCHEMA, every=every)
+        keeper = Keeper(plan)
+        first = keeper.take("[]", None, brought(plan, ("a", 3, 1.0)))
+        then = keeper.take("[]", first.state, brought(plan, ("b", 20, 1.0)))
+        assert [(row["id"], row["change"]) for row in told(then)] == [("a", "leave"), ("b", "enter")]
+        assert [row["time"] for row in told(then)] == times

@@ -1,0 +1,36 @@
+"""Every command of the tutorial works, in its order, in an empty folder, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from fogline.cli import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_tutorial(tmp_path, monkeypatch, spark, capsys):
+    monkeypatch.chdir(tmp_path)
+    known: dict = {}
+    said = ""
+    for kind, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        if kind == "yaml":
+            (tmp_path / "query.yaml").write_text(text)
+        elif kind == "python":
+            exec(compile(text, "tutorial", "exec"), known)
+            said += capsys.readouterr().out
+        elif kind == "sh":
+            said = ""
+            for line in text.splitlines():
+                result = CliRunner().invoke(app, shlex.split(line)[1:], env={"COLUMNS": "160"})
+                assert result.exit_code == 0, f"{line}\n{result.output}"
+                said += result.stdout
+        else:  # what the last commands printed
+            for line in text.splitlines():
+                assert " ".join(line.split()) in " ".join(said.split()), f"{line!r} is not in\n{said}"
+    assert "r02" in said
