@@ -27,8 +27,9 @@ def demo(
     """Watch a simulated coal mine with failing sensors, live in the terminal.
 
     A fire and a gas leak creep from gallery to gallery. The answer is the most dangerous places: hottest, most gas,
-    most dust, least oxygen. Sensors fail in bursts; what they do not say is guessed from their neighbours, as a
-    distribution. At the end the answer is held against what the simulation knows. Ctrl-C ends it early.
+    most dust, least oxygen. Sensors fail in bursts; what they do not say is told, as a distribution, by rules that were
+    found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine. At the end the answer
+    is held against what the simulation knows. Ctrl-C ends it early.
     """
     console = Console(highlight=False)
     with helpful():

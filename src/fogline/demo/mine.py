@@ -4,13 +4,14 @@ A ring of galleries with sensors along it. A fire and a gas leak creep along the
 move from one gallery to the next. Every sensor reports once per `PERIOD`; cells get lost in bursts, more often near
 the danger, because heat and gas break sensors (the idea is Table 1 of the paper, grown up).
 
-The same seed gives the same mine. What is lost depends on the place and on chance, never on the lost value itself.
+The same seed gives the same mine, whose shifts differ in what happens. What is lost depends on the place and on
+chance, never on the lost value itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,10 @@ Indices = NDArray[np.int64]
 ATTRIBUTES = {"temperature": "max", "gas": "max", "dust": "max", "oxygen": "min"}  # the way that is more dangerous
 DECIMALS = (1, 2, 1, 2)  # what the instruments can tell apart: 0.1 °C, 0.01 % CH₄, 0.1 mg/m³, 0.01 % O₂
 GALLERIES = ("Anna", "Bertha", "Clara", "Dora", "Emma", "Flora", "Greta", "Hilda")
-OPENING = datetime(2024, 5, 6, 6, 0, 0)
+OPENING = datetime(2024, 5, 6, 6, 0, 0, tzinfo=UTC)
 STEP = timedelta(seconds=5)  # between ticks
 PERIOD = 24  # ticks between two reports of a sensor: two minutes
+SHIFT = 5760  # ticks: eight hours
 MEMORY = 0.99  # how much of its deviation a place keeps from tick to tick
 
 
@@ -60,19 +62,24 @@ class Reports:
     truth: Floats  # (k, 4)
     lost: Flags  # (k, 4)
 
+    def complete(self) -> Reports:
+        """The same with nothing lost."""
+        return replace(self, lost=np.zeros_like(self.lost))
+
 
 class Mine:
-    """`sensors` of them along the ring, read tick by tick."""
+    """`sensors` of them along the ring, read tick by tick. Shift 0 begins at the opening, shift -1 before it."""
 
-    def __init__(self, sensors: int, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
+    def __init__(self, sensors: int, seed: int, shift: int = 0) -> None:
+        self.random = np.random.default_rng(seed)  # for the mine itself
         self.where: Floats = np.linspace(0, len(GALLERIES), sensors, endpoint=False)  # (n,) in galleries along the ring
         self.names = _names(self.where)
         self.turn: Indices = self.random.permutation(sensors) % PERIOD  # (n,) at which tick of a period it reports
         self.usual = self._usual(sensors)  # (n, 4)
+        self.random = np.random.default_rng((seed, 1 + abs(shift)))  # for what happens in this shift
         self.wander: Floats = self.random.normal(size=(sensors, 4))  # (n, 4) in units of the spread below
         self.broken: Indices = np.zeros((sensors, 4), np.int64)  # (n, 4) reports still to be lost
-        self.ticks = 0
+        self.ticks = shift * SHIFT  # since the opening
 
     def _usual(self, n: int) -> Floats:
         """What is normal at each place, when nothing is wrong."""
@@ -82,8 +89,8 @@ class Mine:
         oxygen = 20.6 - 0.1 * np.abs(self.random.normal(size=n))
         return np.column_stack([heat, gas, dust, oxygen])
 
-    def history(self) -> Floats:
-        """One complete round of readings (n, 4) from before anything broke."""
+    def readings(self) -> Floats:
+        """What all sensors (n, 4) read now, nothing lost: how a shift begins."""
         return self._read(np.arange(len(self.where)))
 
     def tick(self) -> Reports:

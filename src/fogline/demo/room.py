@@ -1,65 +1,64 @@
-"""What can somebody at the surface know about a value that did not arrive?
+"""What does somebody at the surface know when a reading comes in?
 
-The control room sees only what arrived. Of a lost cell it says: the sensor's last known value, moved the way each of
-its neighbours has moved since then. Every neighbour gives one possible value; nearer ones weigh more.
+The control room sees only what arrived. Beside each reading it writes what the sensor's surroundings suggest, for every
+attribute: `near_…`, the mean of what its neighbours last said, nearer ones counting more; and `moved_…`, what the sensor
+itself last said, moved as that mean has moved since. In history both stand beside complete readings, so rules can be
+found that tell a lost value from them.
 
-Invariant: a lost value is never read, neither now nor later, so no distribution can know anything of it.
+Invariant: a lost value is never read, neither now nor later, so no row can know anything of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import pyarrow as pa
 
-from fogline.demo.mine import ATTRIBUTES, DECIMALS, Floats, Indices, Reports
+from fogline.demo.mine import ATTRIBUTES, PERIOD, SHIFT, Floats, Indices, Mine, Reports
 
 OFFSETS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])  # neighbours along the ring …
-WEIGHTS = 1.0 / np.abs(OFFSETS)  # … and what each one's word counts
-
-Row = dict[str, Any]
-Pairs = list[tuple[float, float]]
+WEIGHTS = 1.0 / np.abs(OFFSETS) / (1.0 / np.abs(OFFSETS)).sum()  # … and what each one's word counts
+READINGS = 12_000  # of an earlier shift, to learn from
 
 
 class ControlRoom:
-    """Turns reports into rows: a known value is a number, a lost one a distribution."""
+    """Turns reports into rows: null where a value was lost."""
 
-    def __init__(self, names: list[str], history: Floats) -> None:
+    def __init__(self, names: list[str], begin: Floats) -> None:
         n = len(names)
-        self.names = names
+        self.names = np.array(names)
         self.near: Indices = (np.arange(n)[:, None] + OFFSETS) % n  # (n, 8)
-        self.latest = history.copy()  # (n, 4) the last known value of each cell …
-        self.around = history[self.near]  # (n, 8, 4) … and those of its neighbours, as they were known at that time
-        self.rows: dict[str, Row] = {}  # the row of each sensor that counts now
+        self.latest = begin.copy()  # (n, 4) the last known value of each cell …
+        self.around = self._around(np.arange(n))  # (n, 4) … and what was known of its neighbours at that time
 
-    def take(self, reports: Reports) -> list[Row]:
+    def take(self, reports: Reports) -> pa.Table:
         """The rows of one tick. O(rows · neighbours)."""
         who, lost = reports.who, reports.lost
         arrived = np.where(lost, np.nan, reports.truth)  # from here on nobody sees what was lost
-        self.latest[who] = np.where(lost, self.latest[who], arrived)
-        now = self.latest[self.near[who]]  # (k, 8, 4)
-        self.around[who] = np.where(lost[:, None], self.around[who], now)
-        moved = self.latest[who][:, None] + now - self.around[who]  # (k, 8, 4)
-        rows = [self._row(*each, reports) for each in zip(who, arrived, moved, strict=True)]
-        self.rows.update((row["sensor"], row) for row in rows)
-        return rows
+        last = self.latest[who]
+        self.latest[who] = np.where(lost, last, arrived)
+        near = self._around(who)
+        moved = last + near - self.around[who]
+        self.around[who] = np.where(lost, self.around[who], near)
+        columns = {"sensor": pa.array(self.names[who]), "ts": pa.repeat(reports.when, len(who)).cast(CLOCK)}
+        columns |= {name: pa.array(arrived[:, j], from_pandas=True) for j, name in enumerate(ATTRIBUTES)}
+        for j, name in enumerate(ATTRIBUTES):
+            columns[f"near_{name}"] = pa.array(near[:, j])
+            columns[f"moved_{name}"] = pa.array(moved[:, j])
+        return pa.table(columns)
 
-    def _row(self, i: int, arrived: Floats, moved: Floats, reports: Reports) -> Row:
-        cells = {
-            name: possible(moved[:, j], DECIMALS[j]) if np.isnan(arrived[j]) else float(arrived[j])
-            for j, name in enumerate(ATTRIBUTES)
-        }
-        return {"sensor": self.names[i], "ts": reports.when, **cells}
-
-
-def possible(moved: Floats, decimals: int) -> Pairs:
-    """The (value, weight) pairs of a lost cell, one per neighbour (8,)."""
-    values = np.round(np.maximum(moved, 0.0), decimals)
-    return list(zip(values.tolist(), WEIGHTS.tolist(), strict=True))
+    def _around(self, who: Indices) -> Floats:
+        around: Floats = np.einsum("k,nkj->nj", WEIGHTS, self.latest[self.near[who]])
+        return around
 
 
-def expected(cell: float | Pairs) -> float:
-    """The mean of a cell's possible values."""
-    if not isinstance(cell, list):
-        return cell
-    return sum(value * weight for value, weight in cell) / sum(weight for _, weight in cell)
+CLOCK = pa.timestamp("us", "UTC")
+
+
+def earlier_shift(sensors: int, seed: int, readings: int = READINGS) -> pa.Table:
+    """About so many complete readings of the same mine, from the shift before: values without names, oldest first."""
+    mine = Mine(sensors, seed, shift=-1)
+    room = ControlRoom(mine.names, mine.readings())
+    ticks = min(max(PERIOD * readings // sensors, 2 * PERIOD), SHIFT)
+    rows = pa.concat_tables([room.take(mine.tick().complete()) for _ in range(ticks)])
+    some = np.arange(0, rows.num_rows, max(rows.num_rows // readings, 1))
+    return rows.drop_columns(["sensor", "ts"]).take(some).combine_chunks()

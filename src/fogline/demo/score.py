@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fogline.demo.mine import ATTRIBUTES, Flags, Floats, Reports
-from fogline.demo.room import Row, expected
 
 FOGLINE = "Fogline"
 DROP = "drop incomplete rows"
@@ -65,12 +64,14 @@ class Score:
     def __post_init__(self) -> None:
         self.truth, self.known, self.likely = (np.full((self.sensors, len(ATTRIBUTES)), np.nan) for _ in range(3))
 
-    def take(self, reports: Reports, rows: list[Row]) -> None:
-        """A sensor's new row takes the place of its old one, which expires at the same tick."""
+    def take(self, reports: Reports, mean: Floats) -> None:
+        """A sensor's new row takes the place of its old one, which expires at the same tick.
+
+        `mean` (k, 4) has the mean of its distribution for every lost value.
+        """
         self.truth[reports.who] = reports.truth
         self.known[reports.who] = np.where(reports.lost, np.nan, reports.truth)
-        if rows:
-            self.likely[reports.who] = [[expected(row[name]) for name in ATTRIBUTES] for row in rows]
+        self.likely[reports.who] = mean
 
     def compare(self, answered: set[int]) -> None:
         """Sample one tick. O(sensors · skyline)."""

@@ -17,8 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from fogline.demo.mine import ATTRIBUTES, DECIMALS, GALLERIES, gallery_of
-from fogline.demo.room import Pairs
+from fogline.demo.mine import DECIMALS, GALLERIES, gallery_of
 from fogline.demo.score import FOGLINE
 from fogline.demo.watch import SAMPLE_EVERY, News, Watch
 
@@ -72,8 +71,7 @@ def answer(watch: Watch, lines: int, width: int) -> RenderableType:
         table.add_column(head, no_wrap=True, justify="right", min_width=room)
     order = sorted(watch.answer.items(), key=lambda item: (-item[1], watch.since[item[0]], item[0]))
     for sensor, probability in order[:lines]:
-        row = watch.room.rows[sensor]
-        values = (cell(row[name], places) for name, places in zip(ATTRIBUTES, DECIMALS, strict=True))
+        values = (cell(*each) for each in zip(*watch.cells(sensor), DECIMALS, strict=True))
         bar = Bar(1.0, 0.0, probability, width=max(width // 4 - 10, 5), color="red" if probability > 0.9 else "yellow")
         stay = _clock(watch.now - watch.since[sensor])
         table.add_row(sensor, gallery_of(sensor), bar, f"{probability:.2f}", *values, stay)
@@ -82,12 +80,12 @@ def answer(watch: Watch, lines: int, width: int) -> RenderableType:
     return table
 
 
-def cell(value: float | Pairs, places: int) -> Text:
+def cell(known: float, low: float, high: float, places: int) -> Text:
     """A number, or a question mark and the range (less precisely) in which the value may be."""
-    if not isinstance(value, list):
-        return Text(f"{value:.{places}f}")
-    low, high = (f"{edge(each for each, _ in value):.{places - 1}f}" for edge in (min, max))
-    return Text(f"? {low}–{high}" if low != high else f"? {low}", "yellow")
+    if not isnan(known):
+        return Text(f"{known:.{places}f}")
+    least, most = f"{low:.{places - 1}f}", f"{high:.{places - 1}f}"
+    return Text(f"? {least}–{most}" if least != most else f"? {least}", "yellow")
 
 
 def counters(watch: Watch) -> RenderableType:
@@ -96,10 +94,10 @@ def counters(watch: Watch) -> RenderableType:
         "ticks": watch.ticks,
         "rows": watch.rows,
         "missing": watch.missing,
-        "in window": len(watch.room.rows),
-        "live set": watch.monitor.stats()["live"],
+        "in window": watch.window,
+        "live set": watch.live,
         "answer": len(watch.members),
-        "µs per tick": round(watch.median_us),
+        "ms per batch": round(watch.median_ms),
     }
     grid = _even_columns(len(facts))
     grid.add_row(*(Text(f"{value:,}", "bold cyan") for value in facts.values()))
@@ -136,7 +134,7 @@ def line(watch: Watch) -> Text:
     """The state of things in one line, for a log: how large everything is, and where the answer lies."""
     found = Counter(gallery_of(sensor) for sensor in watch.answer)
     places = ", ".join(f"{name} {found[name]}" for name in GALLERIES if found[name])
-    sizes = f"window {len(watch.room.rows):,}  live {watch.monitor.stats()['live']:,}  answer {len(watch.members):,}"
+    sizes = f"window {watch.window:,}  live {watch.live:,}  answer {len(watch.members):,}"
     return Text(f"{watch.now:%H:%M:%S}  {sizes}: {places}")
 
 
@@ -146,7 +144,7 @@ def summary(watch: Watch) -> RenderableType:
         return Text("Stopped before the first tick.")
     share = f"{watch.incomplete / max(watch.rows, 1):.0%}"
     rows = f"rows {watch.rows:,} · missing cells {watch.missing:,} (in {share} of the rows)"
-    ticks = f"ticks {watch.ticks:,} · median tick {watch.median_us:,.0f} µs"
+    ticks = f"ticks {watch.ticks:,} · batches {len(watch.times):,}, {watch.median_ms:,.0f} ms each (median)"
     sampled = f"every {SAMPLE_EVERY}th tick, {watch.score.samples:,} in all"
     return Group(
         Text(f"{rows} · {ticks}\n"),
@@ -164,7 +162,7 @@ def comparison(watch: Watch) -> Table:
     for name, tally in watch.score.tallies.items():
         figures = ("–" if isnan(each) else f"{each:.2f}" for each in (tally.precision, tally.recall, tally.f1))
         if name == FOGLINE:
-            table.add_row(f"{name}, probability > {watch.query.alpha:g}", *figures, style="bold")
+            table.add_row(f"{name}, probability > {watch.alpha:g}", *figures, style="bold")
         else:
             table.add_row(name, *figures)
     return table

@@ -1,28 +1,38 @@
 """Who is most dangerous now, since when, and what changed last?
 
-One tick goes mine -> control room -> Monitor -> changes. The answer on the screen is the sum of the changes, nothing
-else; the Monitor is never asked for it again.
+An engine tells changes, for many ticks at a time; they are added up tick by tick. The answer on the screen is the sum
+of the changes, nothing else.
+
+Invariant: what is known after a tick, scores included, does not depend on how the engine cut the stream.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from time import perf_counter
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.demo.mine import ATTRIBUTES, OPENING, PERIOD, STEP, Mine
-from fogline.demo.room import ControlRoom
+from fogline.demo.mine import ATTRIBUTES, OPENING, Floats, Mine
 from fogline.demo.score import Score
-from fogline.model import Query
-from fogline.monitor import Monitor
+from fogline.demo.shift import Heard
 
 SAMPLE_EVERY = 5  # ticks
 WORTH_TELLING = 0.15  # a smaller move of a probability is not in the news
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an engine says of one batch."""
+
+    changes: pa.Table
+    clock: datetime | None  # every tick up to here is complete; None: no row has come
+    live: int = 0  # rows in the live set
+    seconds: float = 0.0  # that it took
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +47,20 @@ class News:
 
 
 class Watch:
-    """A mine, the room that hears it, and the Monitor that keeps the answer."""
+    """What was heard from the mine, and what the engine says about it."""
 
-    def __init__(self, sensors: int, seed: int, alpha: float) -> None:
-        lifetime = PERIOD * STEP  # a reading counts until the sensor's next one
-        self.query = Query(attributes=ATTRIBUTES, id="sensor", time="ts", lifetime=lifetime, alpha=alpha)
-        self.mine = Mine(sensors, seed)
-        self.room = ControlRoom(self.mine.names, self.mine.history())
-        self.monitor = Monitor(self.query)
+    def __init__(self, sensors: int, alpha: float) -> None:
+        self.alpha = alpha
+        self.names = Mine(sensors, seed=0).names
+        self.number = {name: i for i, name in enumerate(self.names)}
         self.score = Score(sensors)
-        self.number = {name: i for i, name in enumerate(self.mine.names)}
-        self.now = OPENING
-        self.ticks = self.rows = self.incomplete = self.missing = 0
-        self.times: list[float] = []  # seconds per tick
+        self.low, self.high = (np.full((sensors, len(ATTRIBUTES)), np.nan) for _ in range(2))  # (n, 4) of the window
+        self.heard: deque[Heard] = deque()  # ticks on their way through the engine …
+        self.changes: deque[dict[str, Any]] = deque()  # … and what came out of it, but is not yet added up
+        self.now = OPENING  # the last tick that is complete
+        self.clock: datetime | None = None  # what the engine told last
+        self.ticks = self.rows = self.incomplete = self.missing = self.live = 0
+        self.times: list[float] = []  # seconds per batch
         self.members: dict[tuple[str, datetime], float] = {}  # the answer: (sensor, arrived) -> probability
         self.since: dict[str, datetime] = {}  # how long each sensor has been in without a break
         self.news: deque[News] = deque(maxlen=40)
@@ -60,31 +71,50 @@ class Watch:
         return {sensor: probability for (sensor, _), probability in self.members.items()}
 
     @property
-    def median_us(self) -> float:
-        """The median time of a tick so far, in microseconds."""
-        return float(np.median(self.times)) * 1e6 if self.times else 0.0
+    def window(self) -> int:
+        """How many rows count now: one per sensor that was heard."""
+        return int((~np.isnan(self.low[:, 0])).sum())
 
-    def tick(self) -> None:
-        """Let the next tick happen."""
-        reports = self.mine.tick()
-        rows = self.room.take(reports)
-        start = perf_counter()
-        changes = self.monitor.advance(reports.when, rows)
-        self.times.append(perf_counter() - start)
-        self.now = reports.when
-        self.ticks += 1
-        self.rows += len(rows)
-        self.incomplete += int(reports.lost.any(axis=1).sum())
-        self.missing += int(reports.lost.sum())
-        self._follow(changes)
-        self.score.take(reports, rows)
-        if self.ticks % SAMPLE_EVERY == 1:
-            self.score.compare({self.number[sensor] for sensor in self.answer})
+    @property
+    def median_ms(self) -> float:
+        """The median time of a batch so far, in milliseconds."""
+        return float(np.median(self.times)) * 1e3 if self.times else 0.0
 
-    def _follow(self, changes: pa.Table) -> None:
-        """Add the changes up, and tell what they mean for each sensor."""
-        before = self.answer
-        for change in changes.select(["id", "arrived", "change", "probability"]).to_pylist():
+    def cells(self, sensor: str) -> tuple[Floats, Floats, Floats]:
+        """The values of its row, NaN where lost, and the least and the greatest that each may be (4,)."""
+        i = self.number[sensor]
+        return self.score.known[i], self.low[i], self.high[i]
+
+    def hear(self, ticks: Iterable[Heard]) -> None:
+        """These are on their way through the engine."""
+        self.heard.extend(ticks)
+        self._catch_up()
+
+    def follow(self, told: Told) -> None:
+        """Take the ticks that are now complete, one by one."""
+        changes = told.changes.select(["time", "id", "arrived", "change", "probability"]).to_pylist()
+        self.changes.extend(sorted(changes, key=lambda change: change["time"]))
+        self.live = told.live
+        self.clock = told.clock
+        self.times.append(told.seconds)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self.heard and self._complete(self.heard[0]):
+            tick = self.heard.popleft()
+            self.now = tick.reports.when
+            self._add_up()
+            self._take(tick)
+
+    def _complete(self, tick: Heard) -> bool:
+        """Nothing happens at a tick without reports, so nobody tells that it is over."""
+        return not len(tick.reports.who) or (self.clock is not None and tick.reports.when <= self.clock)
+
+    def _add_up(self) -> None:
+        """Add up the changes to now, and tell what they mean for each sensor."""
+        before, changes = self.answer, self.changes
+        while changes and changes[0]["time"] <= self.now:
+            change = changes.popleft()
             row = (change["id"], change["arrived"])
             if change["change"] == "leave":
                 del self.members[row]
@@ -93,6 +123,17 @@ class Watch:
         after = self.answer
         for sensor in sorted(before.keys() | after.keys()):
             self._tell(sensor, before.get(sensor), after.get(sensor))
+
+    def _take(self, tick: Heard) -> None:
+        reports = tick.reports
+        self.ticks += 1
+        self.rows += len(reports.who)
+        self.incomplete += int(reports.lost.any(axis=1).sum())
+        self.missing += int(reports.lost.sum())
+        self.low[reports.who], self.high[reports.who] = tick.low, tick.high
+        self.score.take(reports, tick.mean)
+        if self.ticks % SAMPLE_EVERY == 1:
+            self.score.compare({self.number[sensor] for sensor in self.answer})
 
     def _tell(self, sensor: str, before: float | None, after: float | None) -> None:
         """A new row of a sensor that stays in is no news: only its probability is."""
@@ -104,11 +145,3 @@ class Watch:
             self.news.append(News(self.now, "leave", sensor, before, after))
         elif abs(after - before) >= WORTH_TELLING:
             self.news.append(News(self.now, "update", sensor, before, after))
-
-
-def warm_up(alpha: float) -> None:
-    """Run a small mine for four minutes, so that every kernel the demo needs is compiled."""
-    watch = Watch(sensors=60, seed=0, alpha=alpha)
-    while watch.now < OPENING + timedelta(minutes=4):
-        watch.tick()
-    watch.monitor.stats()

@@ -95,6 +95,19 @@ def beats(a, i, b, k):
 
 
 @kernel
+def outlasts_any(strong, m, kept, lo, hi, expires, q, word, fence):
+    """Does any of the first m kept rows surely beat row q and expire no earlier?"""
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        if any_covers(strong, begin, end, word, fence):
+            for r in range(begin, end):
+                s = kept[r]
+                if expires[s] >= expires[q] and covers(strong[r], word, fence) and beats(lo, s, hi, q):
+                    return True
+    return False
+
+
+@kernel
 def outlived(rows, expires, word_lo, word_hi, fence):
     """Which rows of a batch stay when each one surely beaten by another that expires no earlier is dropped?
 
@@ -109,14 +122,9 @@ def outlived(rows, expires, word_lo, word_hi, fence):
         for j in range(d):
             sums[i] -= lo[i, j]
     m = 0
+    strong = np.empty(n, np.uint64)  # word_lo of the kept ones, side by side
     for q in np.argsort(sums):
-        beaten = False
-        for r in range(m):
-            s = kept[r]
-            if covers(word_lo[s], word_hi[q], fence) and expires[s] >= expires[q] and beats(lo, s, hi, q):
-                beaten = True
-                break
-        if beaten:
+        if outlasts_any(strong, m, kept, lo, hi, expires, q, word_hi[q], fence):
             continue
         first = m  # the kept rows of an equal sum are the last ones
         while first > 0 and sums[kept[first - 1]] == sums[q]:
@@ -125,9 +133,9 @@ def outlived(rows, expires, word_lo, word_hi, fence):
         for r in range(first, m):
             s = kept[r]
             if not (expires[q] >= expires[s] and beats(lo, q, hi, s)):
-                kept[w] = s
+                kept[w], strong[w] = s, strong[r]
                 w += 1
-        kept[w] = q
+        kept[w], strong[w] = q, word_lo[q]
         m = w + 1
     return np.sort(kept[:m])
 
@@ -170,11 +178,11 @@ def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence):
             until[m] = u
             m += 1
     kept, until = kept[:m], until[:m]
+    strong, leave = word_lo[kept], expires[kept]
+    lo = rows.lo[kept]
     for k in range(m):  # an arrival that expires earlier may beat another for a while
         i = kept[k]
-        for r in kept:
-            if expires[r] > until[k] and covers(word_lo[r], word_hi[i], fence) and beats(rows.lo, r, rows.hi, i):
-                until[k] = expires[r]
+        until[k] = latest_beater(lo, leave, strong, m, False, rows.hi, i, word_hi[i], until[k], np.inf, fence)
     return kept, until
 
 
@@ -245,9 +253,10 @@ def is_vague(clouds, c):
 
 @kernel
 def screen(live, columns, used, latest, now, rows, expires, cuts, fence):
-    """A first look at rows with bounds: who went, which rows can ever matter, which of those must be known better.
+    """A first look at rows with bounds: who went, which rows can ever matter, until when they are surely beaten, and
+    which of those must be known better. Whoever is surely beaten, to the end or for a while, need not.
 
-    Whoever is surely beaten, to the end or for a while, need not.
+    Better known, a row has the same box: its bounds are the least and the greatest of its values.
     """
     went = bury(columns, used, now)
     word_lo, word_hi = words(rows, cuts)
@@ -258,7 +267,7 @@ def screen(live, columns, used, latest, now, rows, expires, cuts, fence):
         if until[k] <= now and is_vague(rows, which[k]):
             needed[m] = which[k]
             m += 1
-    return went, which, needed[:m]
+    return went, which, until, needed[:m]
 
 
 @kernel
@@ -339,10 +348,11 @@ def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, n
 
 
 @kernel
-def meet(live, columns, used, pool, latest, now, rows, arrived, expires, cuts, fence, most):
+def meet(live, columns, used, pool, latest, now, rows, arrived, expires, sealed, cuts, fence, most):
     """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
 
-    The caller has made room for all rows. `latest` is the last expiry so far if slots lie in order of expiry, else
+    The caller has made room for all rows. Rows that `screen` has let through come with `sealed`, until when each is
+    surely beaten; else it is empty. `latest` is the last expiry so far if slots lie in order of expiry, else
     +inf. Returns the rows that got slots (used, used + 1, …), the new end of the pools, the new `latest`, who opened,
     who was open and is no more, who comes again (see `unseal`), how many were forgotten, and how many of those counted
     before.
@@ -350,7 +360,10 @@ def meet(live, columns, used, pool, latest, now, rows, arrived, expires, cuts, f
     went = bury(columns, used, now)
     ordered = latest < np.inf
     word_lo, word_hi = words(rows, cuts)
-    which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence)
+    if sealed.shape[0]:
+        which, until = np.arange(sealed.shape[0]), sealed
+    else:
+        which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence)
     died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, fence)
     pool = copy_cells(rows, which, live, used, pool)
     came = enter(columns, used, rows, which, arrived, expires, until, word_lo, word_hi, now, most)

@@ -211,7 +211,7 @@ def bracket(clouds, columns, fence, among, o, threshold, limit, width):
     Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
     """
     near = np.empty(among.shape[0], np.int64)
-    m, _ = dominators(clouds, columns, fence, among, o, -1.0, near)
+    m, _ = dominators(clouds, columns, fence, among, columns.word_hi[among], o, -1.0, near)
     near = near[:m]
     soonest = np.inf
     for g in near:

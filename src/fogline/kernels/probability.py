@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.boxes import DEAD, IN, OUT, beats, covers
+from fogline.kernels.boxes import BLOCK, DEAD, IN, OUT, any_covers, beats, covers
 from fogline.kernels.compile import kernel
 
 SCALE = 2.0**42
@@ -284,27 +284,32 @@ def witness(clouds, o, near, expires, threshold, values, weights, start, size, s
 
 
 @kernel
-def dominators(clouds, columns, fence, among, o, threshold, near):
+def dominators(clouds, columns, fence, among, strong, o, threshold, near):
     """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best corner out.
 
-    Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
+    `strong` holds the words of their best corners, side by side. Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
     """
     m = 0
     left = 1.0
     until = np.inf
-    word_hi, word = columns.word_hi, columns.word_lo[o]
-    for r in range(among.shape[0] - 1, -1, -1):
-        g = among[r]
-        if g == o or not covers(word_hi[g], word, fence) or not beats(clouds.hi, g, clouds.lo, o):
-            continue
-        near[m] = g
-        m += 1
-        p = beats_point(clouds, g, clouds.hi, o)
-        if p > 0.0:
-            left *= 1.0 - p
-            until = min(until, columns.expires[g])
-            if left <= threshold:
-                return m, until
+    word = columns.word_lo[o]
+    end = among.shape[0]
+    while end > 0:
+        begin = max(end - BLOCK, 0)
+        if any_covers(strong, begin, end, word, fence):
+            for r in range(end - 1, begin - 1, -1):
+                g = among[r]
+                if g == o or not covers(strong[r], word, fence) or not beats(clouds.hi, g, clouds.lo, o):
+                    continue
+                near[m] = g
+                m += 1
+                p = beats_point(clouds, g, clouds.hi, o)
+                if p > 0.0:
+                    left *= 1.0 - p
+                    until = min(until, columns.expires[g])
+                    if left <= threshold:
+                        return m, until
+        end = begin
     return m, -np.inf
 
 
@@ -387,12 +392,13 @@ def judge(clouds, columns, fence, opened, which, threshold, least, pruned, logs,
     s, e, p, q, w = scratch(room)
     left = np.empty(room)
     near = np.empty(opened.shape[0], np.int64)
+    strong = columns.word_hi[opened]
     d = clouds.lo.shape[1]
     value, weight = np.empty(ROOM + d), np.empty(ROOM + d)
     start, size = np.empty(d, np.int64), np.empty(d, np.int64)
     for o in which:
         columns.state[o], columns.exact[o] = OUT, True
-        m, until = dominators(clouds, columns, fence, opened, o, threshold, near)
+        m, until = dominators(clouds, columns, fence, opened, strong, o, threshold, near)
         fog = 0  # distributed cells
         for j in range(d):
             fog += clouds.start[o, j] >= 0

@@ -33,6 +33,7 @@ from fogline.skyline.slots import PLACES, Slots
 
 Fill = Callable[[Clouds, Floats, NDArray[np.bool_]], Clouds]  # clouds, what is known of their rows, which cells to fill
 NOBODY = np.empty(0, np.int64)
+NEVER = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
@@ -106,10 +107,10 @@ class Live:
 
     def _meet(self, rows: Batch) -> tuple[Ints, Ints]:
         """Boxes first: they settle most rows for good. Returns who opened, and who was open and is no more."""
-        early = NOBODY
+        early, sealed = NOBODY, NEVER
         if self.fill is not None and len(rows.id) and (rows.clouds.start == VAGUE).any():
-            early, rows = self._screen(rows)
-        came, went, vague = self._meet_boxes(rows)
+            early, sealed, rows = self._screen(rows)
+        came, went, vague = self._meet_boxes(rows, sealed)
         went = np.concatenate((early, went)) if len(early) else went
         if len(vague):  # they come again, better known
             again = self.slots.again(vague)
@@ -118,11 +119,11 @@ class Live:
             came, went = np.concatenate((came, more)), np.concatenate((went, less))
         return came, went
 
-    def _meet_boxes(self, rows: Batch) -> tuple[Ints, Ints, Ints]:
+    def _meet_boxes(self, rows: Batch, sealed: Floats) -> tuple[Ints, Ints, Ints]:
         s = self.slots
         s.make_room(rows)
         which, s.pool, s.latest, came, went, vague, forgotten, before = meet(
-            s.clouds, s.columns, s.used, s.pool, s.latest, self.now, rows.clouds, rows.arrived, rows.expires,
+            s.clouds, s.columns, s.used, s.pool, s.latest, self.now, rows.clouds, rows.arrived, rows.expires, sealed,
             s.cuts, s.fence, s.most_places,
         )  # fmt: skip
         s.name(rows, which)
@@ -130,18 +131,18 @@ class Live:
         self.counts.spatial += forgotten - before
         return came, went, vague
 
-    def _screen(self, rows: Batch) -> tuple[Ints, Batch]:
+    def _screen(self, rows: Batch) -> tuple[Ints, Floats, Batch]:
         """Rows with bounds only: drop the surely beaten, and fill those that nobody surely beats now."""
         s = self.slots
         s.make_room(rows)
-        went, which, needed = screen(
+        went, which, until, needed = screen(
             s.clouds, s.columns, s.used, s.latest, self.now, rows.clouds, rows.expires, s.cuts, s.fence
         )
         self.counts.forgotten += len(rows.id) - len(which)
         self.counts.spatial += len(rows.id) - len(which)
         if len(needed):
             rows = self._known_better(rows, needed)
-        return went, rows if len(which) == len(rows.id) else rows.part(which)
+        return went, until, rows if len(which) == len(rows.id) else rows.part(which)
 
     def _known_better(self, rows: Batch, which: Ints | None = None) -> Batch:
         """The rows with distributions in place of bounds (for some of them only)."""

@@ -75,12 +75,14 @@ def session(
 
 
 @contextmanager
-def for_a_while(*, master: str = _ANY_MASTER, memory: str | None = None) -> Iterator[SparkSession]:
+def for_a_while(
+    *, master: str = _ANY_MASTER, memory: str | None = None, settings: Mapping[str, Any] | None = None
+) -> Iterator[SparkSession]:
     """A session for one command: stopped at the end, unless it ran before. What Spark logs is kept only if it fails."""
     ran = SparkSession.getActiveSession() is not None
     log = Path(mkdtemp(prefix="fogline-")) / "spark.log"
     try:
-        spark = session(master=master, memory=memory, log=log)
+        spark = session(master=master, memory=memory, settings=settings, log=log)
         try:
             yield spark
         finally:
