@@ -97,7 +97,7 @@ def counters(watch: Watch) -> RenderableType:
         "in window": watch.window,
         "live set": watch.live,
         "answer": len(watch.members),
-        "ms per batch": round(watch.median_ms),
+        "ms a batch": round(watch.median_ms),
     }
     grid = _even_columns(len(facts))
     grid.add_row(*(Text(f"{value:,}", "bold cyan") for value in facts.values()))

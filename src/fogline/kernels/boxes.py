@@ -67,19 +67,24 @@ def covers(a, b, fence):
 
 @kernel
 def any_covers(words, begin, end, word, fence):
-    """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once."""
+    """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once.
+
+    A view from 0 on: an index that might be negative would be looked at twice.
+    """
+    some = words[begin:end]
     any_ = np.uint64(0)
-    for c in range(begin, end):
-        any_ |= np.uint64(((words[c] | fence) - word) & fence == fence)
+    for c in range(some.shape[0]):
+        any_ |= np.uint64(((some[c] | fence) - word) & fence == fence)
     return any_ > 0
 
 
 @kernel
 def any_covered(words, begin, end, word, fence):
     """Does the word cover any of words[begin:end]?"""
+    some = words[begin:end]
     any_ = np.uint64(0)
-    for c in range(begin, end):
-        any_ |= np.uint64(((word | fence) - words[c]) & fence == fence)
+    for c in range(some.shape[0]):
+        any_ |= np.uint64(((word | fence) - some[c]) & fence == fence)
     return any_ > 0
 
 

@@ -82,7 +82,7 @@ class Group:
         """One tick for all: what is in the window at `now` does not depend on the way there."""
         if rows is not None:
             self.late += int(np.count_nonzero(rows.arrived < clock))
-            yield now, rows
+            yield now, rows.part(np.argsort(rows.expires, kind="stable"))  # whoever beats last is found first then
         elif self.order is None and self.live.next_expiry <= now:
             yield now, None
 
