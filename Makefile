@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-impute bench-fit clean
+.PHONY: help setup demo test check bench bench-impute bench-fit bench-spark crash clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
@@ -17,6 +17,8 @@ help:
 	@echo "make bench   Fogline beside recomputing the skyline at every tick"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
+	@echo "make bench-spark    the pipeline beside an identity mapInArrow and a trivial stateful operator"
+	@echo "make crash          kill -9 in the middle, again and again: is every change told exactly once?"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(STAMP)
@@ -48,6 +50,12 @@ bench-impute: $(STAMP)
 
 bench-fit: $(STAMP)
 	$(PY) -m benchmarks.fit --rows $(or $(ROWS),1000000) --attributes $(or $(ATTRIBUTES),6) $(if $(MEMORY),--memory $(MEMORY))
+
+bench-spark: $(STAMP)
+	$(PY) -m benchmarks.spark
+
+crash: $(STAMP)
+	$(PY) -m benchmarks.crash
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

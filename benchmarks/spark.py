@@ -6,22 +6,28 @@ Throughput: the synthetic stream, 500,000 rows a micro-batch, through an identit
 `fogline.spark.watch` (every="batch"), in one session, one after the other, twice; medians of warm batches.
 Fixed cost: micro-batches of 100 rows, through `watch` and through a trivial `transformWithStateInPandas` that carries
 one packed row and a state of the same size, with the same settings, time mode and timers.
+Groups: a thousand groups in one stream, held against one Monitor per group; and one group over 8 partitions of a table,
+with 1 core and with 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import sleep
+from time import perf_counter, sleep
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StatefulProcessor
 
 import fogline as fl
+from fogline.changes import answer_of
 from fogline.spark.source import register
 
 D, MISSING, HISTORY, WINDOW, RATE = 4, 0.3, 120_000, 1_000_000, 1_000
@@ -32,7 +38,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12, help="measured in each turn, after as many to warm up")
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", choices=["throughput", "fixed"])
+    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table"])
     asked = parser.parse_args()
     spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g")
     register(spark)
@@ -42,11 +48,19 @@ def main() -> None:
     history = stream(spark, start=10**12, rows=HISTORY, missing=0.0, reader=spark.read).toArrow()
     rules = [f"a{(j + 1) % D}(0.001) -> a{j}(0.1)" for j in range(D)]
     repository = fl.Repository.fit(history, query, rules=rules)
-    if asked.only != "fixed":
+    if asked.only in (None, "throughput"):
         throughput(spark, query, repository, asked.batches, asked.rows)
-    if asked.only != "throughput":
+    if asked.only in (None, "fixed"):
         fixed(spark, query, repository, asked.batches)
+    if asked.only in (None, "groups"):
+        groups(spark, query, repository)
+    if asked.only == "table":
+        table(spark, query, repository)
     spark.stop()
+    if asked.only in (None, "groups"):
+        for cores in (1, 2):  # each needs a JVM of its own
+            words = [sys.executable, "-m", "benchmarks.spark", "--only", "table", "--cores", str(cores)]
+            subprocess.run(words, check=True)
 
 
 def stream(spark: SparkSession, *, reader: Any, **options: Any) -> DataFrame:
@@ -103,6 +117,45 @@ def fixed(spark: SparkSession, query: fl.Query, repository: fl.Repository, batch
     base = median(next(iter(seconds.values())))
     for name, took in seconds.items():
         print(f"{name}: {median(took) * 1e3:.0f} ms ({median(took) / base:.2f}x)")
+
+
+def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, count: int = 1_000) -> None:
+    """Is every group's answer that of a Monitor of its own?"""
+    apart = fl.Query.from_dict(query.to_dict() | {"by": ["site"], "lifetime": 50})
+    df = stream(spark, reader=spark.readStream, rows=20 * count, batch=5 * count, rate=200, groups=count)
+    with TemporaryDirectory() as folder:
+        told: list[pa.Table] = []
+        changes = fl.spark.watch(df, apart, repository)
+        began = perf_counter()
+        writer = changes.writeStream.outputMode("update").option("checkpointLocation", folder)
+        running = writer.foreachBatch(lambda batch, _: told.append(batch.toArrow())).trigger(availableNow=True).start()
+        running.awaitTermination()
+    took = perf_counter() - began
+    rows = stream(spark, reader=spark.read, rows=20 * count, rate=200, groups=count).toArrow()
+    wrong = 0
+    for site in sorted(set(rows["site"].to_pylist())):
+        mine = rows.filter(pc.equal(rows["site"], site))
+        monitor = fl.Monitor(apart, repository)
+        last = pc.max(mine["time"]).as_py()
+        monitor.advance(last, mine)
+        of_site = [each.filter(pc.equal(each["site"], site)) for each in told]
+        ours = {row["id"]: row["probability"] for row in answer_of(of_site, apart, last).to_pylist()}
+        theirs = {row["id"]: row["probability"] for row in monitor.answer().to_pylist()}
+        wrong += ours.keys() != theirs.keys() or any(abs(ours[name] - theirs[name]) > 1e-9 for name in ours)
+    print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
+
+
+def table(spark: SparkSession, query: fl.Query, repository: fl.Repository, rows: int = 1_000_000) -> None:
+    """One group over 8 partitions."""
+    df = stream(spark, reader=spark.read, rows=rows, partitions=8)
+    told = fl.spark.watch(df, query, repository, every="batch")
+    took = []
+    for _ in range(4):
+        began = perf_counter()
+        count = told.count()
+        took.append(perf_counter() - began)
+    cores = spark.sparkContext.defaultParallelism
+    print(f"{rows:,} rows, 1 group, 8 partitions, {cores} core(s): {median(took[1:]):.2f} s, {count:,} in the answer")
 
 
 def trivial(df: DataFrame, size: int) -> DataFrame:

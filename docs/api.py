@@ -1,0 +1,69 @@
+"""How is the API reference made? From the docstrings, of everything that is public.
+
+python docs/api.py        writes docs/api.md
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import fogline
+import fogline.spark
+
+PAGE = Path(__file__).with_name("api.md")
+
+
+def page() -> str:
+    """The whole reference."""
+    parts = ["# API\n", "Made from the docstrings by `docs/api.py`.\n"]
+    for title, room, prefix in (("fogline", fogline, "fl."), ("fogline.spark", fogline.spark, "fl.spark.")):
+        parts.append(f"## {title}\n")
+        names = sorted(room.__all__, key=lambda name: (not name[0].islower(), name))
+        parts += [entry(prefix + name, getattr(room, name)) for name in names]
+    return "\n".join(parts)
+
+
+def entry(name: str, thing: Any) -> str:
+    """One class or function."""
+    if inspect.isclass(thing) and issubclass(thing, BaseException):
+        return f"### `{name}`\n\n{told(thing)}\n"
+    text = f"### `{name}{signature(thing)}`\n\n{told(thing)}\n"
+    if inspect.isclass(thing):
+        for key, member in vars(thing).items():
+            plain = member.__func__ if isinstance(member, classmethod) else member
+            if key.startswith("_") or not (inspect.isfunction(plain) or isinstance(plain, property)):
+                continue
+            shown = f".{key}" if isinstance(plain, property) else f".{key}{signature(plain)}"
+            about = told(plain.fget if isinstance(plain, property) else plain)
+            text += f"\n- `{shown}`: {about.replace(chr(10), chr(10) + '  ')}\n" if about else f"\n- `{shown}`\n"
+    return text
+
+
+def signature(thing: Any) -> str:
+    """As it is called, without self."""
+    try:
+        given = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    kept = [each for name, each in given.parameters.items() if name not in ("self", "cls")]
+    shown = str(given.replace(parameters=kept, return_annotation=inspect.Signature.empty))
+    return re.sub(r""": (['"])(.*?)\1(?=[,)]| =)""", r": \2", shown)  # annotations are texts
+
+
+def told(thing: Any) -> str:
+    """The docstring, examples as code."""
+    lines, out, code = (inspect.getdoc(thing) or "").splitlines(), [], False
+    for line in lines:
+        example = line.startswith((">>>", "...")) or (code and line.strip() != "")
+        if example != code:
+            out.append("```python" if example else "```")
+        code = example
+        out.append(line)
+    return "\n".join([*out, "```"] if code else out)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
