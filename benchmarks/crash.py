@@ -74,7 +74,7 @@ def prepare(root: Path) -> None:
     (root / "q.yaml").write_text(
         "attributes: {a0: max, a1: max, a2: max}\nid: id\ntime: time\nlifetime: 40\nby: [site]\n"
     )
-    rules = ["a1(0.001) -> a0(0.1)", "a0(0.001) -> a1(0.1)", "a0(0.001) -> a2(0.1)"]
+    rules = ["a1(0.001) -> a0(0.001)", "a0(0.001) -> a1(0.001)", "a0(0.001) -> a2(0.001)"]
     fl.Repository.fit(history, fl.Query.load(root / "q.yaml"), rules=rules).save(root / "repo")
 
 

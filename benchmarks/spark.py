@@ -46,7 +46,7 @@ def main() -> None:
         attributes={f"a{j}": "max" for j in range(D)}, id="id", time="time", lifetime=WINDOW / RATE, alpha=0.5
     )
     history = stream(spark, start=10**12, rows=HISTORY, missing=0.0, reader=spark.read).toArrow()
-    rules = [f"a{(j + 1) % D}(0.001) -> a{j}(0.1)" for j in range(D)]
+    rules = [f"a{(j + 1) % D}(0.001) -> a{j}(0.001)" for j in range(D)]
     repository = fl.Repository.fit(history, query, rules=rules)
     if asked.only in (None, "throughput"):
         throughput(spark, query, repository, asked.batches, asked.rows)

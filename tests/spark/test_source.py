@@ -69,9 +69,15 @@ def test_values_lie_on_the_scale_and_ticks_have_as_many_rows_as_the_rate_says(st
     assert batch.column("time").value_counts().field("counts").to_pylist() == [stream.rate] * 5
 
 
-def test_copies_of_points_at_the_edge_stay_on_the_scale():
-    known = values(rows(Stream(missing=0), 0, 50_000))
-    assert (known.min(), known.max()) == (0, 10)
+@pytest.mark.parametrize("distribution", ["uniform", "correlated", "anti"])
+def test_close_rows_are_copies_of_one_seed_so_that_rules_hold(distribution):
+    """Within 0.001 in one attribute means within 0.001 in all."""
+    known = values(rows(Stream(missing=0, d=3, distribution=distribution), 0, 20_000))
+    order = known[0].argsort()
+    close = np.diff(known[0][order]) <= 0.001
+    assert close.any()
+    assert not close.all()
+    assert (np.abs(np.diff(known[:, order], axis=1))[:, close] <= 0.001).all()
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

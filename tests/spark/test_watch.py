@@ -11,7 +11,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.spark.watch import journal, rejects, watch
+from fogline.spark.pipeline import journal, rejects, watch
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.spark.crowd import (
     GROUPS,

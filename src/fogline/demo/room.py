@@ -1,9 +1,9 @@
 """What does somebody at the surface know when a reading comes in?
 
 The control room sees only what arrived. Beside each reading it writes what the sensor's surroundings suggest, for every
-attribute: `near_…`, the mean of what its neighbours last said, nearer ones counting more; and `moved_…`, what the sensor
-itself last said, moved as that mean has moved since. In history both stand beside complete readings, so rules can be
-found that tell a lost value from them.
+attribute: `near_…`, the mean of what its neighbours last said, nearer ones counting more; and `moved_…`, what the
+sensor itself said before, moved as that mean has moved since. In history both stand beside complete readings, so rules
+can be found that tell a lost value from them.
 
 Invariant: a lost value is never read, neither now nor later, so no row can know anything of it.
 """

@@ -97,10 +97,10 @@ def counters(watch: Watch) -> RenderableType:
         "in window": watch.window,
         "live set": watch.live,
         "answer": len(watch.members),
-        "ms a batch": round(watch.median_ms),
+        "ms a batch": round(watch.median_ms) if watch.times else None,
     }
     grid = _even_columns(len(facts))
-    grid.add_row(*(Text(f"{value:,}", "bold cyan") for value in facts.values()))
+    grid.add_row(*(Text("–" if value is None else f"{value:,}", "bold cyan") for value in facts.values()))
     grid.add_row(*(Text(label, "cyan") for label in facts))
     return grid
 

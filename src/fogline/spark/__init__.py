@@ -11,6 +11,6 @@ from fogline.spark.fitting import fit
 from fogline.spark.imputing import impute
 from fogline.spark.session import SparkAdvice, session
 from fogline.spark.sql import register
-from fogline.spark.watch import rejects, watch
+from fogline.spark.pipeline import rejects, watch
 
 __all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "session", "watch"]

@@ -28,7 +28,7 @@ from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.folder import Folder, folder
 from fogline.spark.processor import COUNTERS
-from fogline.spark.watch import journal
+from fogline.spark.pipeline import journal
 
 ABOUT = "about.json"
 KINDS = {"change": "changes", "reject": "rejects", "health": "health"}

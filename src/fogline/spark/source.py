@@ -1,8 +1,9 @@
 """Which stream is there to try things on?
 
 `spark.readStream.format("fogline")`: rows of a synthetic incomplete stream, after Börzsönyi et al. (2001): uniform,
-correlated or anti-correlated values on [0, 10]. A row is a copy of one of a few thousand seed points, moved a little,
-so that history tells about missing values. Tick t has the rows with id // rate = t.
+correlated or anti-correlated values on [0, 10]. A row is a copy of one of 5,000 seed points, moved by at most 0.0005.
+Values of different seeds are 0.002 apart in every attribute, so `a0(0.001) -> a1(0.001)` and the like hold: history
+tells about missing values. Tick t has the rows with id // rate = t.
 
 Invariant: a row depends on the stream's description and its id alone, not on partitions, batches or restarts; random
 numbers are drawn per block of ids. `missing` and `m` change which cells are missing, never the values of the others.
@@ -28,7 +29,7 @@ from fogline.errors import FoglineError, did_you_mean
 
 BLOCK = 4096  # ids that share a random generator
 CHUNK = 16 * BLOCK  # rows in an Arrow batch
-NEAR = 0.005  # how far a copy may be from its seed point
+NEAR = 0.0005  # how far a copy may be from its seed point
 DISTRIBUTIONS = ("uniform", "correlated", "anti")
 
 Floats = NDArray[np.float64]
@@ -140,7 +141,9 @@ def stream_block(stream: Stream, block: int) -> tuple[Floats, Bools]:
 
 @lru_cache(maxsize=4)
 def _seed_points(distribution: str, d: int, seeds: int, seed: int) -> Floats:
-    return _points(distribution, d, seeds, np.random.default_rng([seed, 0]))
+    """Points (d, seeds) whose values are evenly spaced in every attribute: their ranks."""
+    points = _points(distribution, d, seeds, np.random.default_rng([seed, 0]))
+    return (points.argsort(axis=1).argsort(axis=1) + 0.5) * (10 / seeds)
 
 
 def _points(distribution: str, d: int, n: int, rng: np.random.Generator) -> Floats:

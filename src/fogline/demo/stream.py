@@ -1,0 +1,165 @@
+"""How does the mine reach Spark, and how does the answer come back?
+
+Rows go into a folder, one small Parquet file per parcel; Spark's file stream reads the folder and `journal` tells
+changes and health; what a micro-batch brings is put into a queue as Arrow. Files are stamped in their order, so Spark
+takes them in that order however fast they were written, and a batch never ends in the middle of a tick.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, Queue
+from tempfile import mkdtemp
+from threading import Lock, Thread
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fogline.demo.mine import ATTRIBUTES, OPENING
+from fogline.demo.room import CLOCK
+from fogline.demo.watch import Told
+from fogline.model import Query
+from fogline.repository.repository import Repository
+from fogline.spark import fit
+from fogline.spark.errors import plainly
+from fogline.spark.parcel import Parcel
+from fogline.spark.plan import make_plan
+from fogline.spark.processor import Keeper
+from fogline.spark.screen import screened
+from fogline.spark.share import shared
+from fogline.spark.pipeline import journal
+
+# A demo lasts less than a minute: what would pay off later (optimised machine code, generated code) costs more than
+# it brings, and on two cores the first answer waits for it.
+BRISK_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+BRISK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",  # there is one group
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # without rows the clock does not move
+}
+PATIENCE = 5.0  # seconds for the batch at hand when the demo is stopped
+
+
+class OnSpark:
+    """The engine on a Spark session."""
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+        self.folder = Path(mkdtemp(prefix="fogline-demo-"))
+        self.files = self.folder / "reports"
+        self.files.mkdir()
+        self.sent = 0
+        self.batches: Queue[Told] = Queue()
+        self.query: Any = None
+        self.busy, self.over = Lock(), False
+
+    def learn(self, history: pa.Table, query: Query) -> Repository:
+        with plainly(), _set(self.spark, BRISK):
+            beside = Thread(target=self._warm_up, args=(query,), daemon=True)
+            beside.start()
+            repository = fit(self.spark.createDataFrame(history), query, folder=self.folder / "repository")
+            beside.join()
+            return repository
+
+    def _warm_up(self, query: Query) -> None:
+        """The first stateful stream of a session takes seconds to load what it needs: let it be a small one, now."""
+        files = self.folder / "warm-up"
+        files.mkdir()
+        row = {"sensor": "", "ts": OPENING, **dict.fromkeys(ATTRIBUTES, 0.0)}
+        schema = pa.schema([("sensor", pa.string()), ("ts", CLOCK), *((name, pa.float64()) for name in ATTRIBUTES)])
+        pq.write_table(pa.Table.from_pylist([row], schema), files / "0.parquet")
+        with suppress(Exception):  # whatever is wrong will show when it matters
+            rows = self.spark.readStream.schema(_columns(schema)).parquet(str(files))
+            told = journal(rows, query, every="tick")
+            self._started(told, lambda batch, number: batch.toArrow(), all_there=True).awaitTermination()
+
+    def send(self, rows: pa.Table) -> None:
+        written = self.files / f".{self.sent:06}"  # hidden from Spark until it is whole
+        pq.write_table(rows, written)
+        self.schema = rows.schema
+        os.utime(written, (self.sent, self.sent))
+        written.rename(self.files / f"{self.sent:06}.parquet")
+        self.sent += 1
+
+    def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
+        with plainly(), _set(self.spark, BRISK):
+            reader = self.spark.readStream.schema(_columns(self.schema))
+            reader = reader if at_once is None else reader.option("maxFilesPerTrigger", at_once)
+            told = journal(reader.parquet(str(self.files)), query, repository, every="tick")
+            self.query = self._started(told, self._tell, all_there=at_once is not None)
+
+    def _started(self, told: Any, each: Callable[[Any, int], None], *, all_there: bool) -> Any:
+        state = mkdtemp(prefix="state-", dir=self.folder)
+        writer = told.writeStream.foreachBatch(each).option("checkpointLocation", state)
+        how: dict[str, Any] = {"availableNow": True} if all_there else {"processingTime": "0 seconds"}
+        return writer.trigger(**how).start()
+
+    def _tell(self, batch: Any, number: int) -> None:
+        with self.busy:
+            if self.over:
+                return
+            begin = perf_counter()
+            rows = batch.toArrow()
+            seconds = perf_counter() - begin
+        changes, health = (rows.filter(pc.equal(rows["kind"], kind))[kind] for kind in ("change", "health"))
+        names = [field.name for field in changes.type]
+        for state in health.to_pylist()[-1:]:  # none where no row came
+            told = pa.table(changes.flatten(), names)
+            self.batches.put(Told(told, state["time"], state["live"], seconds))
+
+    def told(self, patience: float) -> Told | None:
+        try:
+            return self.batches.get(timeout=patience)
+        except Empty:
+            if not self.query.isActive and self.batches.empty():
+                with plainly():
+                    self.query.awaitTermination()  # raises what ended it, if it was an error
+            return None
+
+    def stop(self) -> None:
+        """The batch at hand may finish; those behind it have nothing more to do."""
+        self.over = True
+        if self.query is not None:
+            finished = self.busy.acquire(timeout=PATIENCE)
+            self.query.stop()
+            if finished:
+                self.busy.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def rehearse(rows: pa.Table, query: Query, repository: Repository) -> None:
+    """What workers will do with rows, here and now, in two batches."""
+    plan = make_plan(query, rows.schema, opened=shared(repository))
+    keeper, state, half = Keeper(plan), None, rows.num_rows // 2
+    for part in (rows.slice(0, half), rows.slice(half)):
+        for out in screened(plan, part.to_batches()):
+            parcels = [Parcel.from_bytes(each.as_py()) for each in out.column("parcel")]
+            state = keeper.take(out.column("group")[0].as_py(), state, parcels).state
+
+
+@contextmanager
+def _set(spark: Any, settings: dict[str, str]) -> Iterator[None]:
+    """Settings for what is started meanwhile: a streaming query keeps those that it was started with."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def _columns(schema: pa.Schema) -> str:
+    """The same columns in Spark's words."""
+    words = {pa.string(): "string", CLOCK: "timestamp", pa.float64(): "double"}
+    return ", ".join(f"{field.name} {words[field.type]}" for field in schema)
