@@ -1,8 +1,8 @@
 """How does a monitor outlive its process?
 
 Everything a monitor knows as flat arrays in one bytes object: a magic word with the version, a JSON header that lists
-the arrays, then their bytes. Only the live set is state. Members' sums of logarithms are not stored: being integers,
-they come out the same when they are added up again, so a restored monitor goes on bit for bit.
+the arrays, then their bytes. Only the live set is state, with the members' sums of logarithms: integers, so that a
+restored monitor goes on bit for bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fogline.errors import SnapshotError
 from fogline.model import Query
 
-MAGIC = b"FOGLINE\x01"  # the last byte is the version of the format
+MAGIC = b"FOGLINE\x02"  # the last byte is the version of the format
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -9,8 +9,8 @@ except ModuleNotFoundError as error:
 
 from fogline.spark.fitting import fit
 from fogline.spark.imputing import impute
+from fogline.spark.pipeline import rejects, watch
 from fogline.spark.session import SparkAdvice, session
 from fogline.spark.sql import register
-from fogline.spark.pipeline import rejects, watch
 
 __all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "session", "watch"]

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame
 
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.spark.pipeline import plan_for
 from fogline.spark.plan import Plan
 from fogline.spark.screen import SLICE, Screen, slices
-from fogline.spark.pipeline import plan_for
 
 
 @dataclass(slots=True)

@@ -27,8 +27,8 @@ from fogline.repository.repository import Repository
 from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.folder import Folder, folder
-from fogline.spark.processor import COUNTERS
 from fogline.spark.pipeline import journal
+from fogline.spark.processor import COUNTERS
 
 ABOUT = "about.json"
 KINDS = {"change": "changes", "reject": "rejects", "health": "health"}

@@ -1,0 +1,1 @@
+"""What was measured? One small file per experiment: one knob turned, the rest at default, plain rows out."""

@@ -1,0 +1,46 @@
+"""What may a missing value be, according to whom?
+
+Every imputer learns from R once and then gives, tick by tick, a distribution for each gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from fogline.errors import did_you_mean
+from fogline.lab.case import Case, LabError
+from fogline.lab.imputers.con import Con
+from fogline.lab.imputers.dd import DD
+from fogline.lab.imputers.iterative import Iterative
+from fogline.lab.imputers.knn import Knn
+from fogline.lab.imputers.mul import Mul
+from fogline.lab.imputers.plain import Last, Mean
+from fogline.lab.imputers.protocol import Imputer
+
+IMPUTERS: dict[str, Callable[[Case], Imputer]] = {
+    "DD": lambda case: DD(case.rules),
+    "DD-held-out": lambda case: DD(case.rules, method="held-out"),
+    "DD-context": lambda case: DD(case.rules, method="held-out", context=True),
+    "mul": lambda case: Mul(seed=case.settings.seed),
+    "con": lambda case: Con(),
+    "mean": lambda case: Mean(),
+    "last": lambda case: Last(),
+    "knn": lambda case: Knn(),
+    "iterative": lambda case: Iterative(seed=case.settings.seed),
+}
+
+
+def imputer(name: str, case: Case) -> Imputer:
+    """An imputer by its name, fitted to the case's history."""
+    return fitted(name, case)[0]
+
+
+def fitted(name: str, case: Case) -> tuple[Imputer, float]:
+    """The same, and how many seconds fitting took."""
+    if name not in IMPUTERS:
+        raise LabError(f"there is no imputer {name!r}; there are {', '.join(IMPUTERS)}.{did_you_mean(name, IMPUTERS)}")
+    made = IMPUTERS[name](case)
+    began = perf_counter()
+    made.fit(case.history, case.query)
+    return made, perf_counter() - began
