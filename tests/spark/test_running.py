@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nb
 GARBAGE = {"heat": "broken", "t": "yesterday", "sensor": "", "gas": "inf"}
 
 
-def rows(count: int, seed: int) -> list[dict]:
+def rows(count: int, seed: int) -> list[dict[str, Any]]:
     """Readings of two sites, a third of them without gas."""
     rng = random.Random(seed)
     out = []
@@ -31,7 +32,7 @@ def rows(count: int, seed: int) -> list[dict]:
     return out
 
 
-def write_csv(path: Path, some: list[dict]) -> None:
+def write_csv(path: Path, some: list[dict[str, Any]]) -> None:
     path.parent.mkdir(exist_ok=True)
     lines = [",".join(some[0]), *(",".join(str(value) for value in row.values()) for row in some)]
     path.write_text("\n".join(lines) + "\n")
@@ -63,7 +64,7 @@ def told(folder: str) -> list[pa.Table]:
     return [pq.read_table(path) for path in sorted(Path(folder, "changes").glob("*.parquet"))]
 
 
-def expected(query: fl.Query, repository: fl.Repository) -> fl.Monitor:
+def expected(query: fl.Query, repository: fl.Repository) -> dict[str, fl.Monitor]:
     """A monitor per site that has seen the good rows."""
     good = [row for row in rows(800, 2) if int(row["sensor"][1:]) % 100 != 50]
     monitors = {}

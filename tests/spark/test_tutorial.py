@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_the_tutorial(tmp_path, monkeypatch, spark, capsys):
     monkeypatch.chdir(tmp_path)
-    known: dict = {}
+    known: dict[str, object] = {}
     said = ""
     for kind, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         if kind == "yaml":

@@ -30,11 +30,11 @@ from fogline.repository.repository import Repository
 from fogline.spark import fit
 from fogline.spark.errors import plainly
 from fogline.spark.parcel import Parcel
+from fogline.spark.pipeline import journal
 from fogline.spark.plan import make_plan
 from fogline.spark.processor import Keeper
 from fogline.spark.screen import screened
 from fogline.spark.share import shared
-from fogline.spark.pipeline import journal
 
 # A demo lasts less than a minute: what would pay off later (optimised machine code, generated code) costs more than
 # it brings, and on two cores the first answer waits for it.

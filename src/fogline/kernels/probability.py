@@ -287,7 +287,8 @@ def witness(clouds, o, near, expires, threshold, values, weights, start, size, s
 def dominators(clouds, columns, fence, among, strong, o, threshold, near):
     """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best corner out.
 
-    `strong` holds the words of their best corners, side by side. Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
+    `strong` holds the words of their best corners, side by side. Returns how many, and until when they keep it out
+    (-inf: they do not). This is the joint form of max-corner pruning.
     """
     m = 0
     left = 1.0

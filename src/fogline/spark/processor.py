@@ -117,7 +117,7 @@ class Keeper:
         monitor_state = np.frombuffer(monitor.snapshot(), np.uint8)
         early = table_to_bytes(pa.concat_tables(waiting)) if waiting else b""
         packed = pack(header, {"monitor": monitor_state, "waiting": np.frombuffer(early, np.uint8)})
-        return struct.pack("<Q", len(packed)) + _PRESS.compress(packed).to_pybytes()
+        return struct.pack("<Q", len(packed)) + bytes(_PRESS.compress(packed))
 
     def _due(self, tables: list[pa.Table], clock: float) -> tuple[pa.Table | None, list[pa.Table]]:
         """The rows up to the clock, and those beyond it."""

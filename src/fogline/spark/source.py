@@ -143,7 +143,7 @@ def stream_block(stream: Stream, block: int) -> tuple[Floats, Bools]:
 def _seed_points(distribution: str, d: int, seeds: int, seed: int) -> Floats:
     """Points (d, seeds) whose values are evenly spaced in every attribute: their ranks."""
     points = _points(distribution, d, seeds, np.random.default_rng([seed, 0]))
-    return (points.argsort(axis=1).argsort(axis=1) + 0.5) * (10 / seeds)
+    return np.asarray((points.argsort(axis=1).argsort(axis=1) + 0.5) * (10 / seeds), np.float64)
 
 
 def _points(distribution: str, d: int, n: int, rng: np.random.Generator) -> Floats:

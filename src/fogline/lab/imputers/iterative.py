@@ -25,8 +25,8 @@ class Iterative:
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
         try:
-            from sklearn.experimental import enable_iterative_imputer  # type: ignore[import-untyped] # noqa: F401
-            from sklearn.impute import IterativeImputer  # type: ignore[import-untyped]
+            from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+            from sklearn.impute import IterativeImputer
         except ImportError:
             raise LabError("the imputer 'iterative' is scikit-learn's; install scikit-learn.") from None
         self.model = IterativeImputer(random_state=seed)
