@@ -42,6 +42,7 @@ def main() -> None:
     asked = parser.parse_args()
     spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g")
     register(spark)
+    spark.conf.set("spark.sql.shuffle.partitions", "1")  # there is one group, as `fogline run` would see by itself
     query = fl.Query(
         attributes={f"a{j}": "max" for j in range(D)}, id="id", time="time", lifetime=WINDOW / RATE, alpha=0.5
     )
@@ -121,6 +122,7 @@ def fixed(spark: SparkSession, query: fl.Query, repository: fl.Repository, batch
 
 def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, count: int = 1_000) -> None:
     """Is every group's answer that of a Monitor of its own?"""
+    spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     apart = fl.Query.from_dict(query.to_dict() | {"by": ["site"], "lifetime": 50})
     df = stream(spark, reader=spark.readStream, rows=20 * count, batch=5 * count, rate=200, groups=count)
     with TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Is the answer still right where small streams never lead?
 
-Rare paths are made common: gaps are closed at every tick, no cloud keeps sums, every probability is bracketed, words
-hold one bit per attribute, and windows have hundreds of rows.
+Rare paths are made common: gaps are closed at every tick, every row is looked for on a ladder, no cloud keeps sums,
+every probability is bracketed, words hold one bit per attribute, and windows have hundreds of rows.
 """
 
 import numpy as np
@@ -39,6 +39,14 @@ def test_clouds_of_very_many_places_have_exact_probabilities_over_merged_places(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "PLACES", 1)
         run(stream)
+
+
+@trying(300)
+@given(streams() | late_streams(), st.sets(st.integers(0, 5)))
+def test_many_rows_at_once_are_compared_by_ladders_with_the_same_answer(stream, resume):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "MANY", 0)
+        run(stream, resume)
 
 
 @trying(300)

@@ -166,11 +166,88 @@ def latest_beater(lo, expires, word_lo, used, ordered, hi, i, word_hi, until, en
 
 
 @kernel
-def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence):
+def ladder(corner, words, some):
+    """Clouds by each attribute of a corner, best first: (d, n) values, slots and words.
+
+    Whoever is at least as good as x everywhere is so in the attribute where the fewest are: only those few need be
+    looked at. Rows that survive a screening are outstanding somewhere, so they are few indeed.
+    """
+    n, d = some.shape[0], corner.shape[1]
+    value, slot, word = np.empty((d, n)), np.empty((d, n), np.int64), np.empty((d, n), np.uint64)
+    keys = np.empty(n)
+    for j in range(d):
+        for k in range(n):
+            keys[k] = -corner[some[k], j]
+        order = np.argsort(keys)
+        for k in range(n):
+            c = some[order[k]]
+            value[j, k], slot[j, k], word[j, k] = corner[c, j], c, words[c]
+    return value, slot, word
+
+
+@kernel
+def rung(value, corner, i):
+    """The attribute in which the fewest of a ladder are at least as good as corner[i], and how many that is."""
+    best, fewest = 0, value.shape[1] + 1
+    for j in range(value.shape[0]):
+        low, high = 0, value.shape[1]
+        while low < high:
+            middle = (low + high) // 2
+            if value[j, middle] >= corner[i, j]:
+                low = middle + 1
+            else:
+                high = middle
+        if low < fewest:
+            best, fewest = j, low
+    return best, fewest
+
+
+@kernel
+def latest_on(steps, lo, expires, hi, i, word_hi, until, enough, fence):
+    """As `latest_beater`, by a ladder of `lo`."""
+    value, slot, word = steps
+    j, m = rung(value, hi, i)
+    words = word[j]
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        if any_covers(words, begin, end, word_hi, fence):
+            for r in range(begin, end):
+                c = slot[j, r]
+                if expires[c] > until and covers(words[r], word_hi, fence) and beats(lo, c, hi, i):
+                    until = expires[c]
+                    if until >= enough:
+                        return until
+    return until
+
+
+@kernel
+def admit_many(live, columns, used, rows, expires, word_lo, word_hi, fence):
+    """As `admit`, by ladders. (Sure dominance is transitive, so rows that are not kept need not be told apart.)"""
+    n = rows.lo.shape[0]
+    kept, until = np.empty(n, np.int64), np.empty(n)
+    arriving = ladder(rows.lo, word_lo, np.arange(n))
+    there = ladder(live.lo, columns.word_lo, np.arange(used))
+    m = 0
+    for i in range(n):
+        end = expires[i]
+        u = latest_on(arriving, rows.lo, expires, rows.hi, i, word_hi[i], -np.inf, end, fence)
+        if u < end:
+            u = latest_on(there, live.lo, columns.expires, rows.hi, i, word_hi[i], u, end, fence)
+        if u < end:
+            kept[m], until[m] = i, u
+            m += 1
+    return kept[:m], until[:m]
+
+
+@kernel
+def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence, many):
     """Which arriving rows can ever matter, and until when are those surely beaten (-inf: they are not)?
 
-    A row that another, live or arriving, surely beats to the end of its life is not among them.
+    A row that another, live or arriving, surely beats to the end of its life is not among them. From `many` rows on,
+    ladders are worth building.
     """
+    if rows.lo.shape[0] >= many:
+        return admit_many(live, columns, used, rows, expires, word_lo, word_hi, fence)
     kept = outlived(rows, expires, word_lo, word_hi, fence)
     until = np.empty(kept.shape[0])
     m = 0
@@ -192,15 +269,55 @@ def admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence):
 
 
 @kernel
-def conquer(live, columns, used, rows, which, expires, word_lo, fence):
+def subdue(live, columns, rows, i, c, expires, closed, told):
+    """Row i surely beats cloud c, which dies if it expires no later, else is sealed.
+
+    `told` counts the dead, those of them that were counted as pruned before, and the closed.
+    """
+    state = columns.state
+    if state[c] >= OUT:
+        closed[told[2]] = c
+        told[2] += 1
+        columns.until[c] = -np.inf
+    if expires[i] >= columns.expires[c]:
+        state[c] = DEAD
+        columns.expires[c] = -np.inf
+        told[0] += 1
+        told[1] += columns.counted[c]
+    else:
+        state[c] = SEALED
+        columns.until[c] = max(columns.until[c], expires[i])
+
+
+@kernel
+def conquer_many(live, columns, used, rows, which, expires, word_lo, fence, closed, told):
+    """As `conquer`, by a ladder of what is worst: who is beaten is no better than the row in every attribute."""
+    worst, best = -live.hi[:used], -rows.lo
+    value, slot, word = ladder(worst, columns.word_hi, np.arange(used))
+    for i in which:
+        j, m = rung(value, best, i)
+        words = word[j]
+        for begin in range(0, m, BLOCK):
+            end = min(begin + BLOCK, m)
+            if not any_covered(words, begin, end, word_lo[i], fence):
+                continue
+            for r in range(begin, end):
+                c = slot[j, r]
+                if covers(word_lo[i], words[r], fence) and columns.state[c] != DEAD and beats(rows.lo, i, live.hi, c):
+                    subdue(live, columns, rows, i, c, expires, closed, told)
+
+
+@kernel
+def conquer(live, columns, used, rows, which, expires, word_lo, fence, many):
     """What do the arriving rows `which` surely beat? Those that expire no later die; the others are sealed for a while.
 
     Writes the columns; returns how many died, how many of those were counted as pruned before, and the slots that
     were open and are no more.
     """
-    state = columns.state
-    closed = np.empty(used, np.int64)
-    died = before = m = 0
+    closed, told = np.empty(used, np.int64), np.zeros(3, np.int64)
+    if which.shape[0] >= many:
+        conquer_many(live, columns, used, rows, which, expires, word_lo, fence, closed, told)
+        return told[0], told[1], closed[: told[2]]
     for i in which:
         word = word_lo[i]
         for begin in range(0, used, BLOCK):
@@ -208,21 +325,13 @@ def conquer(live, columns, used, rows, which, expires, word_lo, fence):
             if not any_covered(columns.word_hi, begin, end, word, fence):
                 continue
             for c in range(begin, end):
-                if not covers(word, columns.word_hi[c], fence) or state[c] == DEAD or not beats(rows.lo, i, live.hi, c):
-                    continue
-                if state[c] >= OUT:
-                    closed[m] = c
-                    m += 1
-                    columns.until[c] = -np.inf
-                if expires[i] >= columns.expires[c]:
-                    state[c] = DEAD
-                    columns.expires[c] = -np.inf
-                    died += 1
-                    before += columns.counted[c]
-                else:
-                    state[c] = SEALED
-                    columns.until[c] = max(columns.until[c], expires[i])
-    return died, before, closed[:m]
+                if (
+                    covers(word, columns.word_hi[c], fence)
+                    and columns.state[c] != DEAD
+                    and beats(rows.lo, i, live.hi, c)
+                ):
+                    subdue(live, columns, rows, i, c, expires, closed, told)
+    return told[0], told[1], closed[: told[2]]
 
 
 @kernel
@@ -257,7 +366,7 @@ def is_vague(clouds, c):
 
 
 @kernel
-def screen(live, columns, used, latest, now, rows, expires, cuts, fence):
+def screen(live, columns, used, latest, now, rows, expires, cuts, fence, many):
     """A first look at rows with bounds: who went, which rows can ever matter, until when they are surely beaten, and
     which of those must be known better. Whoever is surely beaten, to the end or for a while, need not.
 
@@ -265,7 +374,7 @@ def screen(live, columns, used, latest, now, rows, expires, cuts, fence):
     """
     went = bury(columns, used, now)
     word_lo, word_hi = words(rows, cuts)
-    which, until = admit(live, columns, used, latest < np.inf, rows, expires, word_lo, word_hi, fence)
+    which, until = admit(live, columns, used, latest < np.inf, rows, expires, word_lo, word_hi, fence, many)
     m = 0
     needed = np.empty(which.shape[0], np.int64)
     for k in range(which.shape[0]):
@@ -353,7 +462,7 @@ def enter(columns, at, rows, which, arrived, expires, until, word_lo, word_hi, n
 
 
 @kernel
-def meet(live, columns, used, pool, latest, now, rows, arrived, expires, sealed, cuts, fence, most):
+def meet(live, columns, used, pool, latest, now, rows, arrived, expires, sealed, cuts, fence, most, many):
     """One tick for the boxes: the expired leave, the rows enter, the surely beaten are forgotten, seals end.
 
     The caller has made room for all rows. Rows that `screen` has let through come with `sealed`, until when each is
@@ -368,8 +477,8 @@ def meet(live, columns, used, pool, latest, now, rows, arrived, expires, sealed,
     if sealed.shape[0]:
         which, until = np.arange(sealed.shape[0]), sealed
     else:
-        which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence)
-    died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, fence)
+        which, until = admit(live, columns, used, ordered, rows, expires, word_lo, word_hi, fence, many)
+    died, before, closed = conquer(live, columns, used, rows, which, expires, word_lo, fence, many)
     pool = copy_cells(rows, which, live, used, pool)
     came = enter(columns, used, rows, which, arrived, expires, until, word_lo, word_hi, now, most)
     for i in which:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.boxes import BLOCK, DEAD, IN, OUT, any_covers, beats, covers
+from fogline.kernels.boxes import BLOCK, DEAD, IN, OUT, any_covers, beats, covers, ladder, rung
 from fogline.kernels.compile import kernel
 
 SCALE = 2.0**42
@@ -315,6 +315,33 @@ def dominators(clouds, columns, fence, among, strong, o, threshold, near):
 
 
 @kernel
+def dominators_on(clouds, columns, fence, steps, o, threshold, near):
+    """As `dominators`, by a ladder of best corners. In the same order: the last slot first."""
+    value, slot, word = steps
+    j, m = rung(value, clouds.lo, o)
+    words, weak = word[j], columns.word_lo[o]
+    n = 0
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        if any_covers(words, begin, end, weak, fence):
+            for r in range(begin, end):
+                g = slot[j, r]
+                if g != o and covers(words[r], weak, fence) and beats(clouds.hi, g, clouds.lo, o):
+                    near[n] = -g
+                    n += 1
+    near[:n] = -np.sort(near[:n])
+    left, until = 1.0, np.inf
+    for k in range(n):
+        p = beats_point(clouds, near[k], clouds.hi, o)
+        if p > 0.0:
+            left *= 1.0 - p
+            until = min(until, columns.expires[near[k]])
+            if left <= threshold:
+                return k + 1, until
+    return n, -np.inf
+
+
+@kernel
 def beats_cloud(clouds, g, o):
     """Pr{g beats o} for two clouds."""
     at_least = equal = 1.0
@@ -380,12 +407,13 @@ def lemma(clouds, expires, near, o, least):
 
 
 @kernel
-def judge(clouds, columns, fence, opened, which, threshold, least, pruned, logs, zeros, cursor, most):
+def judge(clouds, columns, fence, opened, which, threshold, least, pruned, logs, zeros, cursor, most, many):
     """Which of these open clouds have P > threshold, with what P, and until when are the others surely not above it?
 
     Cheap bounds first: the best corner; then a few values per cell; then all. A member's sums are written to the pools
     from `cursor` on. Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked
     out, how many clouds are HEAVY, and the new cursor. Whoever is kept out for life is counted once in `pruned` (4,).
+    From `many` clouds on, a ladder is worth building.
     """
     places, expires = columns.places, columns.expires
     evaluations = heavy = 0
@@ -394,12 +422,17 @@ def judge(clouds, columns, fence, opened, which, threshold, least, pruned, logs,
     left = np.empty(room)
     near = np.empty(opened.shape[0], np.int64)
     strong = columns.word_hi[opened]
+    bulk = which.shape[0] >= many
+    steps = ladder(clouds.hi, columns.word_hi, opened if bulk else opened[:0])
     d = clouds.lo.shape[1]
     value, weight = np.empty(ROOM + d), np.empty(ROOM + d)
     start, size = np.empty(d, np.int64), np.empty(d, np.int64)
     for o in which:
         columns.state[o], columns.exact[o] = OUT, True
-        m, until = dominators(clouds, columns, fence, opened, strong, o, threshold, near)
+        if bulk:
+            m, until = dominators_on(clouds, columns, fence, steps, o, threshold, near)
+        else:
+            m, until = dominators(clouds, columns, fence, opened, strong, o, threshold, near)
         fog = 0  # distributed cells
         for j in range(d):
             fog += clouds.start[o, j] >= 0

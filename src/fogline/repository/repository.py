@@ -133,9 +133,10 @@ class Repository:
         """
         mine = self._lattice(then)
         choice = np.full(size, LEVEL_0, np.int64)
-        start, length = np.zeros(size, np.int64), np.full(size, len(mine.values), np.int64)
-        values, counts = [mine.values], [mine.counts]
-        filled = len(mine.values)
+        start, length = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        values: list[Floats] = []
+        counts: list[Floats] = []
+        filled = 0
         for k, rows in self._tries(mine, centres, choice):
             given = mine.choices[k].given
             offsets, found = mine.choices[k].path.find(given, {name: centres[name][rows] for name in given})
@@ -146,6 +147,11 @@ class Repository:
             values.append(value)
             counts.append(count)
             filled += len(value)
+        left = choice == LEVEL_0
+        if left.any() or not values:  # only then: it is as long as the history
+            start[left], length[left] = filled, len(mine.values)
+            values.append(mine.values)
+            counts.append(mine.counts)
         return Found(start, length, np.concatenate(values), np.concatenate(counts), choice)
 
     def bounds(self, then: str, centres: Mapping[str, Floats], size: int) -> tuple[Floats, Floats]:

@@ -36,6 +36,7 @@ NOBODY = np.empty(0, np.int64)
 NEVER = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
+MANY = 256  # rows at once for which it pays to sort the others first
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough
 
 
@@ -65,6 +66,7 @@ class Live:
         self.edge = self.threshold if alpha > 0 else np.nan  # what a bracket must exclude; at alpha 0 only narrow it
         self.least = 1.0 - alpha - TOLERANCE  # who beats it this likely guards a cloud
         self.limit = places
+        self.many = MANY
         self.fill = fill  # makes distributions of bounds, when it comes to that
         self.slots = Slots(d, min(PLACES, places), known)
         self.counts = Counts()
@@ -124,7 +126,7 @@ class Live:
         s.make_room(rows)
         which, s.pool, s.latest, came, went, vague, forgotten, before = meet(
             s.clouds, s.columns, s.used, s.pool, s.latest, self.now, rows.clouds, rows.arrived, rows.expires, sealed,
-            s.cuts, s.fence, s.most_places,
+            s.cuts, s.fence, s.most_places, self.many,
         )  # fmt: skip
         s.name(rows, which)
         self.counts.forgotten += forgotten
@@ -136,7 +138,7 @@ class Live:
         s = self.slots
         s.make_room(rows)
         went, which, until, needed = screen(
-            s.clouds, s.columns, s.used, s.latest, self.now, rows.clouds, rows.expires, s.cuts, s.fence
+            s.clouds, s.columns, s.used, s.latest, self.now, rows.clouds, rows.expires, s.cuts, s.fence, self.many
         )
         self.counts.forgotten += len(rows.id) - len(which)
         self.counts.spatial += len(rows.id) - len(which)
@@ -210,6 +212,7 @@ class Live:
             s.zeros,
             s.sums,
             s.most_places,
+            self.many,
         )
         self.counts.evaluations += evaluations
         if heavy:

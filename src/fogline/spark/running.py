@@ -10,7 +10,8 @@ content, so its files are written over by themselves: exactly once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -29,6 +30,7 @@ from fogline.spark.errors import plainly
 from fogline.spark.folder import Folder, folder
 from fogline.spark.pipeline import journal
 from fogline.spark.processor import COUNTERS
+from fogline.spark.session import PARTITIONS
 
 ABOUT = "about.json"
 KINDS = {"change": "changes", "reject": "rejects", "health": "health"}
@@ -94,7 +96,8 @@ class Run:
             writer = told.writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{files.absolute(order.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
-            return writer.start()
+            with _partitions(self.spark, None if order.query.by else 1):
+                return writer.start()
 
     def _source(self, files_per_batch: int | None) -> DataFrame:
         """The stream in the columns it had when this run was first started."""
@@ -136,6 +139,18 @@ class Run:
             pulse.sizes[json.dumps([row[name] for name in names], default=str)] = row["live"], row["answer"]
         pulse.waiting = pc.sum(health["waiting"]).as_py() or 0
         self.tell(pulse)
+
+
+@contextmanager
+def _partitions(spark: SparkSession, count: int | None) -> Iterator[None]:
+    """What starts meanwhile has so many state stores: one group needs no more than one."""
+    before = spark.conf.get(PARTITIONS)
+    try:
+        if count is not None:
+            spark.conf.set(PARTITIONS, str(count))
+        yield
+    finally:
+        spark.conf.set(PARTITIONS, before)
 
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
