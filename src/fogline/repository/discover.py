@@ -29,7 +29,7 @@ from fogline.repository.rules import combine, subsets
 
 RADII = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the range between the 1st and 99th percentile
 DONORS, HELD, SEED = 20_000, 1_000, 5
-MATCHES = 0.01  # of the history, at most, on average
+MATCHES, FEW = 0.01, 100  # of the history, at most, on average; but so many rows always may
 BEST, RULES = 3, 3  # determinants that may pair up; rules per attribute
 WORTH = 0.97  # another rule, or determinant, must bring the score below this share of what it was
 SUPPORT = 0.5  # a rule must find something for so many held-out rows: a counter, near to no later row, does not
@@ -167,7 +167,7 @@ class Trial:
         if not there.any():
             return out
         matches = path.count(given, centres)
-        if matches.mean() <= max(MATCHES * self.donors.rows, 20) and (matches > 0).mean() >= SUPPORT:
+        if matches.mean() <= max(MATCHES * self.donors.rows, FEW) and (matches > 0).mean() >= SUPPORT:
             out[there] = crps(*path.find(given, centres), self.truth[there])
         return out
 

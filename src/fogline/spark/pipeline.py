@@ -20,7 +20,7 @@ from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark.parcel import Parcel, unpacked
 from fogline.spark.plan import Plan, make_plan
-from fogline.spark.processor import COUNTERS, Keeper, Watcher, journal_schema
+from fogline.spark.processor import COUNTERS, Keeper, Watcher, changes_of_journal, changes_schema, journal_schema
 from fogline.spark.screen import refusals, screened
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
@@ -37,7 +37,16 @@ def watch(
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
     else a duration such as "30 seconds". What comes later still is late: it enters, at the clock.
     """
-    return journal(df, query, repository, every=every, lateness=lateness).where("kind = 'change'").select("change.*")
+    plan = plan_for(df, query, repository, every=every, lateness=lateness)
+    told = _told(df, plan)
+    if not df.isStreaming:
+        return _shown(plan, told).where("kind = 'change'").select("change.*")
+
+    def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in unpacked(batches):
+            yield from changes_of_journal(plan, pa.Table.from_batches([batch])).to_batches()
+
+    return told.mapInArrow(changes, from_arrow_schema(changes_schema(plan), True))
 
 
 def journal(
@@ -50,16 +59,22 @@ def journal(
     micro-batch), of which the one that `kind` names is filled.
     """
     plan = plan_for(df, query, repository, every=every, lateness=lateness)
-    told = from_arrow_schema(journal_schema(plan), True)
+    told = _told(df, plan)
+    if df.isStreaming:
+        told = told.mapInArrow(unpacked, from_arrow_schema(journal_schema(plan), True))
+    return _shown(plan, told)
+
+
+def _told(df: DataFrame, plan: Plan) -> DataFrame:
+    """The journal: of a table as rows, of a stream packed."""
     parcels = df.mapInArrow(_screening(plan), _STAGE)
     if not df.isStreaming:
-        return _shown(plan, parcels.groupBy("group").applyInArrow(_at_the_end(plan), told))
+        return parcels.groupBy("group").applyInArrow(_at_the_end(plan), from_arrow_schema(journal_schema(plan), True))
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
     keyed = parcels.withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
-    packed = keyed.transformWithStateInPandas(Watcher(plan), "journal binary", "Update", "EventTime")
-    return _shown(plan, packed.mapInArrow(unpacked, told))
+    return keyed.transformWithStateInPandas(Watcher(plan), "journal binary", "Update", "EventTime")
 
 
 def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -> DataFrame:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
@@ -53,6 +54,23 @@ def journal_schema(plan: Plan) -> pa.Schema:
     by = [(f"by_{k}", kind) for k, kind in enumerate(plan.by)]
     told = [("row", pa.string()), ("reason", pa.string()), *((name, pa.int64()) for name in COUNTERS)]
     return pa.schema([("kind", pa.string()), *by, *change, *told])
+
+
+def changes_schema(plan: Plan) -> pa.Schema:
+    """What `watch` tells, under the names of the stream."""
+    query = plan.query
+    head = [("time", plan.kind), *zip(query.by, plan.by, strict=True), ("id", plan.id), ("arrived", plan.kind)]
+    tail = [("change", pa.string()), ("probability", pa.float64()), ("exact", pa.bool_())]
+    return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
+
+
+def changes_of_journal(plan: Plan, journal: pa.Table) -> pa.Table:
+    """The changes in a journal."""
+    told = journal.filter(pc.equal(journal["kind"], "change"))
+    by = [f"by_{k}" for k in range(len(plan.by))]
+    attributes = [f"attribute_{j}" for j in range(len(plan.query.names))]
+    names = ["time", *by, "id", "arrived", "change", "probability", "exact", *attributes]
+    return told.select(names).rename_columns(changes_schema(plan).names)
 
 
 class Keeper:
