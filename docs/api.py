@@ -50,6 +50,7 @@ def signature(thing: Any) -> str:
         return ""
     kept = [each for name, each in given.parameters.items() if name not in ("self", "cls")]
     shown = str(given.replace(parameters=kept, return_annotation=inspect.Signature.empty))
+    shown = re.sub(r"<function (\w+) at 0x\w+>", r"\1", shown)
     return re.sub(r""": (['"])(.*?)\1(?=[,)]| =)""", r": \2", shown)  # annotations are texts
 
 
