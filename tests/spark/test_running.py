@@ -16,6 +16,7 @@ import fogline as fl
 from fogline.changes import answer_of
 from fogline.cli import app
 from fogline.errors import FoglineError
+from fogline.spark.folder import folder
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nby: [site]\n"
 GARBAGE = {"heat": "broken", "t": "yesterday", "sensor": "", "gas": "inf"}
@@ -64,15 +65,16 @@ def told(folder: str) -> list[pa.Table]:
     return [pq.read_table(path) for path in sorted(Path(folder, "changes").glob("*.parquet"))]
 
 
-def expected(query: fl.Query, repository: fl.Repository) -> dict[str, fl.Monitor]:
-    """A monitor per site that has seen the good rows."""
-    good = [row for row in rows(800, 2) if int(row["sensor"][1:]) % 100 != 50]
-    monitors = {}
+def expected(query: fl.Query, repository: fl.Repository, at: int | None) -> dict[tuple[str, str], float]:
+    """The answer of a monitor per site that has seen the good rows up to an instant; without one, to the site's end."""
+    good = [row for row in rows(800, 2) if int(row["sensor"][1:]) % 100 != 50 and (at is None or row["t"] <= at)]
+    answer = {}
     for site in "ab":
         mine = [{**row, "gas": row["gas"] or None, "t": float(row["t"])} for row in good if row["site"] == site]
-        monitors[site] = fl.Monitor(query, repository)
-        monitors[site].advance(max(row["t"] for row in mine), mine)
-    return monitors
+        monitor = fl.Monitor(query, repository)
+        monitor.advance(float(max(row["t"] for row in mine) if at is None else at), mine)
+        answer |= {(site, row["id"]): row["probability"] for row in monitor.answer().to_pylist()}
+    return answer
 
 
 RUN = ("run", "in", "--query", "q.yaml", "--repository", "repo", "--output", "out")
@@ -96,14 +98,10 @@ def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(plac
     assert health["rows"].sum() == 800
     assert health["rejected"].sum() == 8
     query, repository = fl.Query.load("q.yaml"), fl.Repository.load("repo")
-    monitors = expected(query, repository)
     for at in (30, 77, None):
         lines = run("answer", "out", "--json", *(["--at", str(at)] if at else [])).splitlines()
         found = {(row["site"], row["id"]): row["probability"] for row in map(json.loads, lines)}
-        if at is None:
-            wanted = {(s, r["id"]): r["probability"] for s, m in monitors.items() for r in m.answer().to_pylist()}
-            assert found == pytest.approx(wanted, abs=1e-9)
-        assert found
+        assert found == pytest.approx(expected(query, repository, at), abs=1e-9)
     again = run(*RUN)
     assert "0 rows, 0 changes" in again
     assert "rows" in run("answer", "out")
@@ -167,3 +165,14 @@ def test_changes_add_up_and_what_is_told_later_of_a_tick_is_truer():
     assert answer_of([], query).num_rows == 0
     with pytest.raises(FoglineError, match="write a number"):
         answer_of([first], query, "2024-01-01")
+
+
+def test_a_folder_in_any_file_system_keeps_files_whole(tmp_path, spark):
+    for place in (folder(str(tmp_path / "here")), folder(f"file://{tmp_path}/there", spark)):
+        assert place.get("a/x") is None
+        assert place.names("a") == []
+        for content in (b"first", b"again"):
+            place.put("a/x", content)
+            assert place.get("a/x") == content
+        place.put("a/w", b"")
+        assert place.names("a") == ["a/w", "a/x"]
