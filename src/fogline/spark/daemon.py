@@ -4,6 +4,8 @@ Spark forks them from a daemon. This one has read Fogline before it forks, so th
 hundred megabytes each. Spark is told by `spark.python.daemon.module`; without that, workers import what they need.
 """
 
+from contextlib import suppress
+
 from pyspark.daemon import manager
 
 import fogline.spark.census
@@ -13,4 +15,5 @@ import fogline.spark.pipeline
 import fogline.spark.source  # noqa: F401
 
 if __name__ == "__main__":
-    manager()
+    with suppress(FileNotFoundError):  # at the end the JVM may have removed the socket first
+        manager()
