@@ -1,0 +1,177 @@
+"""fogline lab: the paper's experiments, and more, run here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fogline.cli.terminal import app, helpful, paper
+from fogline.errors import FoglineError, did_you_mean
+
+if TYPE_CHECKING:  # the lab's packages take a second to import, and may be missing
+    from fogline.lab.experiment import Experiment
+
+lab = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+app.add_typer(lab, name="lab")
+
+Data = Annotated[
+    Path | None,
+    typer.Option(help="The folder with the real sets, as Parquet. Without it, synthetic streams only."),
+]
+Out = Annotated[Path, typer.Option(help="Where results are kept: one Parquet file per trial.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small and few: minutes, not hours. Shows that it works.")]
+FOLDER = Path("lab-results")
+
+
+@lab.callback()
+def about() -> None:
+    """Run the paper's evaluation, and more, on this machine.
+
+    `list` says what there is, `run` measures, `report` writes what came out: one page with every figure, and for each
+    whether it confirms the paper. Begin with `fogline lab run --quick`, then `fogline lab report`.
+    """
+
+
+@lab.command(name="list")
+def show(data: Data = None, out: Out = FOLDER, quick: Quick = False) -> None:
+    """Show the experiments: which figure of the paper, what it asks, and how much of it is done."""
+    with helpful(), needed():
+        from fogline.lab.bench import trials
+        from fogline.lab.experiment import Scope
+        from fogline.lab.results import Results
+
+        scope, results = Scope(there(data), quick), Results(out, quick=quick)
+        table = Table("name", "figure", "question", box=None, pad_edge=False, header_style="bold")
+        table.add_column("trials", justify="right")
+        table.add_column("done", justify="right")
+        for each in known().values():
+            todo = trials([each], scope)
+            done = sum(results.done(each.name, trial.knobs) for trial in todo)
+            table.add_row(each.name, each.figure, each.question, str(len(todo)), str(done))
+        paper().print(table)
+        left_out(data)
+
+
+@lab.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="As in `list`; none, or `all`: everything.")
+    ] = None,
+    quick: Quick = False,
+    data: Data = None,
+    out: Out = FOLDER,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="Where a trial has one, only this: `honest` (the history ends before the stream begins) or "
+            "`paper` (it is drawn from the same set, and may hold the very rows that have gaps)."
+        ),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also measure what is already there.")] = False,
+) -> None:
+    """Measure. What is already there is not measured again, so the same command goes on after a stop.
+
+    Times mean something only on a machine that does nothing else. Quick and full results are kept apart.
+    """
+    with helpful(), needed():
+        from fogline.lab import bench
+        from fogline.lab.case import PROTOCOLS
+        from fogline.lab.experiment import Scope
+        from fogline.lab.results import Results
+
+        if protocol is not None and protocol not in PROTOCOLS:
+            raise FoglineError(f"the protocol is {protocol!r}; it may be {' or '.join(PROTOCOLS)}.")
+        scope, results = Scope(there(data), quick), Results(out, quick=quick)
+        asked = bench.trials(chosen(names or [], known()), scope, protocol)
+        todo = [each for each in asked if again or not results.done(each.experiment.name, each.knobs)]
+        left_out(data)
+        if len(todo) < len(asked):
+            typer.echo(f"{len(asked) - len(todo)} of {len(asked)} trials are done already.", err=True)
+        try:
+            failures = bench.run(todo, scope, results, Console(stderr=True, highlight=False))
+        except KeyboardInterrupt:
+            same = "The same command without --again" if again else "The same command"
+            typer.echo(f"Stopped; what was measured is kept. {same} goes on from there.", err=True)
+            raise typer.Exit(130) from None
+        for failure in failures:
+            typer.echo(f"FAILED {failure}", err=True)
+        typer.echo(f"{len(todo) - len(failures)} trials measured, {len(failures)} failed: {results.folder}")
+        typer.echo(f"See what came out with: fogline lab report --out {out}")
+        if failures:
+            raise typer.Exit(1)
+
+
+@lab.command()
+def report(
+    out: Out = FOLDER,
+    to: Annotated[Path | None, typer.Option(help="The folder to write [default: OUT/report].")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Of the quick results; by default only if there are no full ones.")
+    ] = False,
+) -> None:
+    """Write what came out: `report.html` (one page, nothing else needed), `summary.md`, and the plots as SVG files.
+
+    Each experiment has the paper's claim, the plots, and one sentence, worked out from the rows, that says whether they
+    confirm it.
+    """
+    with helpful(), needed():
+        from fogline.lab import report as reports
+        from fogline.lab.results import Results
+
+        results = Results(out, quick=quick)
+        if not quick and not results.names():
+            results = Results(out, quick=True)
+        written = reports.write(list(known().values()), results, to or out / "report")
+        typer.echo(written.line)
+        for name, why in written.unread.items():
+            typer.echo(f"FAILED {name}: {why}", err=True)
+        typer.echo(f"Written: {written.folder / 'report.html'}")
+        if written.unread:
+            raise typer.Exit(1)
+
+
+def known() -> Mapping[str, Experiment]:
+    """All experiments; imported only when one is asked for."""
+    from fogline.lab import experiments
+
+    return experiments.EXPERIMENTS
+
+
+def chosen(names: Sequence[str], known: Mapping[str, Experiment]) -> list[Experiment]:
+    """Those that were named, in the order of the list."""
+    for name in names:
+        if name not in (*known, "all"):
+            raise FoglineError(f"there is no experiment {name!r}; see `fogline lab list`.{did_you_mean(name, known)}")
+    every = not names or "all" in names
+    return [each for name, each in known.items() if every or name in names]
+
+
+def there(data: Path | None) -> Path | None:
+    """The folder, if it is one."""
+    if data is not None and not data.is_dir():
+        raise FoglineError(f"there is no folder {data}; --data names the one with the real sets.")
+    return data
+
+
+def left_out(data: Path | None) -> None:
+    """Say once what a run without real sets lacks."""
+    if data is None:
+        typer.echo("Without --data, the real sets are left out: synthetic streams only.", err=True)
+
+
+@contextmanager
+def needed() -> Iterator[None]:
+    """Packages that only the lab needs, and how to get them."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "fogline":
+            raise
+        raise FoglineError(f"the lab needs {package}, which is not installed: pip install 'fogline[lab]'") from None

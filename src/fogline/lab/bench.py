@@ -1,0 +1,101 @@
+"""How is an experiment run?
+
+Trial by trial, in one process, each written down as soon as it ends; a trial with a file is done. So a run that is
+interrupted, by Ctrl-C or by anything else, loses at most the trial it was in. A trial that fails is told at the end,
+and the others go on.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fogline.lab.experiment import Experiment, Knobs, Scope
+from fogline.lab.origin import origin
+from fogline.lab.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One point of an experiment."""
+
+    experiment: Experiment
+    knobs: Knobs
+
+    def __str__(self) -> str:
+        knobs = "  ".join(f"{name}={value}" for name, value in self.knobs.items())
+        return f"{self.experiment.name}  {knobs}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A trial that could not be measured, and why."""
+
+    trial: Trial
+    error: Exception
+
+    def __str__(self) -> str:
+        told = f"{self.trial}\n  {type(self.error).__name__}: {self.error}"
+        if isinstance(self.error, ModuleNotFoundError):
+            return f"{told}; pip install 'fogline[lab]'"
+        last = traceback.extract_tb(self.error.__traceback__)[-1:]
+        return told + "".join(f"\n  in {frame.name}, {frame.filename}:{frame.lineno}" for frame in last)
+
+
+def trials(experiments: Sequence[Experiment], scope: Scope, protocol: str | None = None) -> list[Trial]:
+    """What there is to measure; where a trial has a protocol, only the one that is asked for."""
+    return [
+        Trial(each, knobs)
+        for each in experiments
+        for knobs in each.trials(scope)
+        if protocol is None or knobs.get("protocol", protocol) == protocol
+    ]
+
+
+def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console) -> list[Failure]:
+    """Measure them all, in order, under a bar; returns those that failed."""
+    failures = []
+    with _bar(console) as bar:
+        task = bar.add_task("", total=len(todo))
+        for trial in todo:
+            bar.update(task, description=str(trial))
+            began = perf_counter()
+            try:
+                measure(trial, scope, results)
+            except Exception as error:
+                failures.append(Failure(trial, error))
+            bar.advance(task)
+            if not console.is_terminal:  # a log has no bar that moves
+                failed = failures and failures[-1].trial is trial
+                end = "failed after" if failed else "in"
+                console.print(f"{trial}: {end} {perf_counter() - began:.1f} s", soft_wrap=True, markup=False)
+        bar.update(task, description="done")
+    return failures
+
+
+def measure(trial: Trial, scope: Scope, results: Results) -> None:
+    """One trial, written down."""
+    gc.collect()  # what the one before left behind is not this one's time
+    began = perf_counter()
+    rows = trial.experiment.measure(trial.knobs, scope)
+    took = perf_counter() - began
+    results.keep(trial.experiment.name, trial.knobs, rows, origin(trial.knobs, scope, took))
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+        speed_estimate_period=3600,  # trials take minutes, not seconds: judge by the last hour
+    )
