@@ -60,23 +60,33 @@ def trials(experiments: Sequence[Experiment], scope: Scope, protocol: str | None
 
 def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console) -> list[Failure]:
     """Measure them all, in order, under a bar; returns those that failed."""
-    failures = []
-    with _bar(console) as bar:
-        task = bar.add_task("", total=len(todo))
-        for trial in todo:
-            bar.update(task, description=str(trial))
-            began = perf_counter()
-            try:
-                measure(trial, scope, results)
-            except Exception as error:
-                failures.append(Failure(trial, error))
-            bar.advance(task)
-            if not console.is_terminal:  # a log has no bar that moves
-                failed = failures and failures[-1].trial is trial
-                end = "failed after" if failed else "in"
-                console.print(f"{trial}: {end} {perf_counter() - began:.1f} s", soft_wrap=True, markup=False)
-        bar.update(task, description="done")
+    failures: list[Failure] = []
+    gc.collect()
+    gc.freeze()  # what was imported is no garbage, and need not be looked through before every trial
+    try:
+        with _bar(console) as bar:
+            task = bar.add_task("", total=len(todo))
+            for trial in todo:
+                bar.update(task, description=str(trial))
+                failures += _tried(trial, scope, results, console)
+                bar.advance(task)
+            bar.update(task, description="done")
+    finally:
+        gc.unfreeze()
     return failures
+
+
+def _tried(trial: Trial, scope: Scope, results: Results, console: Console) -> list[Failure]:
+    """Measure one, or say why not."""
+    began, failed = perf_counter(), []
+    try:
+        measure(trial, scope, results)
+    except Exception as error:
+        failed.append(Failure(trial, error))
+    if not console.is_terminal:  # a log has no bar that moves
+        end = "failed after" if failed else "in"
+        console.print(f"{trial}: {end} {perf_counter() - began:.1f} s", soft_wrap=True, markup=False)
+    return failed
 
 
 def measure(trial: Trial, scope: Scope, results: Results) -> None:

@@ -80,7 +80,7 @@ class Results:
 def key(knobs: Knobs) -> str:
     """
     >>> key({"set": "intel", "window": 20_000})
-    'set=intel,window=20000-d5fc61aa'
+    'set=intel,window=20000-51d0fe4c'
     """
     exact = json.dumps({name: _plain(knobs[name]) for name in sorted(knobs)})
     words = ",".join(f"{name}={value}" for name, value in knobs.items())

@@ -12,7 +12,7 @@ from pathlib import Path
 from fogline.lab.case import LabError
 from fogline.lab.experiment import Experiment
 from fogline.lab.report import page, summary
-from fogline.lab.report.chapter import Report, chapter
+from fogline.lab.report.chapter import Report, gather
 from fogline.lab.report.plot import standalone
 from fogline.lab.results import Results
 
@@ -24,7 +24,7 @@ def write(experiments: Sequence[Experiment], results: Results, folder: Path) -> 
     there = results.names()
     if not there.intersection(each.name for each in experiments):
         raise LabError(f"there is nothing in {results.folder} to report; measure first: fogline lab run --quick")
-    chapters = [chapter(each, results) for each in experiments if each.name in there]
+    chapters = [gather(each, results) for each in experiments if each.name in there]
     report = Report(folder, results.quick, chapters, [each.name for each in experiments if each.name not in there])
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)

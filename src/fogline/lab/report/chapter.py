@@ -123,7 +123,7 @@ class Report:
         return " ".join(["fogline lab run", *names, *["--quick"] * self.quick, *["--data DIR"] * real])
 
 
-def chapter(experiment: Experiment, results: Results) -> Chapter:
+def gather(experiment: Experiment, results: Results) -> Chapter:
     """Everything about an experiment of which there are results."""
     rows = results.rows(experiment.name)
     reading, trouble = None, ""
