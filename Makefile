@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-impute bench-fit bench-spark crash clean
+.PHONY: help setup demo test check bench bench-impute bench-fit bench-spark crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
@@ -19,6 +19,8 @@ help:
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
 	@echo "make bench-spark    the pipeline beside an identity mapInArrow and a trivial stateful operator"
 	@echo "make crash          kill -9 in the middle, again and again: is every change told exactly once?"
+	@echo "make lab            the paper's experiments and a report; resumes; DATA=folder adds the real sets"
+	@echo "make lab-quick      the same in minutes: small, to see that it works"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(STAMP)
@@ -56,6 +58,14 @@ bench-spark: $(STAMP)
 
 crash: $(STAMP)
 	$(PY) -m benchmarks.crash
+
+lab: $(STAMP)
+	$(VENV)/bin/fogline lab run $(if $(DATA),--data $(DATA)) $(LAB)
+	$(VENV)/bin/fogline lab report
+
+lab-quick: $(STAMP)
+	$(VENV)/bin/fogline lab run --quick $(if $(DATA),--data $(DATA)) $(LAB)
+	$(VENV)/bin/fogline lab report --quick
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
