@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
+from fogline.spark.awake import Awake
 from fogline.spark.parcel import Parcel
 from fogline.spark.plan import Plan, make_plan
 from fogline.spark.processor import Keeper
@@ -38,6 +39,8 @@ class Engine:
     slice_rows: int = 3
     chunk_rows: int = 5
     states: dict[str, bytes] = field(default_factory=dict)
+    groups: dict[str, Awake] = field(default_factory=dict)  # the same, remembered
+    turn: int = 0
     timers: dict[str, int | None] = field(default_factory=dict)
     newest: int = 0  # greatest event time
     watermark: int = 0
@@ -61,9 +64,11 @@ class Engine:
         return told
 
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> list[dict[str, Any]]:
-        taken = Keeper(self.plan).take(key, self.states.get(key), parcels, watermark=watermark)
+        self.turn += 1  # sometimes the group is remembered, sometimes it is read
+        kept = self.groups if self.turn % 3 else self.states
+        taken = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark)
         assert taken.before == self.timers.get(key)
-        self.states[key], self.timers[key] = taken.state, taken.timer
+        self.states[key], self.timers[key], self.groups[key] = taken.state, taken.timer, taken.group
         self.journal.append(taken.journal)
         return taken.journal.to_pylist()
 

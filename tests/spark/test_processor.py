@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import SnapshotError
-from fogline.spark.parcel import Parcel
+from fogline.spark import awake
+from fogline.spark.parcel import Parcel, table_from_bytes
 from fogline.spark.plan import event, make_plan
-from fogline.spark.processor import COUNTERS, Keeper
+from fogline.spark.processor import COUNTERS, Keeper, Watcher
 from fogline.spark.screen import screened
 from tests import oracle
 from tests.contracts import CLOSE, agree, answer_of, as_arrow, members, net, query_of
@@ -185,3 +186,70 @@ def test_with_every_batch_only_the_clock_has_changes():
         then = keeper.take("[]", first.state, brought(plan, ("b", 20, 1.0)))
         assert [(row["id"], row["change"]) for row in told(then)] == [("a", "leave"), ("b", "enter")]
         assert [row["time"] for row in told(then)] == times
+
+
+class Store:
+    """A state store of one group: values by name, timers, and how often each value was read."""
+
+    def __init__(self) -> None:
+        self.values: dict = {}
+        self.reads: list[str] = []
+
+    def getValueState(self, name: str, schema: str) -> Value:
+        return Value(self, name)
+
+    def registerTimer(self, at: int) -> None:
+        """Nobody calls."""
+
+    deleteTimer = registerTimer
+
+
+class Value:
+    def __init__(self, store: Store, name: str) -> None:
+        self.store, self.name = store, name
+
+    def get(self):
+        self.store.reads.append(self.name)
+        return self.store.values.get(self.name)
+
+    def update(self, value) -> None:
+        self.store.values[self.name] = value
+
+    def clear(self) -> None:
+        self.store.values.pop(self.name, None)
+
+
+def handed(store: Store, *rows: tuple) -> list:
+    """One micro-batch for a worker that begins anew, as Spark's do: what it tells."""
+    plan = make_plan(SIMPLE, SCHEMA)
+    watcher = Watcher(plan)
+    watcher.init(store)
+    frame = {"parcel": [parcel.to_bytes() for parcel in brought(plan, *rows)]}
+    [out] = watcher.handleInputRows(("[]",), [frame], None)
+    journal = table_from_bytes(out["journal"][0])
+    return [(row["time"], row["id"], row["change"]) for row in journal.to_pylist() if row["kind"] == "change"]
+
+
+def test_a_large_group_is_read_only_where_it_is_not_remembered(monkeypatch):
+    monkeypatch.setattr("fogline.spark.processor.LARGE", 0)
+    awake._remembered.clear()
+    store = Store()
+    assert handed(store, ("a", 3, 1.0)) == [(3, "a", "enter")]
+    before = dict(store.values)
+    assert handed(store, ("b", 4, 2.0)) == [(4, "a", "leave"), (4, "b", "enter")]
+    assert "large" not in store.reads  # remembered
+    store.values = before  # that batch failed: the worker's memory is ahead of the store
+    assert handed(store, ("c", 4, 3.0)) == [(4, "a", "leave"), (4, "c", "enter")]
+    assert store.reads.count("large") == 1
+    monkeypatch.setattr("fogline.spark.processor.LARGE", 10**9)
+    assert handed(store, ("d", 5, 4.0)) == [(5, "c", "leave"), (5, "d", "enter")]
+    assert "large" not in store.values
+
+
+def test_no_more_than_a_few_groups_are_remembered():
+    awake._remembered.clear()
+    for k in range(awake.MOST + 1):
+        awake.remember((bytes([k]), ""), k)
+    assert awake.recall((bytes([0]), "")) is None
+    assert awake.recall((bytes([1]), "")) == 1
+    assert awake.recall((bytes([1]), "")) is None

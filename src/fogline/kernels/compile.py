@@ -21,9 +21,9 @@ _ROOM = tuple(
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, cached on disk where a disk can be written, until any file of this room changes."""
     try:
-        compiled = njit(cache=True, error_model="numpy")(function)
+        compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # "no locator available": nowhere to keep the cache
-        return njit(error_model="numpy")(function)
+        return njit(nogil=True, error_model="numpy")(function)
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if index is not None and hasattr(index, "_source_stamp"):
         index._source_stamp = _ROOM

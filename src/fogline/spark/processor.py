@@ -4,7 +4,7 @@ A `Keeper` wakes the group's monitor from its state, moves its clock, hands it t
 sleep again; `Watcher` is the thin part that Spark calls. The clock of a group is the greatest time seen in it, held
 back by the lateness; rows that are ahead of it wait. Where a group falls silent the query's watermark moves its clock.
 
-Nothing outlives a call but the state: Spark may call any worker next.
+Nothing outlives a call but the state: Spark may call any worker next. (A worker may remember what it wrote: `awake`.)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,12 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.impute.columns import read_times, write_times
 from fogline.monitor import Monitor
-from fogline.snapshot import pack, unpack
+from fogline.spark.awake import LARGE, Awake, digest, recall, remember
 from fogline.spark.parcel import Parcel, table_from_bytes, table_to_bytes
 from fogline.spark.plan import Plan, reached, timer
 from fogline.spark.screen import as_json, key_values
 
+_HEAD = struct.Struct("<QqQ")  # bytes of the snapshot, the timer (-1: none), bytes of the rows that wait
 _PRESS = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that Spark takes to carry the rest
 
 COUNTERS = (
@@ -44,6 +46,7 @@ class Taken:
     journal: pa.Table
     timer: int | None  # in milliseconds of event time
     before: int | None  # the timer that this one replaces
+    group: Awake  # what the state holds
 
 
 def journal_schema(plan: Plan) -> pa.Schema:
@@ -83,14 +86,16 @@ class Keeper:
     def take(
         self,
         key: str,
-        state: bytes | None,
+        state: bytes | Awake | None,
         parcels: Sequence[Parcel] = (),
         *,
         watermark: int | None = None,
         end: bool = False,
     ) -> Taken:
         """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits."""
-        monitor, waiting, before = self._wake(state)
+        group = state if isinstance(state, Awake) else self._wake(state)
+        monitor, waiting = group.monitor, group.waiting
+        monitor.rejects = deque()  # as many as there are: they all go on
         late = _late(monitor)
         newest = max((parcel.newest for parcel in parcels), default=-np.inf)
         clock = max(monitor.clock, newest - (0.0 if end else self.plan.lateness))
@@ -113,29 +118,25 @@ class Keeper:
             "waiting": sum(table.num_rows for table in waiting),
             **_sizes(monitor),
         }
-        soon = self._next(monitor, waiting)
         journal = self._journal(key, changes, rejects, health, clock)
-        return Taken(self._sleep(monitor, waiting, soon), journal, soon, before)
+        then = Awake(monitor, waiting, self._next(monitor, waiting))
+        return Taken(self._sleep(then), journal, then.timer, group.timer, then)
 
-    def _wake(self, state: bytes | None) -> tuple[Monitor, list[pa.Table], int | None]:
+    def _wake(self, state: bytes | None) -> Awake:
         plan = self.plan
         if state is None:
-            monitor, waiting, before = Monitor(plan.inner, plan.repository), [], None
-        else:
-            (size,) = struct.unpack_from("<Q", state)
-            header, arrays = unpack(_PRESS.decompress(state[8:], size).to_pybytes(), plan.inner)
-            monitor = Monitor.restore(plan.inner, arrays["monitor"].tobytes(), plan.repository)
-            early, before = arrays["waiting"].tobytes(), header["timer"]
-            waiting = [table_from_bytes(early)] if early else []
-        monitor.rejects = deque()  # as many as there are: they all go on
-        return monitor, waiting, before
+            return Awake(Monitor(plan.inner, plan.repository), [], None)
+        size, timer, early = _HEAD.unpack_from(state)
+        rows = state[_HEAD.size : _HEAD.size + early]
+        snapshot = _PRESS.decompress(memoryview(state)[_HEAD.size + early :], size).to_pybytes()
+        monitor = Monitor.restore(plan.inner, snapshot, plan.repository)
+        return Awake(monitor, [table_from_bytes(rows)] if rows else [], None if timer < 0 else timer)
 
-    def _sleep(self, monitor: Monitor, waiting: list[pa.Table], soon: int | None) -> bytes:
-        header = {"query": self.plan.inner.fingerprint(), "timer": soon}
-        monitor_state = np.frombuffer(monitor.snapshot(), np.uint8)
-        early = table_to_bytes(pa.concat_tables(waiting)) if waiting else b""
-        packed = pack(header, {"monitor": monitor_state, "waiting": np.frombuffer(early, np.uint8)})
-        return struct.pack("<Q", len(packed)) + bytes(_PRESS.compress(packed))
+    def _sleep(self, group: Awake) -> bytes:
+        snapshot = group.monitor.snapshot()
+        rows = table_to_bytes(pa.concat_tables(group.waiting)) if group.waiting else b""
+        head = _HEAD.pack(len(snapshot), -1 if group.timer is None else group.timer, len(rows))
+        return b"".join((head, rows, _PRESS.compress(snapshot, asbytes=True)))
 
     def _due(self, tables: list[pa.Table], clock: float) -> tuple[pa.Table | None, list[pa.Table]]:
         """The rows up to the clock, and those beyond it."""
@@ -199,7 +200,8 @@ class Watcher(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.state = handle.getValueState("group", "saved binary")
+        self.state = handle.getValueState("group", "mark binary, saved binary")
+        self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
         self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
@@ -214,15 +216,39 @@ class Watcher(StatefulProcessor):
 
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Any:
         self.keeper = self.keeper or Keeper(self.plan)
-        saved = self.state.get()
-        taken = self.keeper.take(key, None if saved is None else bytes(saved[0]), parcels, watermark=watermark)
-        self.state.update((taken.state,))
+        taken = self.keeper.take(key, self._read(), parcels, watermark=watermark)
+        self._write(taken)
         if taken.timer != taken.before or watermark is not None:
             if taken.before is not None and watermark is None:
                 self.handle.deleteTimer(taken.before)
             if taken.timer is not None:
                 self.handle.registerTimer(taken.timer)
         return pd.DataFrame({"journal": [table_to_bytes(taken.journal)]})
+
+    def _read(self) -> bytes | Awake | None:
+        found = self.state.get()
+        self.apart = found is not None and found[1] is None
+        if found is None:
+            return None
+        mark, saved = found
+        if not self.apart:
+            return bytes(saved)
+        return recall((bytes(mark), self._source)) or bytes(self.large.get()[0])
+
+    def _write(self, taken: Taken) -> None:
+        if len(taken.state) < LARGE:
+            self.state.update((b"", taken.state))
+            if self.apart:
+                self.large.clear()
+            return
+        mark = digest(taken.state)
+        self.state.update((mark, None))
+        self.large.update((taken.state,))
+        remember((mark, self._source), taken.group)
+
+    @cached_property
+    def _source(self) -> str:
+        return "" if self.plan.repository is None else self.plan.repository.fingerprint
 
 
 def _late(monitor: Monitor) -> int:
