@@ -18,7 +18,7 @@ import pandas as pd
 from fogline.lab.experiment import Experiment, Plot, Reading, Verdict
 from fogline.lab.origin import Origin
 from fogline.lab.report.numbers import Grid, grids, select
-from fogline.lab.report.plot import draw
+from fogline.lab.report.plot import NARROW, draw, width
 from fogline.lab.results import Results
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -32,6 +32,8 @@ class Figure:
     svg: str
     """Empty where tables are asked for."""
     tables: Sequence[Grid] = ()
+    wide: bool = False
+    """Does it need a row of its own?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,10 @@ def _figure(plot: Plot, rows: pd.DataFrame) -> Figure | None:
     chosen = select(plot, rows)
     if chosen.empty:
         return None
-    return Figure(plot, "", grids(plot, chosen)) if plot.kind == "table" else Figure(plot, draw(plot, chosen))
+    if plot.kind == "table":
+        tables = grids(plot, chosen)
+        return Figure(plot, "", tables, wide=max(len(grid.head) for grid in tables) > 4)
+    return Figure(plot, draw(plot, chosen), wide=width(plot, chosen) > NARROW)
 
 
 def several(values: Iterator[str]) -> str:

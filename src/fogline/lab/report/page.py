@@ -6,7 +6,7 @@ claim, what we read, the figures, and, folded away, the rows. One file: drawings
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from fogline.lab.report.chapter import Chapter, Figure, Report, length
@@ -86,7 +86,7 @@ def _chapter(each: Chapter) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    many = ' class="many"' if figure.plot.facet else ""
+    many = ' class="many"' if figure.wide else ""
     if figure.svg:
         body = f'<div class="drawing">{inline(figure.svg)}</div>'
     else:
@@ -108,15 +108,23 @@ def _rows(each: Chapter) -> str:
     )
 
 
-def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    rows = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in body)
+def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    numbers = [all(map(_number, column)) for column in zip(*body, strict=True)] or [False] * len(head)
+    kinds = [" class=number" if each else "" for each in numbers]
+    top = "".join(
+        f"<th{kind}>{escape(name).replace('+', '+<wbr>')}</th>"  # a pair may be cut at its joint
+        for name, kind in zip(head, kinds, strict=True)
+    )
+    rows = "".join(
+        "<tr>" + "".join(f"<td{kind}>{escape(value)}</td>" for value, kind in zip(row, kinds, strict=True)) + "</tr>"
+        for row in body
+    )
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _cell(value: str) -> str:
-    number = value[:1].isdigit() or value[:2].lstrip("-").isdigit()
-    return f"<td{' class=number' if number else ''}>{escape(value)}</td>"
+def _number(value: str) -> bool:
+    """Also where there is none."""
+    return value == "–" or value.lstrip("-")[:1].isdigit()
 
 
 def _badge(verdict: str) -> str:

@@ -31,6 +31,7 @@ OURS = "#d55e00"
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8c6bb1")
 MARKERS = ("s", "^", "D", "v", "P", "X", "<")
 ACROSS = 4  # panels in a row
+NARROW, WIDE = 4.0, 11.3
 CROWDED = 8  # more x values than this are not all named
 LOOKS: dict[Any, Any] = {
     "font.size": 9,
@@ -69,9 +70,8 @@ def draw(plot: Plot, rows: pd.DataFrame) -> str:
     looks, x = styles(series), values(rows, plot.x)
     across = min(len(facets), ACROSS)
     down = -(-len(facets) // across)
-    width = 4.6 if len(facets) == 1 else 0.5 + 2.7 * across
     with matplotlib.rc_context(LOOKS):
-        figure = Figure(figsize=(width, 0.5 + 2.6 * down), layout="constrained")
+        figure = Figure(figsize=(width(plot, rows), 0.5 + 2.6 * down), layout="constrained")
         grid = figure.subplots(down, across, squeeze=False, sharey=_alike(plot, rows))
         panels: list[Axes] = list(grid.flat)
         for axes, facet in zip(panels, facets, strict=False):
@@ -82,8 +82,16 @@ def draw(plot: Plot, rows: pd.DataFrame) -> str:
             axes.set_visible(False)
         for row in grid:
             row[0].set_ylabel(plot.y_label or plot.y)
-        _legend(figure, panels, series)
+        _legend(figure, panels, series, plot)
         return _svg(figure, plot.title)
+
+
+def width(plot: Plot, rows: pd.DataFrame) -> float:
+    """Inches: one panel is NARROW, unless many bars need more; panels share a row, which is at most WIDE."""
+    across = min(len(values(rows, plot.facet)), ACROSS)
+    bars = len(values(rows, plot.x)) * (1 + len(values(rows, plot.series))) if plot.kind == "bar" else 0
+    least = NARROW if across == 1 else 0.5 + 2.7 * across
+    return min(max(least, 0.6 + 0.17 * bars * across), WIDE)
 
 
 def styles(series: Sequence[Any]) -> Mapping[Any, Style]:
@@ -171,10 +179,10 @@ def _bars(
 
 
 def _name_x(axes: Axes, plot: Plot, place: Mapping[Any, float], number: bool) -> None:
-    axes.set_xlabel(plot.x_label or plot.x)
+    axes.set_xlabel(plot.x_label or (plot.x if number else ""))  # words speak for themselves
     if not number:
         names = [text(value) for value in place]
-        long = sum(map(len, names)) > 28
+        long = max(map(len, names)) * len(names) * 0.09 > axes.bbox.width / axes.figure.dpi
         axes.set_xticks(list(place.values()), names, rotation=30 if long else 0, ha="right" if long else "center")
         axes.grid(False, axis="x")
         return
@@ -216,19 +224,20 @@ def _name_y(axes: Axes, plot: Plot) -> None:
         axes.tick_params(axis="y", which="minor", labelsize=8)
 
 
-def _legend(figure: Figure, panels: list[Axes], series: list[Any]) -> None:
-    """Once for all panels, above them."""
+def _legend(figure: Figure, panels: list[Axes], series: list[Any], plot: Plot) -> None:
+    """Once for all panels, above them; bare numbers say what they are numbers of."""
     found: dict[str, Any] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
     labels = [text(name) for name in series if name is not None and text(name) in found]
+    title = None if any(isinstance(name, str) for name in series) else plot.series
     if labels:
         room = max(1, int(figure.get_figwidth() / (0.5 + 0.075 * max(map(len, labels)))))
         lines = -(-len(labels) // room)
         figure.legend(
             [found[label] for label in labels], labels, loc="outside upper left",
-            ncols=-(-len(labels) // lines), handlelength=1.8, columnspacing=1.2,
+            ncols=-(-len(labels) // lines), handlelength=1.8, columnspacing=1.2, title=title,
         )  # fmt: skip
 
 

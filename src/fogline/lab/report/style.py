@@ -32,14 +32,15 @@ dt { color: var(--soft); } dd { margin: 0; min-width: 0; overflow-wrap: anywhere
 nav { margin: 2.5rem 0; }
 section { border-top: 1px solid var(--line); padding-top: 1.5rem; margin-top: 2.5rem; }
 .question { color: var(--soft); font-style: italic; margin: 0; }
-.figures { display: grid; gap: 1.2rem; margin: 1rem 0; grid-template-columns: repeat(2, minmax(0, 1fr)); }
+.figures { display: grid; gap: 1.2rem; margin: 1rem 0; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); }
 figure { margin: 0; min-width: 0; } figure.many, figure:only-child { grid-column: 1 / -1; }
 figcaption { font-weight: 600; margin-bottom: .3rem; }
 .drawing { overflow-x: auto; } .drawing svg { display: block; max-width: 100%; height: auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .88rem; }
 th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { white-space: nowrap; } td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { vertical-align: bottom; } .number { text-align: right; }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .contents { width: 100%; font-size: .95rem; } .contents small { display: block; color: var(--soft); }
 .contents td:first-child { width: 11rem; padding-left: 0; } .contents td:nth-child(2) { width: 18rem; }
 details { margin-top: .6rem; font-size: .9rem; } summary { cursor: pointer; color: var(--soft); }
