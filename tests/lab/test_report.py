@@ -118,13 +118,16 @@ def test_a_report_says_what_is_missing_and_that_it_was_quick(tmp_path):
         assert "quick run" in text
 
 
-def test_an_experiment_that_cannot_be_read_does_not_hide_the_others(measured, tmp_path):
+def test_what_cannot_be_read_or_drawn_does_not_hide_the_others(measured, tmp_path):
     def blind(rows: pd.DataFrame):
         return rows["nowhere"]
 
     made, rows = measured
-    told = report.write([replace(made[0], read=blind), *made[1:]], rows, tmp_path)
-    assert told.unread == {"sizes": "its rows could not be read: KeyError: 'nowhere'"}
+    dull = replace(made[1], plots=(Plot("Words", "size", "system"), *made[1].plots))
+    told = report.write([replace(made[0], read=blind), dull, *made[2:]], rows, tmp_path)
+    assert set(told.troubles) == {"sizes", "sorts"}
+    assert told.troubles["sizes"] == "its rows could not be read: KeyError: 'nowhere'"
+    assert told.troubles["sorts"].startswith("'Words' could not be drawn: ValueError: could not convert")
     assert told.verdicts["not read"] == 1
     assert "not confirmed" in (tmp_path / "report.html").read_text()
 
@@ -154,6 +157,7 @@ ROWS = pd.DataFrame(
         "name": ["fogline", "fogline", "fogline", "b", "b"],
         "word": ["one", "one", "two", "two", "three"],
         "half": [None, None, 1.0, 1.0, 1.0],
+        "yes": [True, False, True, True, False],
     }
 )
 
@@ -167,6 +171,7 @@ ROWS = pd.DataFrame(
         Plot("bars", "word", "y", "name", kind="bar", log_y=True, spread=True),
         Plot("panels", "x", "y", None, "name"),
         Plot("diagonal", "x", "y", diagonal=True),
+        Plot("yes and no", "x", "yes", spread=True),
         Plot("one point", "x", "y", where={"x": 3}, log_x=True, log_y=True),
     ],
     ids=lambda each: each.title,

@@ -129,10 +129,10 @@ def report(
             results = Results(out, quick=True)
         written = reports.write(list(known().values()), results, to or out / "report")
         typer.echo(written.line)
-        for name, why in written.unread.items():
+        for name, why in written.troubles.items():
             typer.echo(f"FAILED {name}: {why}", err=True)
         typer.echo(f"Written: {written.folder / 'report.html'}")
-        if written.unread:
+        if written.troubles:
             raise typer.Exit(1)
 
 

@@ -15,6 +15,7 @@ from time import perf_counter
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from fogline.lab.experiment import Experiment, Knobs, Scope
 from fogline.lab.origin import origin
@@ -105,7 +106,7 @@ def _bar(console: Console) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
         console=console,
         speed_estimate_period=3600,  # trials take minutes, not seconds: judge by the last hour
     )

@@ -1,7 +1,7 @@
 """What is there to say of an experiment, and of all of them together?
 
-Its rows, where they come from, its figures, and its reading. A reading that cannot be worked out from the rows at hand
-is told as that, and does not keep the others from being read.
+Its rows, where they come from, its figures, and its reading. What cannot be read or drawn from the rows at hand is
+told, and does not keep the rest from being told.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Chapter:
     figures: Sequence[Figure]
     reading: Reading | None
     trouble: str
-    """Why there is no reading."""
+    """What could not be read or drawn, and why; usually empty."""
 
     @property
     def verdict(self) -> str:
@@ -98,9 +98,9 @@ class Report:
         return f"{len(self.chapters)} experiments{' (quick)' if self.quick else ''}: {counts}"
 
     @property
-    def unread(self) -> dict[str, str]:
-        """Experiments without a reading, and why."""
-        return {each.experiment.name: each.trouble for each in self.chapters if each.reading is None}
+    def troubles(self) -> dict[str, str]:
+        """Experiments that could not be read or drawn, and why."""
+        return {each.experiment.name: each.trouble for each in self.chapters if each.trouble}
 
     @property
     def facts(self) -> dict[str, str]:
@@ -127,28 +127,31 @@ class Report:
 
 def gather(experiment: Experiment, results: Results) -> Chapter:
     """Everything about an experiment of which there are results."""
-    rows = results.rows(experiment.name)
-    reading, trouble = None, ""
+    rows, origins = results.rows(experiment.name), results.origins(experiment.name)
     if rows.empty:
-        trouble = "its trials gave no rows."
-    else:
+        return Chapter(experiment, rows, origins, [], None, "its trials gave no rows.")
+    reading, figures, troubles = None, [], []
+    try:
+        reading = experiment.read(rows)
+    except Exception as error:
+        troubles.append(f"its rows could not be read: {type(error).__name__}: {error}")
+    for plot in experiment.plots:
         try:
-            reading = experiment.read(rows)
+            figures += _figures(plot, rows)
         except Exception as error:
-            trouble = f"its rows could not be read: {type(error).__name__}: {error}"
-    figures = [figure for plot in experiment.plots if (figure := _figure(plot, rows)) is not None]
-    return Chapter(experiment, rows, results.origins(experiment.name), figures, reading, trouble)
+            troubles.append(f"{plot.title!r} could not be drawn: {type(error).__name__}: {error}")
+    return Chapter(experiment, rows, origins, figures, reading, "; ".join(troubles))
 
 
-def _figure(plot: Plot, rows: pd.DataFrame) -> Figure | None:
-    """None where no row has what it shows."""
+def _figures(plot: Plot, rows: pd.DataFrame) -> list[Figure]:
+    """One, or none where no row has what it shows."""
     chosen = select(plot, rows)
     if chosen.empty:
-        return None
+        return []
     if plot.kind == "table":
         tables = grids(plot, chosen)
-        return Figure(plot, "", tables, wide=max(len(grid.head) for grid in tables) > 4)
-    return Figure(plot, draw(plot, chosen), wide=width(plot, chosen) > NARROW)
+        return [Figure(plot, "", tables, wide=max(len(grid.head) for grid in tables) > 4)]
+    return [Figure(plot, draw(plot, chosen), wide=width(plot, chosen) > NARROW)]
 
 
 def several(values: Iterator[str]) -> str:

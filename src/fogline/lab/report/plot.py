@@ -135,8 +135,9 @@ def _panel(axes: Axes, plot: Plot, rows: pd.DataFrame, x: list[Any], looks: Mapp
         axes.set_xscale("log")
     shown = [name for name in looks if not having(rows, plot.series, name).empty]
     for k, name in enumerate(shown):
-        points = having(rows, plot.series, name).groupby(plot.x, sort=False)[plot.y].agg(["mean", "std"])
-        points = points.loc[[value for value in here if value in points.index]].astype(float)
+        part = having(rows, plot.series, name).astype({plot.y: float})
+        points = part.groupby(plot.x, sort=False)[plot.y].agg(["mean", "std"])
+        points = points.loc[[value for value in here if value in points.index]]
         at = [place[value] for value in points.index]
         label = None if name is None else text(name)
         if plot.kind == "bar":
