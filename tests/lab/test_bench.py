@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -179,6 +181,12 @@ def test_a_folder_of_real_sets_that_is_not_there_is_told(lab, tmp_path):
     wrong = lab("run", "--data", str(tmp_path / "nowhere"))
     assert wrong.exit_code == 2
     assert "there is no folder" in wrong.stderr
+
+
+def test_the_lab_is_imported_only_when_it_is_asked_for():
+    heavy = "{'fogline.lab', 'matplotlib', 'pandas', 'sklearn'}"
+    code = f"import sys, fogline.cli; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_without_its_packages_the_lab_says_how_to_get_them(lab, monkeypatch):

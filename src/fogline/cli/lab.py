@@ -94,7 +94,7 @@ def run(
         if len(todo) < len(asked):
             typer.echo(f"{len(asked) - len(todo)} of {len(asked)} trials are done already.", err=True)
         try:
-            failures = bench.run(todo, scope, results, Console(stderr=True, highlight=False))
+            failures = bench.run(todo, scope, results, Console(stderr=True, highlight=False)) if todo else []
         except KeyboardInterrupt:
             same = "The same command without --again" if again else "The same command"
             typer.echo(f"Stopped; what was measured is kept. {same} goes on from there.", err=True)

@@ -106,7 +106,8 @@ def _bar(console: Console) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+        TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
         console=console,
+        expand=True,  # the trial takes what room there is; the clock keeps its own
         speed_estimate_period=3600,  # trials take minutes, not seconds: judge by the last hour
     )
