@@ -1,22 +1,160 @@
-"""Does an experiment say what was measured?"""
+"""Does every experiment say what was measured, and is what it says right?"""
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import replace
 
-from fogline.lab.experiments.fscore import fscore
+import numpy as np
+import pandas as pd
+import pytest
+
+from fogline.lab.experiment import Plot, Reading, Scope
+from fogline.lab.experiments import EXPERIMENTS, beyond, common, fscore, missing, peers, pruning, uncorrected
+from fogline.lab.experiments.literal import Printed, Thing, probability
+from fogline.lab.imputers import imputer
+from fogline.lab.maintainers.tree import Tree
+from fogline.lab.race import Pair, race, system
+from fogline.lab.real import real
 from tests.lab.conftest import SMALL
 
+QUICK = Scope(quick=True)
+EXPECTED = (
+    "instances cost pruning fscore fscore_window fscore_xi sets alpha d xi theta window history m beta imputed memory "
+    "huge wide rate calibration uncorrected peers nan"
+)
 
-def test_fscore_has_a_row_for_every_imputer_window_and_fiftieth_tick(folder):
-    rows = list(fscore("intel", folder, ["mean", "last"], replace(SMALL, ticks=52), [None, 1_550]))
-    assert [(row.imputer, row.start, row.tick) for row in rows] == [
-        (imputer, start, tick) for start in (None, 1_550) for imputer in ("mean", "last") for tick in (19, 69)
-    ]
-    assert all(0 <= row.f <= 1 for row in rows)
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Streams of some hundred rows."""
+    monkeypatch.setattr(common, "QUICK", {"window": 120, "history": 600, "ticks": 3})
+    monkeypatch.setattr(common, "COPIES", 30_000)
+    monkeypatch.setattr(beyond, "BATCH", 1_000)
+    monkeypatch.setattr(missing, "RING", 60)
+    monkeypatch.setattr(fscore, "STEP", 500)
+
+
+def measured(name: str, scope: Scope) -> pd.DataFrame:
+    """The rows of the first trial."""
+    experiment = EXPERIMENTS[name]
+    knobs = experiment.trials(scope)[0]
+    return pd.DataFrame(experiment.measure(knobs, scope)).assign(**knobs)
+
+
+def test_experiments_come_in_the_papers_order_each_under_its_own_name():
+    assert list(EXPERIMENTS) == EXPECTED.split()
+    assert all(name == each.name for name, each in EXPERIMENTS.items())
+
+
+def test_trials_are_told_apart_by_their_knobs_and_a_quick_run_has_no_more_of_them(folder):
+    for each in EXPERIMENTS.values():
+        for quick in (True, False):
+            trials = [tuple(sorted(knobs.items())) for knobs in each.trials(Scope(folder, quick))]
+            assert trials, each.name
+            assert len(set(trials)) == len(trials), each.name
+        assert len(each.trials(Scope(folder, True))) <= len(each.trials(Scope(folder, False))), each.name
+
+
+def test_without_a_folder_only_synthetic_streams_are_tried():
+    named = {knobs.get("set") for each in EXPERIMENTS.values() for knobs in each.trials(QUICK)}
+    assert named - {None} == {"uniform", "correlated", "anti"}
+
+
+def test_listing_trials_is_quick(folder):
+    began = time.perf_counter()
+    for each in EXPERIMENTS.values():
+        each.trials(Scope(folder))
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize("name", EXPECTED.split())
+def test_rows_can_be_drawn_and_read(name, folder, tiny):
+    experiment = EXPERIMENTS[name]
+    frame = measured(name, Scope(folder, True))
+    assert len(frame)
+    reading = experiment.read(frame)
+    assert isinstance(reading, Reading)
+    assert reading.text.endswith(".")
+    assert name == "nan" or not re.search(r"\bnan\b", reading.text)
+    for plot in experiment.plots:
+        assert isinstance(plot, Plot)
+        columns = {plot.x, plot.y, plot.series, plot.facet, *plot.where} - {None}
+        assert columns <= set(frame.columns), plot.title
+
+
+def test_protocols_are_never_mixed_in_one_plot():
+    for each in EXPERIMENTS.values():
+        if any("protocol" in knobs for knobs in each.trials(Scope(None, True))) or each.name.startswith("fscore"):
+            assert all("protocol" in plot.where for plot in each.plots), each.name
+
+
+def test_leaping_fifty_ticks_gives_the_answers_of_going_tick_by_tick(motes):
+    case = motes
+    at = range(case.full, case.length, 7)
+    for name in ("DD", "last", "con"):
+        leapt = fscore.leaps(case, imputer(name, case), at)
+        walked = race(case, system(f"{name}+skyline_tree", case), at=at).answers
+        for k in at:
+            assert np.array_equal(leapt[k].id, walked[k].id)
+            assert np.allclose(leapt[k].probability, walked[k].probability)
 
 
 def test_on_slow_waves_repeating_the_last_value_scores_better_than_the_mean(folder):
-    rows = list(fscore("intel", folder, ["mean", "last"], replace(SMALL, xi=0.5)))
-    best = {row.imputer: row.f for row in rows}
+    rows = pd.DataFrame(fscore.judged(real("intel", folder, replace(SMALL, xi=0.5)), ["mean", "last"]))
+    best = rows.groupby("imputer")["f"].mean()
     assert best["last"] > best["mean"]
+
+
+def test_what_the_lemmas_prune_is_counted_as_they_read(copies):
+    runner = system("DD+skyline_tree", copies)
+    for k, rows in copies.ticks(0, copies.full + 1):
+        runner.advance(k, rows)
+    assert isinstance(runner, Pair)
+    assert isinstance(runner.maintainer, Tree)
+    live = runner.maintainer.group.live
+    share = pruning.pruned(live, 600)
+    assert share["spatial"] == pytest.approx(1 - live.alive / 600)
+    assert 0 <= share["max_corner"] + share["min_corner"] <= 1 - share["spatial"]
+    assert len(live.members()) / 600 <= share["layer_1"] <= 1 - share["spatial"]
+
+
+def test_on_the_five_rows_fogline_gives_the_chances_of_the_definition():
+    told = {row["row"]: row["chance"] for row in peers.nan_measure({"library": "fogline"}, QUICK)}
+    assert told["(nan, 0)"] == pytest.approx(13 / 16)  # out only if the other gap is 0 and its own is not
+    assert told["(0, nan)"] == pytest.approx(13 / 16)
+    assert told["(1, 1)"] == pytest.approx(1 / 8)  # left by (nan, 0) at 2 only, and then by (0, nan) at 2 or 3
+    assert told["(2, 2)"] == told["(0.5, 3)"] == 0
+
+
+def test_a_library_that_is_not_installed_is_told_as_missing(monkeypatch):
+    def refuse(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(peers, "import_module", refuse)
+    assert all(row["missing"] for row in peers.nan_measure({"library": "pymoo"}, QUICK))
+
+
+def point(id: int, arrives: int, expires: int, *values: float) -> Thing:
+    """A thing on a line, all values as likely."""
+    return Thing(id, arrives, expires, np.array([values]).T, np.full(len(values), 1 / len(values)))
+
+
+def test_the_printed_tree_loses_a_row_that_a_newcomer_inherits_without_beating_it():
+    c, n, o = point(0, 0, 20, 2), point(1, 1, 5, 3, 0), point(2, 2, 20, 1)
+    truth, told = uncorrected.compare([c, n, o], 0.5)
+    assert truth[6] == {0}
+    assert told["printed, whole window"][6] == set()
+    assert told["fogline"] == truth
+
+
+def test_the_printed_tree_is_right_where_nothing_is_uncertain():
+    rng = np.random.default_rng(3)
+    tree, things = Printed(0.5), []
+    for k in range(30):
+        things.append(Thing(k, k, k + int(rng.integers(1, 12)), rng.integers(5, size=(1, 2)).astype(float), np.ones(1)))
+        tree.delete(k)
+        tree.insert(things[-1])
+        window = [each for each in things if k < each.expires]
+        assert tree.answer(window) == {each.id for each in window if probability(each, window) > 0.5}

@@ -1,8 +1,8 @@
 """On which sets, with which settings, and for how long does an experiment run?
 
-The paper's defaults throughout; a quick run has a tenth of the window and a part of R. Sets that are too short for the paper's
-window get one that fits, in both kinds of run. Times are medians over ticks, in milliseconds: another process that
-wakes up now and then does not change them.
+The paper's defaults throughout; a quick run has a tenth of the window and a part of R. Sets that are too short for the
+paper's window get one that fits, in both kinds of run. Times are medians over ticks, in milliseconds: another process
+that wakes up now and then does not change them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def milliseconds(spent: list[Spent]) -> dict[str, Scalar]:
     total = parts.sum(axis=1)
     return {
         "imputation_ms": imputation, "upkeep_ms": upkeep, "maintenance_ms": kept, "query_ms": query,
-        "total_ms": float(np.median(total)), "mean_ms": float(total.mean()), "ticks": len(spent),
+        "total_ms": float(np.median(total)), "mean_ms": float(total.mean()),
+        "border_ms": float(np.median([each.border for each in spent])) * 1e3, "ticks": len(spent),
     }  # fmt: skip
 
 

@@ -1,0 +1,213 @@
+"""What would a user of other libraries get?
+
+The same tasks, side by side: the skyline of a complete table, of a complete window at every tick, and of a table with
+gaps, which all but Fogline need to have filled first. And what they say when gaps are left: the NaN table.
+
+paretoset, moocore and pymoo work out a front from scratch and know neither windows nor gaps; Fogline keeps one and is
+not made for single tables. A library that is not installed is told as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from fogline.kernels.clouds import Floats, Ints
+from fogline.lab.case import ID, TIME, mask
+from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
+from fogline.lab.experiments.common import listed
+from fogline.lab.synthetic import KINDS, seed_points
+from fogline.model import Query
+from fogline.monitor import Monitor
+from fogline.static import skyline
+
+FOGLINE = "fogline"
+LIBRARIES = ("paretoset", "moocore", "pymoo", FOGLINE)
+FILLS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
+TASKS = ("static", "window", "gaps")
+FIVE = np.array([(1.0, 1.0), (np.nan, 0.0), (2.0, 2.0), (0.0, np.nan), (0.5, 3.0)])
+D = 4
+Front = Callable[[Floats], Ints]
+
+
+def front_of(library: str) -> Front:
+    """The rows that nobody beats, all attributes minimised. ImportError: it is not installed."""
+    if library == "paretoset":
+        paretoset: Any = import_module("paretoset").paretoset
+        return lambda rows: np.flatnonzero(paretoset(rows, sense=["min"] * rows.shape[1], distinct=False))
+    if library == "moocore":
+        nondominated: Any = import_module("moocore").is_nondominated
+        return lambda rows: np.flatnonzero(nondominated(rows, keep_weakly=True))
+    if library == "pymoo":
+        sort: Any = import_module("pymoo.util.nds.non_dominated_sorting").NonDominatedSorting()
+        return lambda rows: np.sort(sort.do(rows, only_non_dominated_front=True))
+    return lambda rows: np.asarray(skyline(_table(rows), _query(rows.shape[1]))["id"].to_numpy())
+
+
+def trials(scope: Scope) -> list[Knobs]:
+    return [{"task": task, "set": kind} for task in TASKS for kind in KINDS]
+
+
+def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
+    kind = str(knobs["set"])
+    n = 2_000 if scope.quick else 20_000
+    points = 1 - seed_points(kind, n + 200 * 30, D, np.random.default_rng([60]))  # less is better for these libraries
+    if knobs["task"] == "gaps":
+        return _gaps(points[: n // 10 if scope.quick else n // 4])
+    act = _static if knobs["task"] == "static" else _window
+    rows: list[dict[str, Scalar]] = []
+    for library in LIBRARIES:
+        try:
+            ms, size = act(library, points, n)
+        except ImportError:
+            rows.append({"library": library, "missing": True, "ms": None, "answer": None, "f": None})
+            continue
+        rows.append({"library": library, "missing": False, "ms": ms, "answer": size, "f": None})
+    return rows
+
+
+def _static(library: str, points: Floats, n: int) -> tuple[float, int]:
+    front, rows = front_of(library), np.ascontiguousarray(points[:n])
+    took, found = zip(*(_timed(lambda: front(rows)) for _ in range(4)), strict=True)
+    return float(np.median(took[1:])), len(found[0])
+
+
+def _window(library: str, points: Floats, n: int, theta: int = 30, ticks: int = 20) -> tuple[float, int]:
+    """A window of n rows that moves by `theta` a tick."""
+    if library != FOGLINE:
+        front = front_of(library)
+        parts = [np.ascontiguousarray(points[k * theta : k * theta + n]) for k in range(ticks + 1)]
+        took, found = zip(*(_timed(lambda part=part: front(part)) for part in parts), strict=True)
+        return float(np.median(took[1:])), len(found[-1])
+    monitor = Monitor(_query(D, -(-n // theta)))
+    tables = [_table(points[k : k + theta], k, k // theta) for k in range(0, n + ticks * theta, theta)]
+    took = [_timed(lambda k=k, table=table: monitor.advance(k, table))[0] for k, table in enumerate(tables)]
+    return float(np.median(took[-ticks:])), monitor.answer().num_rows
+
+
+def _gaps(points: Floats) -> list[dict[str, Scalar]]:
+    """A table in which three rows of ten lack a value."""
+    holes = mask(points, 0.3, 1, 1)
+    seen = np.where(holes, np.nan, points)
+    true = front_of("moocore")(points)
+    rows: list[dict[str, Scalar]] = []
+    for name in (*FILLS, FOGLINE):
+        _filled(name, seen[:100])  # what is imported or compiled first is not part of the task
+        ms, found = _timed(lambda name=name: _filled(name, seen))
+        hits = len(np.intersect1d(found, true))
+        f = 2 * hits / (len(found) + len(true))
+        label = name if name == FOGLINE else f"{name} + moocore"
+        rows.append({"library": label, "missing": False, "ms": ms, "answer": len(found), "f": f})
+    return rows
+
+
+def _filled(name: str, seen: Floats) -> Ints:
+    if name == FOGLINE:
+        return front_of(FOGLINE)(seen)
+    import_module("sklearn.experimental.enable_iterative_imputer")
+    fill = getattr(import_module("sklearn.impute"), name)()
+    return front_of("moocore")(np.ascontiguousarray(fill.fit_transform(seen)))
+
+
+def _timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    began = perf_counter()
+    out = action()
+    return (perf_counter() - began) * 1e3, out
+
+
+def _query(d: int, lifetime: int = 1) -> Query:
+    return Query(attributes={f"a{j}": "min" for j in range(d)}, id=ID, time=TIME, lifetime=lifetime)
+
+
+def _table(rows: Floats, first: int = 0, tick: int = 0) -> pa.Table:
+    cells = {f"a{j}": pa.array(column, mask=np.isnan(column)) for j, column in enumerate(rows.T)}
+    return pa.table({ID: np.arange(first, first + len(rows)), TIME: np.full(len(rows), tick), **cells})
+
+
+def read(frame: pd.DataFrame) -> Reading:
+    parts = []
+    for task, rows in frame[~frame["missing"]].groupby("task", sort=False):
+        mean = rows.groupby("library", sort=False)[["ms", "f"]].mean()
+        shown = [
+            f"{name} {line['ms']:.3g} ms" + ("" if pd.isna(line["f"]) else f" (F {line['f']:.3f})")
+            for name, line in mean.iterrows()
+        ]
+        parts.append(f"{task}: {', '.join(shown)}")
+    missing = sorted(set(frame[frame["missing"]]["library"]))
+    note = f" Not installed: {listed(missing)}." if missing else ""
+    return Reading("beyond the paper", f"Means over the three kinds of rows. {'; '.join(parts)}.{note}")
+
+
+# ----------------------------------------------------------------------------------------------------------- NaN
+
+
+def nan_trials(scope: Scope) -> list[Knobs]:
+    return [{"library": library} for library in LIBRARIES]
+
+
+def nan_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
+    """What is said of each of the five rows: in, out, or with which probability."""
+    library = str(knobs["library"])
+    try:
+        front = front_of(library)
+    except ImportError:
+        return [_said(k, "", missing=True) for k in range(len(FIVE))]
+    if library == FOGLINE:
+        query = Query.from_dict(_query(2).to_dict() | {"alpha": 0.01})
+        answer = skyline(_table(FIVE), query).to_pylist()
+        chance = {row["id"]: float(row["probability"]) for row in answer}
+        return [_said(k, f"{chance.get(k, 0.0):.4f}", chance.get(k, 0.0)) for k in range(len(FIVE))]
+    try:
+        found = set(front(FIVE).tolist())
+    except (ValueError, TypeError) as error:
+        return [_said(k, f"refused: {error}") for k in range(len(FIVE))]
+    return [_said(k, "in" if k in found else "out", float(k in found)) for k in range(len(FIVE))]
+
+
+def _said(k: int, answer: str, chance: float | None = None, *, missing: bool = False) -> dict[str, Scalar]:
+    shown = ", ".join("nan" if np.isnan(value) else f"{value:g}" for value in FIVE[k])
+    return {"row": f"({shown})", "answer": answer, "chance": chance, "missing": missing}
+
+
+def nan_read(frame: pd.DataFrame) -> Reading:
+    """(0, nan) has the least first value of all: no known row beats it, whatever is missing."""
+    here = frame[~frame["missing"]]
+    lost = here[(here["row"] == "(0, nan)") & (here["chance"].fillna(0) < 0.5)]["library"].tolist()
+    kept = here[(here["row"] == "(0, nan)") & (here["chance"].fillna(0) >= 0.5)]["library"].tolist()
+    ours = here[here["library"] == FOGLINE]
+    said = ", ".join(f"{row['row']} {row['answer']}" for _, row in ours.iterrows())
+    text = (
+        f"(0, nan) has the least first value, and no complete row beats it whatever is missing; {listed(lost)} "
+        f"{'leave' if len(lost) > 1 else 'leaves'} it out without a word"
+        if lost
+        else "(0, nan), which no complete row beats whatever is missing, is left out by nobody"
+    )
+    return Reading("beyond the paper", f"{text}; kept by {listed(kept) if kept else 'nobody'}. Fogline says: {said}.")
+
+
+PEERS = Experiment(
+    name="peers", title="Other libraries, side by side", figure="beyond the paper",
+    question="What do the usual libraries take for the same tasks?", claim="",
+    trials=trials, measure=measure,
+    plots=(
+        Plot("The skyline of a table", "set", "ms", "library", where={"task": "static"}, kind="bar", y_label="ms"),
+        Plot("One tick of a window", "set", "ms", "library", where={"task": "window"}, kind="bar", y_label="ms"),
+        Plot("A table with gaps: time", "set", "ms", "library", where={"task": "gaps"}, kind="table", y_label="ms"),
+        Plot("A table with gaps: F-score", "set", "f", "library", where={"task": "gaps"}, kind="table"),
+    ),
+    read=read,
+)  # fmt: skip
+
+NAN = Experiment(
+    name="nan", title="What is answered when a value is missing", figure="beyond the paper",
+    question="Which library answers what on five rows with two gaps, both attributes minimised?", claim="",
+    trials=nan_trials, measure=nan_measure,
+    plots=(Plot("In the answer (1), out (0), or with which probability", "row", "chance", "library", kind="table"),),
+    read=nan_read,
+)  # fmt: skip
