@@ -107,6 +107,7 @@ def test_the_same_rows_give_the_same_report(measured, written, tmp_path):
 
 def test_a_report_says_what_is_missing_and_that_it_was_quick(tmp_path):
     made = [each.experiment() for each in FAKES]
+    made.append(replace(made[0], name="real", trials=lambda scope: []))
     quick = Results(tmp_path, quick=True)
     with pytest.raises(LabError, match=r"nothing in .* to report"):
         report.write(made, quick, tmp_path)
@@ -115,6 +116,7 @@ def test_a_report_says_what_is_missing_and_that_it_was_quick(tmp_path):
     for name in ("report.html", "summary.md"):
         text = (tmp_path / name).read_text()
         assert "Not measured: sorts, shapes, more." in text
+        assert re.search(r"need real sets \(.*\): real\.", text)
         assert "quick run" in text
 
 
@@ -178,6 +180,12 @@ ROWS = pd.DataFrame(
 )
 def test_every_kind_of_plot_can_be_drawn(drawn):
     assert plot.draw(drawn, numbers.select(drawn, ROWS)).startswith("<svg")
+
+
+def test_panels_that_share_an_axis_show_all_of_it():
+    rows = pd.DataFrame({"x": [1, 2] * 2, "y": [1.0, 2.0, 3.0, 8.0], "part": ["low"] * 2 + ["high"] * 2})
+    drawn = plot.draw(Plot("", "x", "y", None, "part"), rows)
+    assert re.search(r">\s*8\s*</text>", drawn)
 
 
 def test_a_plot_takes_only_the_rows_it_asks_for():

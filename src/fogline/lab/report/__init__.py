@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fogline.lab.case import LabError
-from fogline.lab.experiment import Experiment
+from fogline.lab.experiment import Experiment, Scope
 from fogline.lab.report import page, summary
 from fogline.lab.report.chapter import Report, gather
 from fogline.lab.report.plot import standalone
@@ -25,7 +25,10 @@ def write(experiments: Sequence[Experiment], results: Results, folder: Path) -> 
     if not there.intersection(each.name for each in experiments):
         raise LabError(f"there is nothing in {results.folder} to report; measure first: fogline lab run --quick")
     chapters = [gather(each, results) for each in experiments if each.name in there]
-    report = Report(folder, results.quick, chapters, [each.name for each in experiments if each.name not in there])
+    absent = [each for each in experiments if each.name not in there]
+    hungry = [each.name for each in absent if not each.trials(Scope(quick=results.quick))]
+    missing = [each.name for each in absent if each.name not in hungry]
+    report = Report(folder, results.quick, chapters, missing, hungry)
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     for each in chapters:

@@ -84,6 +84,8 @@ class Report:
     chapters: Sequence[Chapter]
     missing: Sequence[str]
     """Experiments of which nothing was measured."""
+    hungry: Sequence[str] = ()
+    """Those that have no trials without real sets."""
 
     @property
     def verdicts(self) -> dict[str, int]:

@@ -61,13 +61,15 @@ def _warning(report: Report) -> str:
         said.append("A quick run: small windows, few points, short streams. It shows that all works; quote nothing.")
     if report.missing:
         said.append(f"Not measured: {escape(', '.join(report.missing))}.")
+    if report.hungry:
+        said.append(f"Left out, since they need real sets (<code>--data</code>): {escape(', '.join(report.hungry))}.")
     return "".join(f'<p class="warning">{each}</p>' for each in said)
 
 
 def _contents(report: Report) -> str:
     rows = "".join(
         f'<tr><td>{_badge(each.verdict)}</td><td><a href="#{_id(each)}">{escape(each.experiment.title)}</a>'
-        f"{_where(each)}</td><td>{escape(each.line)}</td></tr>"
+        f"{_where(each)}</td><td><p>{escape(each.line)}</p></td></tr>"
         for each in report.chapters
     )
     return f'<nav><h2>At a glance</h2><div class="wide"><table class="contents">{rows}</table></div></nav>'

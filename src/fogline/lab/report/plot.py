@@ -28,8 +28,8 @@ from fogline.lab.report.numbers import having, short, text, values
 
 INK = "#24292f"
 OURS = "#d55e00"
-COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8c6bb1")
-MARKERS = ("s", "^", "D", "v", "P", "X", "<")
+COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8c6bb1", "#999933", "#a6611a")
+MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p")
 ACROSS = 4  # panels in a row
 NARROW, WIDE = 4.0, 11.3
 CROWDED = 8  # more x values than this are not all named
@@ -77,9 +77,12 @@ def draw(plot: Plot, rows: pd.DataFrame) -> str:
         for axes, facet in zip(panels, facets, strict=False):
             _panel(axes, plot, having(rows, plot.facet, facet), x, looks)
             if facet is not None:
-                axes.set_title(text(facet), fontsize=9, fontweight="bold")
+                name = text(facet) if isinstance(facet, str) else f"{plot.facet} = {text(facet)}"
+                axes.set_title(name, fontsize=9, fontweight="bold")
         for axes in panels[len(facets) :]:
             axes.set_visible(False)
+        for axes in panels[: len(facets)]:
+            _name_y(axes, plot)  # only now: panels may share the axis
         for row in grid:
             row[0].set_ylabel(plot.y_label or plot.y)
         _legend(figure, panels, series, plot)
@@ -147,7 +150,6 @@ def _panel(axes: Axes, plot: Plot, rows: pd.DataFrame, x: list[Any], looks: Mapp
     if plot.diagonal:
         axes.axline((0, 0), slope=1, color=INK, linewidth=0.8, linestyle=":")
     _name_x(axes, plot, place, number)
-    _name_y(axes, plot)
 
 
 def _line(axes: Axes, plot: Plot, at: list[float], points: pd.DataFrame, look: Style, label: str | None) -> None:
@@ -175,6 +177,7 @@ def _bars(
     wide = 0.8 / of
     axes.bar(
         [value - 0.4 + (k + 0.5) * wide for value in at], points["mean"], wide * 0.92, color=look.colour, label=label,
+        hatch={"-": "", "--": "//", ":": ".."}[look.dash], edgecolor="#ffffff", linewidth=0,
         yerr=points["std"].fillna(0) if plot.spread else None, error_kw={"ecolor": INK, "elinewidth": 0.8},
     )  # fmt: skip
 
@@ -203,6 +206,8 @@ def _apart(at: list[float], *, log: bool) -> list[float]:
     for k in range(1, len(at)):
         if scaled[k] - scaled[kept[-1]] >= room:
             kept.append(k)
+        elif len(kept) > 1 and len(short(at[k])) < len(short(at[kept[-1]])):
+            kept[-1] = k  # of two neighbours, the rounder
     if kept[-1] != len(at) - 1:
         kept[-1:] = [len(at) - 1] if len(kept) > 1 else [kept[0], len(at) - 1]
     return [at[k] for k in kept]

@@ -42,6 +42,7 @@ th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--
 th { vertical-align: bottom; } .number { text-align: right; }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .contents { width: 100%; font-size: .95rem; } .contents small { display: block; color: var(--soft); }
+.contents p { margin: 0; display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .contents td:first-child { width: 11rem; padding-left: 0; } .contents td:nth-child(2) { width: 18rem; }
 details { margin-top: .6rem; font-size: .9rem; } summary { cursor: pointer; color: var(--soft); }
 details .wide { max-height: 28rem; overflow: auto; }

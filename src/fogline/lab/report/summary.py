@@ -19,6 +19,8 @@ def _top(report: Report) -> Iterator[str]:
     yield f"{report.line}.\n"
     if report.missing:
         yield f"Not measured: {', '.join(report.missing)}.\n"
+    if report.hungry:
+        yield f"Left out, since they need real sets (`--data`): {', '.join(report.hungry)}.\n"
     for name, value in report.facts.items():
         yield f"- {name}: {f'`{value}`' if name == 'Command' else value}"
     yield ""
