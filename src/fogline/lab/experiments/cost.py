@@ -51,7 +51,7 @@ def cost_read(frame: pd.DataFrame) -> Reading:
     for radius, rows in frame.groupby("radius", sort=False):
         mean = rows.groupby(["which", "u"])[["estimated_us", "actual_us"]].mean().reset_index()
         tried, chosen = mean[mean["which"] != CHOSEN], rows[rows["which"] == CHOSEN]
-        best = tried.loc[tried["actual_us"].idxmin()]
+        best = tried.iloc[int(tried["actual_us"].argmin())]
         times = chosen["actual_us"].mean() / best["actual_us"]
         alike = tried["estimated_us"].corr(tried["actual_us"], method="spearman")
         good &= bool(times <= GOOD)

@@ -49,14 +49,14 @@ def table_trials(scope: Scope) -> list[Knobs]:
 
 def window_trials(scope: Scope) -> list[Knobs]:
     if scope.quick:
-        return [knobs | {"window": window} for window in (500, 2_000) for knobs in _trials(scope, LARGE, 1, 1)]
+        return [{**knobs, "window": window} for window in (500, 2_000) for knobs in _trials(scope, LARGE, 1, 1)]
     few = [(window, 2 if window <= 20_000 else 1) for window in WINDOWS]
-    return [knobs | {"window": window} for window, starts in few for knobs in _trials(scope, LARGE, starts, 1)]
+    return [{**knobs, "window": window} for window, starts in few for knobs in _trials(scope, LARGE, starts, 1)]
 
 
 def xi_trials(scope: Scope) -> list[Knobs]:
     rates = (RATES[0], RATES[-1]) if scope.quick else RATES
-    return [knobs | {"xi": xi} for xi in rates for knobs in _trials(scope, LARGE, 1 if scope.quick else 2, 1)]
+    return [{**knobs, "xi": xi} for xi in rates for knobs in _trials(scope, LARGE, 1 if scope.quick else 2, 1)]
 
 
 def _trials(

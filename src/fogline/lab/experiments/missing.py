@@ -64,8 +64,8 @@ def read(frame: pd.DataFrame) -> Reading:
     text = f"From m = {frame['m'].min()} to {frame['m'].max()}: {'; '.join(parts)}."
     if frame[frame["rules"] == "ring"]["m"].max() > 1:
         text += (
-            " With the paper's rules (ring) rows whose determinant is missing too get the values of all of R, and only a "
-            f"window of {RING:,} rows was tried."
+            " With the paper's rules (ring) rows whose determinant is missing too get the values of all of R, and only "
+            f"a window of {RING:,} rows was tried."
         )
     return Reading("confirmed" if all(held) else "differs", text)
 

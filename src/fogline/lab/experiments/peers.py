@@ -74,7 +74,7 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
 
 def _static(library: str, points: Floats, n: int) -> tuple[float, int]:
     front, rows = front_of(library), np.ascontiguousarray(points[:n])
-    took, found = zip(*(_timed(lambda: front(rows)) for _ in range(4)), strict=True)
+    took, found = zip(*(_timed(front, rows) for _ in range(4)), strict=True)
     return float(np.median(took[1:])), len(found[0])
 
 
@@ -83,12 +83,12 @@ def _window(library: str, points: Floats, n: int, theta: int = 30, ticks: int = 
     if library != FOGLINE:
         front = front_of(library)
         parts = [np.ascontiguousarray(points[k * theta : k * theta + n]) for k in range(ticks + 1)]
-        took, found = zip(*(_timed(lambda part=part: front(part)) for part in parts), strict=True)
+        took, found = zip(*(_timed(front, part) for part in parts), strict=True)
         return float(np.median(took[1:])), len(found[-1])
     monitor = Monitor(_query(D, -(-n // theta)))
     tables = [_table(points[k : k + theta], k, k // theta) for k in range(0, n + ticks * theta, theta)]
-    took = [_timed(lambda k=k, table=table: monitor.advance(k, table))[0] for k, table in enumerate(tables)]
-    return float(np.median(took[-ticks:])), monitor.answer().num_rows
+    ours = [_timed(monitor.advance, k, table)[0] for k, table in enumerate(tables)]
+    return float(np.median(ours[-ticks:])), monitor.answer().num_rows
 
 
 def _gaps(points: Floats) -> list[dict[str, Scalar]]:
@@ -99,7 +99,7 @@ def _gaps(points: Floats) -> list[dict[str, Scalar]]:
     rows: list[dict[str, Scalar]] = []
     for name in (*FILLS, FOGLINE):
         _filled(name, seen[:100])  # what is imported or compiled first is not part of the task
-        ms, found = _timed(lambda name=name: _filled(name, seen))
+        ms, found = _timed(_filled, name, seen)
         hits = len(np.intersect1d(found, true))
         f = 2 * hits / (len(found) + len(true))
         label = name if name == FOGLINE else f"{name} + moocore"
@@ -115,9 +115,10 @@ def _filled(name: str, seen: Floats) -> Ints:
     return front_of("moocore")(np.ascontiguousarray(fill.fit_transform(seen)))
 
 
-def _timed(action: Callable[[], Any]) -> tuple[float, Any]:
+def _timed(action: Callable[..., Any], *given: Any) -> tuple[float, Any]:
+    """Milliseconds, and what came of it."""
     began = perf_counter()
-    out = action()
+    out = action(*given)
     return (perf_counter() - began) * 1e3, out
 
 
