@@ -183,7 +183,8 @@ def _bars(
 
 
 def _name_x(axes: Axes, plot: Plot, place: Mapping[Any, float], number: bool) -> None:
-    axes.set_xlabel(plot.x_label or (plot.x if number else ""))  # words speak for themselves
+    words = all(isinstance(value, str) for value in place)  # they speak for themselves
+    axes.set_xlabel(plot.x_label or ("" if words else plot.x))
     if not number:
         names = [text(value) for value in place]
         long = max(map(len, names)) * len(names) * 0.09 > axes.bbox.width / axes.figure.dpi
@@ -216,10 +217,13 @@ def _apart(at: list[float], *, log: bool) -> list[float]:
 def _name_y(axes: Axes, plot: Plot) -> None:
     low, high = axes.get_ylim()
     if not plot.log_y:
-        if low > 0 and low < 0.6 * high:  # nothing is made to look larger than it is
+        if axes.dataLim.y0 >= 0 and low < 0.8 * high:  # nothing is made to look larger than it is
             axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         return
+    if plot.kind == "bar" and low > 0:  # the least bar is still one
+        low = 10 ** math.floor(math.log10(low))
+        axes.set_ylim(bottom=low)
     axes.yaxis.set_major_locator(LogLocator(numticks=7))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     if high / low > 100:
