@@ -21,7 +21,7 @@ from fogline.lab.real import available, real, source_of
 from fogline.lab.synthetic import KINDS, synthetic
 
 REAL = ("intel", "gas", "pump", "beijing")
-STAND_INS = ("sp500", "production_plant")
+STAND_INS = ("sp500",)
 QUICK: Mapping[str, int] = {"window": 2_000, "history": 12_000, "ticks": 20}
 COPIES = 60_000  # rows of R in quick runs of synthetic sets: fewer, and some seeds would have no copy in R
 SHORT: Mapping[str, Mapping[str, int]] = {  # 4,131, 721 and 119,955 rows
