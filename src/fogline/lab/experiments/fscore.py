@@ -141,7 +141,22 @@ def table_read(frame: pd.DataFrame) -> Reading:
         shown = ", ".join(f"{each} {mean[each]:.3f}±{sd[each]:.3f}" for each in mean.index)
         parts.append(f"{protocol}, {name}, {'directions by choice' if wishes else 'all max'}: {shown}")
         good.append(_ours(mean))
-    return Reading(_verdict(good), f"F-scores, best first. {'; '.join(parts)}. {_said(good)}")
+    text = f"{_said(good)}{_why(frame)} F-scores, best first. {'; '.join(parts)}."
+    return Reading(_verdict(good), text)
+
+
+def _why(frame: pd.DataFrame) -> str:
+    """Who is it that DD loses?"""
+    ours = frame[frame["imputer"] == "DD"]
+    lost, incomplete = (ours["true"] * (1 - ours["recall"])).sum(), ours["lost_incomplete"].sum()
+    if lost < 1:
+        return ""
+    complete = 100 * (1 - incomplete / lost)
+    return (
+        f" Of the true members that it misses, {complete:.0f} % are complete rows: the distributions of one rule are "
+        "wide, thousands of incomplete rows each have a small chance to beat such a row, and the product over all of "
+        "them buries it."
+    )
 
 
 def curve_read(knob: str, frame: pd.DataFrame) -> Reading:
@@ -153,7 +168,7 @@ def curve_read(knob: str, frame: pd.DataFrame) -> Reading:
         parts.append(f"{protocol}, {name}: {shown}")
         good.append(_ours(mean.min(axis=1)))
     ends = f"{frame[knob].min():g} to {frame[knob].max():g}"
-    return Reading(_verdict(good), f"F-scores from {knob} = {ends}. {'; '.join(parts)}. {_said(good)}")
+    return Reading(_verdict(good), f"{_said(good)} F-scores from {knob} = {ends}. {'; '.join(parts)}.")
 
 
 def _ours(f: pd.Series) -> tuple[bool, bool]:
