@@ -11,7 +11,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
-from fogline.lab.experiments.common import case_of, kind_of, listed, pace, sets
+from fogline.lab.experiments.common import between, case_of, kind_of, listed, pace, sets
 from fogline.lab.race import FOGLINE, RIVALS, system
 
 SYSTEMS = (FOGLINE, *RIVALS, "DD+skyline_forgetting", "mean+moocore")
@@ -45,8 +45,11 @@ def read(frame: pd.DataFrame) -> Reading:
     first = ratio["DD+skyline"] >= CLAIMED
     second = ratio["DD+skyline_tree"] >= CLAIMED
     held = [str(name) for name in ratio.index[first]]
+    wide = [
+        f"{between(ratio[name], '{:.3g}')} times our time with {name}" for name in ("DD+skyline", "DD+skyline_tree")
+    ]
     text = (
-        f"Time per tick of DD+skyline and of DD+skyline_tree as a multiple of ours: {'; '.join(parts)}. Two orders of "
+        f"A tick takes {listed(wide)}. Set by set, both as a multiple of ours: {'; '.join(parts)}. Two orders of "
         f"magnitude against DD+skyline hold on {listed(held) if held else 'no set'}; against DD+skyline_tree on "
         f"{listed(ratio.index[second]) if second.any() else 'no set'}.{_why(frame) if not second.all() else ''}"
     )

@@ -87,13 +87,13 @@ def read(turn: Turn, frame: pd.DataFrame) -> Reading:
     slowest = [float(frame[f"{part}_ms"].max()) for part in PARTS]
     below = [f"{ms:.2g} ms (the paper's bound is {most:g})" for ms, most in zip(slowest, turn.most, strict=True)]
     text = (
-        f"From {turn.sign} = {ends[0]:g} to {ends[1]:g}, {parts[0]}, and {parts[1]}. The slowest is {below[0]} for "
-        f"maintenance and {below[1]} for query. The direction is the paper's in {sum(held)} of {len(held)} cases."
+        f"The direction is the paper's in {sum(held)} of {len(held)} cases; at the slowest, maintenance takes "
+        f"{below[0]} and query {below[1]}. From {turn.sign} = {ends[0]:g} to {ends[1]:g}, {parts[0]}, and {parts[1]}."
     )
     if against:
         text += (
-            f" In the others the change is at most {max(against):.2f}×: such a tick mostly costs what any tick costs, "
-            f"the calls and one pass over the live set, and {turn.sign} has little to do with that."
+            f" Where it is not, the change is at most {max(against):.2f}×: such a tick mostly costs what any tick "
+            f"costs, the calls and one pass over the live set, and {turn.sign} has little to do with that."
         )
     return Reading("confirmed" if all(held) else "differs" if any(held) else "not confirmed", text)
 

@@ -88,7 +88,7 @@ def read(frame: pd.DataFrame) -> Reading:
         f"In per cent of the window, {'; '.join(parts)}. Spatial pruning {'does' if most else 'does not do'} most of "
         f"the work on every set; together the three {'reach' if close else 'do not always reach'} the paper's shares."
     )
-    for (_, name), row in table[short].iterrows():
+    for name, row in table[short].droplevel("kind").iterrows():
         text += (
             f" {str(name).capitalize()} is too short for the paper's window: of {SHORT[str(name)]['window']:,} rows "
             f"{row['together']:.1f} % are pruned, and layer 1 has {row[LAYER]:.1f} %."
