@@ -112,7 +112,7 @@ def is_worker(pid: int) -> bool:
     """Forked from Spark's daemon, which is itself a child of the JVM."""
     try:
         parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        return all(b".daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in (pid, parent))
+        return all(b"spark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in (pid, parent))
     except OSError:
         return False
 

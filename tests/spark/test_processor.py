@@ -248,9 +248,9 @@ def test_a_large_group_is_read_only_where_it_is_not_remembered(monkeypatch):
 
 def test_no_more_than_a_few_groups_are_remembered():
     awake._remembered.clear()
-    groups = [awake.Awake(fl.Monitor(SIMPLE), [], k) for k in range(awake.MOST + 1)]
+    groups = [awake.Awake(fl.Monitor(SIMPLE), [], k) for k in range(5)]
     for k, group in enumerate(groups):
-        awake.remember((bytes([k]), ""), group)
+        awake.remember((bytes([k]), ""), group, awake.MOST // 4)
     assert awake.recall((bytes([0]), "")) is None
     assert awake.recall((bytes([1]), "")) is groups[1]
     assert awake.recall((bytes([1]), "")) is None

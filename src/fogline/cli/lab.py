@@ -87,8 +87,12 @@ def run(
 
         if protocol is not None and protocol not in PROTOCOLS:
             raise FoglineError(f"the protocol is {protocol!r}; it may be {' or '.join(PROTOCOLS)}.")
-        scope, results = Scope(there(data), quick), Results(out, quick=quick)
+        scope, results = Scope(there(data), quick), Results(folder(out), quick=quick)
         asked = bench.trials(chosen(names or [], known()), scope, protocol)
+        if not asked:
+            raise FoglineError(
+                "there is nothing to measure: these experiments need real sets. Name their folder: --data"
+            )
         todo = [each for each in asked if again or not results.done(each.experiment.name, each.knobs)]
         left_out(data)
         if len(todo) < len(asked):
@@ -102,7 +106,7 @@ def run(
         for failure in failures:
             typer.echo(f"FAILED {failure}", err=True)
         typer.echo(f"{len(todo) - len(failures)} trials measured, {len(failures)} failed: {results.folder}")
-        typer.echo(f"See what came out with: fogline lab report --out {out}")
+        typer.echo(f"See what came out with: fogline lab report --out {out}{' --quick' if quick else ''}")
         if failures:
             raise typer.Exit(1)
 
@@ -127,7 +131,9 @@ def report(
         results = Results(out, quick=quick)
         if not quick and not results.names():
             results = Results(out, quick=True)
-        written = reports.write(list(known().values()), results, to or out / "report")
+        if not results.names():
+            raise FoglineError(f"there are no results in {out}; `fogline lab run --quick` makes some in minutes.")
+        written = reports.write(list(known().values()), results, folder(to or out / "report"))
         typer.echo(written.line)
         for name, why in written.troubles.items():
             typer.echo(f"FAILED {name}: {why}", err=True)
@@ -159,10 +165,21 @@ def there(data: Path | None) -> Path | None:
     return data
 
 
+def folder(path: Path) -> Path:
+    """Where something is to be written: not yet there, or a folder."""
+    if path.exists() and not path.is_dir():
+        raise FoglineError(f"{path} is a file; name a folder.")
+    return path
+
+
 def left_out(data: Path | None) -> None:
     """Say once what a run without real sets lacks."""
+    from fogline.lab.real import available
+
     if data is None:
         typer.echo("Without --data, the real sets are left out: synthetic streams only.", err=True)
+    elif not available(data):
+        typer.echo(f"{data} holds none of the real sets: synthetic streams only.", err=True)
 
 
 @contextmanager

@@ -244,7 +244,7 @@ class Watcher(StatefulProcessor):
         mark = digest(taken.state)
         self.state.update((mark, None))
         self.large.update((taken.state,))
-        remember((mark, self._source), taken.group)
+        remember((mark, self._source), taken.group, len(taken.state))
 
     @cached_property
     def _source(self) -> str:

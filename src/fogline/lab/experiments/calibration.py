@@ -52,8 +52,11 @@ def read(frame: pd.DataFrame) -> Reading:
     for (protocol, name, each), rows in frame.groupby(["protocol", "set", "imputer"], sort=False):
         unsure = rows[rows["bin"] != "1"]
         off = ((unsure["probability"] - unsure["share"]).abs() * unsure["n"]).sum() / max(unsure["n"].sum(), 1)
-        sure = rows[rows["bin"] == "1"]["share"].mean()
-        parts.append(f"{protocol}, {name}, {each}: off by {off:.3f}, and of those at 1 {100 * sure:.1f} % were")
+        sure = rows[rows["bin"] == "1"]
+        parts.append(
+            f"{protocol}, {name}, {each}: off by {off:.3f} ({unsure['n'].sum():,.0f} answers), and of "
+            f"{sure['n'].sum():,.0f} at 1 {100 * sure['share'].mean():.1f} % were"
+        )
     return Reading(
         "beyond the paper",
         f"Mean distance between probability and share among uncertain answers, and how many of the certain ones really "

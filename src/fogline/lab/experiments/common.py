@@ -29,6 +29,7 @@ SHORT: Mapping[str, Mapping[str, int]] = {  # 4,131, 721 and 119,955 rows
     "pump": {"window": 300, "history": 200, "theta": 10, "ticks": 20},
     "sp500": {"history": 80_000},
 }
+STANDS = " The set sp500, daily prices, stands in for the paper's Bid."
 SECONDS = 5.0  # so long is a slow system measured at most …
 FEWEST = 5  # … but never fewer ticks
 

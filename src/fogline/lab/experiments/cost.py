@@ -90,7 +90,7 @@ def beta_read(frame: pd.DataFrame) -> Reading:
         f"{'within a tenth of the best' if middle else 'not the best'}. The query time of the skyline does not depend "
         "on β here: cells decide how long imputing takes, never which values are found."
     )
-    return Reading("confirmed" if middle else "differs", text)
+    return Reading("differs", text)
 
 
 def _seeds(scope: Scope) -> tuple[int, ...]:

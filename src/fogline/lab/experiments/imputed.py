@@ -56,7 +56,7 @@ def instances_read(frame: pd.DataFrame) -> Reading:
     told = frame[frame["paper"].notna()]
     parts = ", ".join(f"{row['set']} {row['instances']:.0f} ({_paper(row['paper'])})" for _, row in frame.iterrows())
     close = bool(((told["instances"] / told["paper"]).between(0.5, 2)).all()) if len(told) else False
-    text = f"Mean instances per incomplete object, and the paper's: {parts}."
+    text = f"Mean instances per incomplete object (R drawn as in the paper), and the paper's: {parts}."
     return Reading("confirmed" if close else "differs", text)
 
 

@@ -87,13 +87,15 @@ def _arrays(thing: Any, seen: set[int]) -> Iterator[np.ndarray[Any, Any]]:
 def read(frame: pd.DataFrame) -> Reading:
     table = frame.pivot_table(index=["set", "window"], columns="system", values="kilobytes", sort=False)
     ratio = table.drop(columns=FOGLINE).div(table[FOGLINE], axis=0)
-    parts = [f"{name} {column.min():.2g} to {column.max():.2g} times ours" for name, column in ratio.items()]
+    parts = []
+    for name, column in ratio.items():
+        there = column.dropna()
+        most = there.index.get_level_values("window").max()
+        parts.append(f"{name} {there.min():,.3g} to {there.max():,.3g} times ours (windows up to {most:,})")
     largest = frame["window"].max()
     ours = frame[(frame["system"] == FOGLINE) & (frame["window"] == largest)].groupby("set")["kilobytes"].mean()
     shown = ", ".join(f"{name} {size:,.0f} kB" for name, size in ours.items())
-    return Reading(
-        "beyond the paper", f"With |W| = {largest:,} Fogline keeps {shown}. Over all windows, {'; '.join(parts)}."
-    )
+    return Reading("beyond the paper", f"With |W| = {largest:,} Fogline keeps {shown}. Others: {'; '.join(parts)}.")
 
 
 MEMORY = Experiment(

@@ -58,10 +58,10 @@ def read(frame: pd.DataFrame) -> Reading:
             if rules == "all":
                 held += [bool(each > 1) for each in change]
             parts.append(
-                f"rules {rules}, {part}: {listed(f'{each:.2f}× ({name})' for name, each in change.items())}, at most "
-                f"{mean[last].max():.3g} ms"
+                f"rules {rules}, {part} from m = {first} to {last}: "
+                f"{listed(f'{each:.3g}× ({name})' for name, each in change.items())}, at most {mean[last].max():.3g} ms"
             )
-    text = f"From m = {frame['m'].min()} to {frame['m'].max()}: {'; '.join(parts)}."
+    text = f"{'; '.join(parts).capitalize()}."
     if frame[frame["rules"] == "ring"]["m"].max() > 1:
         text += (
             " With the paper's rules (ring) rows whose determinant is missing too get the values of all of R, and only "

@@ -80,12 +80,14 @@ def _static(library: str, points: Floats, n: int) -> tuple[float, int]:
 
 def _window(library: str, points: Floats, n: int, theta: int = 30, ticks: int = 20) -> tuple[float, int]:
     """A window of n rows that moves by `theta` a tick."""
+    lifetime = n // theta
+    n = lifetime * theta
     if library != FOGLINE:
         front = front_of(library)
         parts = [np.ascontiguousarray(points[k * theta : k * theta + n]) for k in range(ticks + 1)]
         took, found = zip(*(_timed(front, part) for part in parts), strict=True)
         return float(np.median(took[1:])), len(found[-1])
-    monitor = Monitor(_query(D, -(-n // theta)))
+    monitor = Monitor(_query(D, lifetime))
     tables = [_table(points[k : k + theta], k, k // theta) for k in range(0, n + ticks * theta, theta)]
     ours = [_timed(monitor.advance, k, table)[0] for k, table in enumerate(tables)]
     return float(np.median(ours[-ticks:])), monitor.answer().num_rows

@@ -97,8 +97,9 @@ def read(frame: pd.DataFrame) -> Reading:
     for name, rows in frame.groupby("system", sort=False):
         share = 100 * (rows["bad_ticks_percent"] / 100 * rows["ticks"]).sum() / rows["ticks"].sum()
         parts.append(
-            f"{name}: {rows['lost'].sum():,} answers lost and {rows['extra'].sum():,} too many, {share:.2f} % of the "
-            f"ticks wrong (at worst {rows['bad_streams_percent'].max():.0f} % of the streams of one kind)"
+            f"{name}: {rows['lost'].sum():,} answers lost (one per tick) and {rows['extra'].sum():,} too many, "
+            f"{share:.2f} % of the ticks wrong (at worst {rows['bad_streams_percent'].max():.0f} % of the streams of "
+            "one kind)"
         )
     return Reading("beyond the paper", f"{'; '.join(parts).capitalize()}.")
 

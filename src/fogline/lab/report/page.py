@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fogline.lab.report.chapter import Chapter, Figure, Report, length
+from fogline.lab.report.chapter import Chapter, Figure, Report, length, several
 from fogline.lab.report.numbers import text
 from fogline.lab.report.plot import inline
 from fogline.lab.report.style import CSS
@@ -104,7 +104,8 @@ def _rows(each: Chapter) -> str:
     cut = f" The first {SHOWN} of them; all are in the results." if n > SHOWN else ""
     body = [[text(value) for value in row] for row in each.rows.head(SHOWN).itertuples(index=False)]
     return (
-        f"<details><summary>{n:,} rows of {len(each.origins)} trials, {length(each.seconds)}</summary>"
+        f"<details><summary>{n:,} rows of {len(each.origins)} trials, {length(each.seconds)}, "
+        f"source {escape(several(origin.source for origin in each.origins))}</summary>"
         f"<p>Again with <code>fogline lab run {escape(about.name)} --again</code>.{cut}</p>"
         f"{_table([str(name) for name in each.rows.columns], body)}</details>"
     )
