@@ -88,8 +88,8 @@ def read(turn: Turn, frame: pd.DataFrame) -> Reading:
     text = (
         f"Of {len(found)} cases {found.count(1)} go the paper's way, {found.count(0)} are flat as far as the noise "
         f"lets us see (less than {FLAT:g}×, or the seeds disagree), {found.count(-1)} go the other way; at the "
-        f"slowest, maintenance takes {below[0]} and query {below[1]}. From {turn.sign} = {ends[0]:g} to {ends[1]:g}, over the "
-        f"seeds, {parts[0]}, and {parts[1]}."
+        f"slowest, maintenance takes {below[0]} and query {below[1]}. From {turn.sign} = {ends[0]:g} to {ends[1]:g}, "
+        f"over the seeds, {parts[0]}, and {parts[1]}."
     )
     ways = set(found)
     return Reading("confirmed" if ways == {1} else "differs" if 1 in ways else "not confirmed", text)
