@@ -183,6 +183,14 @@ def test_a_folder_of_real_sets_that_is_not_there_is_told(lab, tmp_path):
     assert "there is no folder" in wrong.stderr
 
 
+def test_a_file_where_a_folder_should_be_is_told_before_anything_is_measured(lab, tmp_path):
+    (tmp_path / "taken").write_text("")
+    told = CliRunner().invoke(app, ["lab", "run", "--out", str(tmp_path / "taken")])
+    assert told.exit_code == 2
+    assert "is a file; name a folder" in told.stderr
+    assert not lab.fakes["sizes"].measured
+
+
 def test_the_lab_is_imported_only_when_it_is_asked_for():
     heavy = "{'fogline.lab', 'matplotlib', 'pandas', 'sklearn'}"
     code = f"import sys, fogline.cli; sys.exit(bool({heavy} & set(sys.modules)))"

@@ -58,7 +58,7 @@ class Pair:
         start = perf_counter()
         batch = self.read(rows)
         began = perf_counter()
-        batch = batch._replace(clouds=fill(batch.clouds, self.imputer.impute(rows), self.signs))
+        batch = self.impute(batch, rows)
         took = perf_counter() - began
         answer = self.maintainer.advance(now, batch)
         self.spent = Spent(took, self.maintainer.spent.maintenance, self.maintainer.spent.query, began - start)
@@ -68,6 +68,9 @@ class Pair:
         taken = self.reader.read(rows, self.kinds)
         self.kinds = taken.kinds
         return taken.batch
+
+    def impute(self, batch: Batch, rows: pa.Table) -> Batch:
+        return batch._replace(clouds=fill(batch.clouds, self.imputer.impute(rows), self.signs))
 
     def sizes(self) -> Mapping[str, int]:
         return self.maintainer.sizes()

@@ -4,8 +4,6 @@ Spark forks them from a daemon. This one has read Fogline before it forks, so th
 hundred megabytes each. Spark is told by `spark.python.daemon.module`; without that, workers import what they need.
 """
 
-from contextlib import suppress
-
 from pyspark.daemon import manager
 
 import fogline.spark.census
@@ -15,5 +13,4 @@ import fogline.spark.pipeline
 import fogline.spark.source  # noqa: F401
 
 if __name__ == "__main__":
-    with suppress(FileNotFoundError):  # at the end the JVM may have removed the socket first
-        manager()
+    manager()

@@ -66,10 +66,6 @@ def cost_read(frame: pd.DataFrame) -> Reading:
     return Reading("confirmed" if good else "differs", text + "and on what a cell and a row cost on the machine.")
 
 
-def beta_trials(scope: Scope) -> list[Knobs]:
-    return cost_trials(scope)
-
-
 def beta_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     points, load, radius = _asked(knobs, scope)
     sides = tuple(best_side(replace(load, beta=beta)) * RANGE for beta in BETAS)
@@ -142,7 +138,7 @@ BETA_KNOB = Experiment(
     question="Does it matter how cells are weighed against rows?",
     claim="Maintenance takes least with β around 0.5; query time rises smoothly with β and stays between 7.63 and "
     "8.68 ms.",
-    trials=beta_trials,
+    trials=cost_trials,
     measure=beta_measure,
     plots=(
         Plot("Imputation query", "beta", "actual_us", "radius", y_label="µs"),

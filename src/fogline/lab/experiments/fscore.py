@@ -19,7 +19,7 @@ from fogline.lab.case import PROTOCOLS, Case
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from fogline.lab.experiments.common import SHORT, case_of, listed, sets
 from fogline.lab.imputers import imputer
-from fogline.lab.imputers.protocol import Imputer, fill
+from fogline.lab.imputers.protocol import Imputer
 from fogline.lab.maintainers.protocol import Answer
 from fogline.lab.maintainers.tree import Tree, members
 from fogline.lab.race import Pair
@@ -36,6 +36,7 @@ RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 STEP = 40_000  # rows between the beginnings of two windows
 TICKS = 2 * EVERY + 1
 CLOSE = 0.95  # what may pass for "close to 100 %"
+Line = tuple[str, bool, bool]  # protocol; is DD close to 100 %; is it better than mul and con
 
 
 # ------------------------------------------------------------------------------------------------- which windows
@@ -110,9 +111,7 @@ def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, Answer]
     answers, done = {}, 0
     for k in _stops(at):
         rows = case.rows.slice(done * theta, (k + 1 - done) * theta)
-        batch = pair.read(rows)
-        batch = batch._replace(clouds=fill(batch.clouds, imputing.impute(rows), pair.signs))
-        group.advance(tree.clock, k, batch, False)
+        group.advance(tree.clock, k, pair.impute(pair.read(rows), rows), False)
         tree.clock, done = k, k + 1
         answers[k] = members(group.live)
     return {k: answers[k] for k in at}
@@ -139,7 +138,7 @@ def table_read(frame: pd.DataFrame) -> Reading:
         best = str(mean.drop("DD").idxmax())
         chosen = ", directions by choice" if wishes else ""
         parts.append(f"{protocol}, {name}{chosen}: {mean['DD']:.3f} ({best} {mean[best]:.3f})")
-        good.append(_ours(mean))
+        good.append((str(protocol), *_ours(mean)))
     text = f"{_said(good)} F-scores of DD, and of the best imputer: {'; '.join(parts)}.{_why(frame)}"
     for name in SMALL:
         if name in set(frame["set"]):
@@ -171,7 +170,7 @@ def curve_read(knob: str, frame: pd.DataFrame) -> Reading:
         mean = rows.groupby(["imputer", knob])["f"].mean().unstack(knob)
         shown = ", ".join(f"{each} {line.iloc[0]:.3f} → {line.iloc[-1]:.3f}" for each, line in mean.iterrows())
         parts.append(f"{protocol}, {name}: {shown}")
-        good.append(_ours(mean.min(axis=1)))
+        good.append((str(protocol), *_ours(mean.min(axis=1))))
     ends = f"{frame[knob].min():g} to {frame[knob].max():g}"
     return Reading(_verdict(good), f"{_said(good)} F-scores from {knob} = {ends}. {'; '.join(parts)}.")
 
@@ -182,17 +181,20 @@ def _ours(f: pd.Series) -> tuple[bool, bool]:
     return bool(ours >= CLOSE), bool(ours > max(f.get("mul", 0.0), f.get("con", 0.0)))
 
 
-def _verdict(good: list[tuple[bool, bool]]) -> Verdict:
-    flat = [each for pair in good for each in pair]
+def _verdict(good: list[Line]) -> Verdict:
+    flat = [each for _, *pair in good for each in pair]
     return "confirmed" if all(flat) else "differs" if any(flat) else "not confirmed"
 
 
-def _said(good: list[tuple[bool, bool]]) -> str:
-    close, better = (sum(each) for each in zip(*good, strict=True))
-    return (
-        f"DD by the paper's method is at {CLOSE:g} or above in {close} of {len(good)} lines, and better than both mul "
-        f"and con in {better}."
-    )
+def _said(good: list[Line]) -> str:
+    parts = []
+    for protocol in dict.fromkeys(each for each, _, _ in good):
+        close, better = zip(*(pair for each, *pair in good if each == protocol), strict=True)
+        parts.append(
+            f"under the {protocol} protocol at {CLOSE:g} or above in {sum(close)} of {len(close)} lines, and better "
+            f"than both mul and con in {sum(better)}"
+        )
+    return f"DD by the paper's method is {'; '.join(parts)}."
 
 
 def _plots(x: str, **options: Any) -> tuple[Plot, ...]:
