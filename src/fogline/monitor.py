@@ -25,7 +25,7 @@ from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import Delta, Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 from fogline.skyline.tree import audit, measure, tree
-from fogline.snapshot import as_bytes, from_bytes, pack, unpack
+from fogline.snapshot import as_bytes, from_bytes, pack, restore_memory, save_memory, unpack
 
 KEPT_REJECTS = 10_000
 
@@ -43,12 +43,19 @@ class Monitor:
     """
 
     def __init__(
-        self, query: Query, repository: Repository | None = None, *, places: int = 1_000_000, eager: bool = False
+        self,
+        query: Query,
+        repository: Repository | None = None,
+        *,
+        places: int = 1_000_000,
+        eager: bool = False,
+        remember: bool = True,
     ) -> None:
         """A monitor for rows that bring their own distributions, or with a repository that gives them.
 
         `places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed).
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
+        `remember`: keep what each sensor said lately, if the repository knows their habits; else rows must tell.
         """
         if not isinstance(places, int) or places < 1:
             raise FoglineError(f"places is {places!r}; it counts places, so it is a whole number of at least 1.")
@@ -64,6 +71,8 @@ class Monitor:
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.imputer = None if repository is None else Imputer(repository, query)
+        habits = None if repository is None or not remember else repository.habits
+        self.memory = None if habits is None else habits.memory()
         self._reader, self._tables = Reader(query, self.imputer), Tables(query)
         self.eager = eager
         self._past: dict[str, int] = {}  # counters of groups that are gone
@@ -157,16 +166,22 @@ class Monitor:
             arrays[f"by_{k}"] = as_bytes([key[k] for key in self.groups], kind)
         arrays["time_kind"] = as_bytes([], self.kinds.time or pa.null())
         arrays["told_kind"] = as_bytes([], self._told or pa.null())
+        if self.memory is not None:
+            arrays |= save_memory(self.memory)
         return pack(header, arrays)
 
     @classmethod
-    def restore(cls, query: Query, saved: bytes, repository: Repository | None = None) -> Monitor:
+    def restore(
+        cls, query: Query, saved: bytes, repository: Repository | None = None, *, remember: bool = True
+    ) -> Monitor:
         """The monitor that `snapshot` saved, for the same query and repository."""
         header, arrays = unpack(saved, query)
         if header["repository"] != (None if repository is None else repository.fingerprint):
             need = "no repository" if header["repository"] is None else "another repository"
             raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
-        monitor = cls(query, repository, places=header["places"])
+        monitor = cls(query, repository, places=header["places"], remember=remember)
+        if monitor.memory is not None:
+            monitor.memory = restore_memory(arrays, monitor.memory)
         monitor.clock, monitor._counts = header["clock"], header["counts"]
         monitor._past = header["past"]
         by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]
@@ -233,6 +248,8 @@ class Monitor:
             rejects += [Reject(taken.row(i), refused[i]) for i in sorted(refused)]
             left = np.setdiff1d(np.arange(len(batch.id)), list(refused))
             batch, keys = batch.part(left), None if keys is None else [keys[k] for k in left]
+        if self.memory is not None and self.imputer is not None:
+            self.imputer.recall(self.memory, batch, keys)
         if self.imputer is not None and taken.gaps:
             batch = self._impute(batch)
         self.rejects.extend(rejects)
@@ -272,7 +289,7 @@ class Monitor:
         query, imputer = self.query, self.imputer
         if imputer is None:
             return Group(len(query.names), query.alpha, query.last, self.places)
-        return Group(len(query.names), query.alpha, query.last, self.places, len(imputer.names), imputer.fill)
+        return Group(len(query.names), query.alpha, query.last, self.places, imputer.width, imputer.fill)
 
     def _duplicates(self, batch: Batch, keys: list[Key] | None) -> list[int]:
         """Rows whose group, id and arrival occurred before, in this call or as far as the live set remembers."""

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from fogline.errors import SnapshotError
 from fogline.model import Query
+from fogline.repository.memory import Memory
 
-MAGIC = b"FOGLINE\x02"  # the last byte is the version of the format
+MAGIC = b"FOGLINE\x03"  # the last byte is the version of the format
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -70,3 +71,16 @@ def from_bytes(saved: NDArray[np.uint8]) -> tuple[list[Any], pa.DataType]:
     """The inverse of `as_bytes`."""
     column = pa.ipc.open_stream(pa.py_buffer(saved.tobytes())).read_all().column(0)
     return column.to_pylist(), column.type
+
+
+def save_memory(memory: Memory) -> Arrays:
+    """What sensors said, as named arrays."""
+    when, said = memory.arrays()
+    names = json.dumps([*memory.number], default=str).encode()
+    return {"memory_names": np.frombuffer(names, np.uint8), "memory_when": when, "memory_said": said}
+
+
+def restore_memory(arrays: Arrays, like: Memory) -> Memory:
+    """The memory that was saved, with the retention of another."""
+    names = [tuple(each) for each in json.loads(arrays["memory_names"].tobytes())]
+    return Memory.of(names, arrays["memory_when"], arrays["memory_said"], like.longest, like.most)

@@ -7,17 +7,22 @@ needs no distribution (paper: "imputation and query processing at the same time"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fogline.errors import HistoryError
-from fogline.kernels.clouds import ONE, VAGUE, Clouds, Floats, Ints, empty_clouds
+from fogline.kernels.clouds import ONE, VAGUE, Batch, Clouds, Floats, Ints, empty_clouds
 from fogline.kernels.sorted import pour
 from fogline.model import Query
+from fogline.repository.memory import Memory, sensor_names
 from fogline.repository.repository import Found, Repository
+
+CONTEXT = "fogline context"  # the column in which rows on their way carry what their sensors said before
+HABIT = -2  # the choice of a distribution that no combination of rules gave, but the sensor's habit
 
 
 class Imputer:
@@ -40,16 +45,40 @@ class Imputer:
             [(name, place[name]) for name in repository.lattices[each].determinants] for each in query.names
         ]
         self.signs = np.array(query.signs)
+        self.habits = repository.habits
+        past, now = (0, 0) if self.habits is None else (self.habits.width, len(self.habits.names))
+        self.context = slice(len(self.names), len(self.names) + past)  # where what sensors said stands in `known`, …
+        self.readings = slice(self.context.stop, self.context.stop + now)  # … and what they say, in the same order
+        self.width = self.readings.stop
+        self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
 
     def known(self, column: Callable[[str], pa.Array | None], clouds: Clouds) -> Floats:
-        """(n, u) what the rules may ask for. Of the skyline's attributes only single, plausible values count."""
+        """(n, width) what may be asked for. Of the skyline's attributes only single, plausible values count."""
         single = np.where(clouds.start < 0, clouds.lo * self.signs + 0.0, np.nan)
-        out = np.full((len(single), len(self.names)), np.nan)
+        out = np.full((len(single), self.width), np.nan)
         out[:, self.mine] = single[:, self.theirs]
+        if self.habits is not None:
+            for k, name in enumerate(self.habits.names):
+                if name in self.query.attributes:
+                    out[:, self.readings.start + k] = single[:, self.query.names.index(name)]
+            if (told := column(CONTEXT)) is not None:
+                there = told.is_valid().to_numpy(zero_copy_only=False)
+                out[there, self.context] = told.drop_null().flatten().to_numpy().reshape(-1, self.habits.width)
         for k, name in self.extra:
             if (values := column(name)) is not None:
                 out[:, k] = self.repository.history.columns[name].encode(values)
         return out
+
+    def recall(self, memory: Memory, batch: Batch, keys: Sequence[tuple[Any, ...]] | None = None) -> None:
+        """Write what the sensors said before into what is known of rows with gaps; then these rows are remembered.
+
+        `keys`: the groups of the rows.
+        """
+        names = sensor_names(batch.id.tolist(), keys)
+        readings = batch.known[:, self.readings]
+        gaps = np.asarray(np.isnan(readings).any(axis=1))
+        told = memory.walk(names, batch.arrived, readings, gaps)
+        batch.known[gaps, self.context] = told.reshape(len(told), -1)
 
     def hopeless(self, clouds: Clouds) -> dict[int, str]:
         """Rows that lack an attribute of which the history knows no value at all, with that as the reason."""
@@ -63,18 +92,20 @@ class Imputer:
     def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
         """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart."""
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
-        for j, rows in self.missing(gaps):
-            low, high = self.repository.bounds(self.query.names[j], self.centres(j, known, rows), len(rows))
+        for j, rows, by_habit in self._sources(known, gaps):
+            name = self.query.names[j]
+            if by_habit:
+                assert self.habits is not None
+                low, high = self.habits.habits[name].bounds(self._last(j, known)[rows], *self.limits[j])
+            else:
+                low, high = self.repository.bounds(name, self.centres(j, known, rows), len(rows))
             lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
             start[rows, j] = np.where(low == high, ONE, VAGUE)
         return clouds._replace(lo=lo, hi=hi, start=start)
 
     def fill(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
         """The clouds with distributions where `gaps` (n, d) says that a cell is missing."""
-        found: list[tuple[int, Ints, Found]] = []
-        for j, rows in self.missing(gaps):
-            centres = self.centres(j, known, rows)
-            found.append((j, rows, self.repository.search(self.query.names[j], centres, len(rows))))
+        found = self.search(known, gaps)
         used = len(clouds.value)
         n, d = clouds.lo.shape
         out = empty_clouds(n, d, used + sum(int(each.size.sum()) for _, _, each in found))
@@ -85,6 +116,34 @@ class Imputer:
         for j, rows, each in found:
             used = pour(each.start, each.size, each.value, each.often, rows, j, self.signs[j], out, used)
         return out
+
+    def search(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, Found]]:
+        """The distributions of all missing cells: attribute, rows, and one for each of them."""
+        return [(j, rows, self._told(j, rows, by_habit, known)) for j, rows, by_habit in self._sources(known, gaps)]
+
+    def _told(self, j: int, rows: Ints, by_habit: bool, known: Floats) -> Found:
+        """The distributions of attribute j."""
+        name = self.query.names[j]
+        if not by_habit:
+            return self.repository.search(name, self.centres(j, known, rows), len(rows))
+        assert self.habits is not None
+        values, context = known[rows, self.readings], known[rows, self.context]
+        return Found(*self.habits.spread(name, values, context, *self.limits[j]), np.full(len(rows), HABIT))
+
+    def _sources(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, bool]]:
+        """Per attribute that any row lacks: the rows that are told by habit, and those that are not."""
+        out: list[tuple[int, Ints, bool]] = []
+        for j, rows in self.missing(gaps):
+            if self.habits is None or self.query.names[j] not in self.habits.habits:
+                out.append((j, rows, False))
+                continue
+            able = ~np.isnan(self._last(j, known)[rows])
+            out += [(j, part, by) for by, part in ((True, rows[able]), (False, rows[~able])) if len(part)]
+        return out
+
+    def _last(self, j: int, known: Floats) -> Floats:
+        assert self.habits is not None
+        return self.habits.last(self.query.names[j], known[:, self.context])
 
     def missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
         """Per attribute that any row lacks, the rows that lack it."""

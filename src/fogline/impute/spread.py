@@ -19,17 +19,19 @@ from fogline.model import Query
 from fogline.repository.repository import Found, Repository
 
 WHOLE = "whole history"  # the rule of level 0
+OWN = "sensor's own past"
 
 
 class Spreader:
     """Writes out distributions for one query."""
 
-    def __init__(self, query: Query, repository: Repository) -> None:
+    def __init__(self, query: Query, repository: Repository, *, remember: bool = True) -> None:
         self.query, self.imputer = query, Imputer(repository, query)
         self.reader = Reader(query, self.imputer)
         self.kinds = Kinds()
+        self.memory = None if repository.habits is None or not remember else repository.habits.memory()
         self.rules = {  # per attribute: what to call each combination, level 0 last
-            name: [*(" and ".join(str(lattice.rules[k]) for k in each.rules) for each in lattice.choices), WHOLE]
+            name: [*(" and ".join(str(lattice.rules[k]) for k in each.rules) for each in lattice.choices), OWN, WHOLE]
             for name, lattice in repository.lattices.items()
         }
 
@@ -37,8 +39,12 @@ class Spreader:
         """by…, id, time, attribute, value, probability, rule; in the order of the rows."""
         taken = self.reader.read(rows, self.kinds)
         self.kinds = taken.kinds
+        if self.memory is not None:
+            keys = list(zip(*taken.by, strict=True)) if taken.by else None
+            self.imputer.recall(self.memory, taken.batch, keys)
         gaps = np.isnan(taken.batch.clouds.lo)
-        cells = [self._cells(taken, j, which) for j, which in self.imputer.missing(gaps)]
+        known = taken.batch.known
+        cells = [self._cells(j, rows, found) for j, rows, found in self.imputer.search(known, gaps)]
         if not cells:
             return self._table(taken, np.empty(0, np.int64), {})
         row = np.concatenate([row for row, _ in cells])
@@ -46,9 +52,8 @@ class Spreader:
         joined = {name: pa.concat_arrays([columns[name] for _, columns in cells]) for name in _LAST.names}
         return self._table(taken, row[order], {name: column.take(pa.array(order)) for name, column in joined.items()})
 
-    def _cells(self, taken: Rows, j: int, rows: Ints) -> tuple[Ints, dict[str, pa.Array]]:
+    def _cells(self, j: int, rows: Ints, found: Found) -> tuple[Ints, dict[str, pa.Array]]:
         name = self.query.names[j]
-        found = self.imputer.repository.search(name, self.imputer.centres(j, taken.batch.known, rows), len(rows))
         size = found.size
         ends = np.cumsum(size)
         at = np.repeat(found.start - (ends - size), size) + np.arange(int(ends[-1]))
@@ -63,7 +68,7 @@ class Spreader:
         return np.repeat(rows, size), columns
 
     def _rules(self, name: str, found: Found) -> pa.Array:
-        which = pa.array(np.repeat(found.choice % len(self.rules[name]), found.size))  # level 0, -1, is the last one
+        which = pa.array(np.repeat(found.choice % len(self.rules[name]), found.size))  # level 0, -1, is the last
         return pa.array(self.rules[name], pa.string()).take(which)
 
     def _table(self, taken: Rows, row: Ints, columns: dict[str, pa.Array]) -> pa.Table:

@@ -132,8 +132,10 @@ class Trial:
         self.possible = cut > 0
         rng = np.random.default_rng(SEED)
         donors, held = rows[:cut], rows[cut:]
+        self.cut = int(held[0]) if self.possible else 0  # the first row that donors do not come from
         donors = np.sort(rng.choice(donors, DONORS, replace=False)) if len(donors) > DONORS else donors
         held = np.sort(rng.choice(held, HELD, replace=False)) if len(held) > HELD else held
+        self.rows = held  # which rows of the history are held out
         self.donors = history.part(donors)
         self.held = {name: column.values[held] for name, column in history.columns.items()}
         self.truth = self.held[then]
@@ -192,10 +194,19 @@ class Trial:
 
     def mean(self, scores: Sequence[Floats]) -> float:
         """The mean when the first that found anything counts, and level 0 when none did."""
+        return float(self.first(scores).mean())
+
+    def first(self, scores: Sequence[Floats]) -> Floats:
+        """(held,) the score of the first that found anything; of level 0 when none did."""
         out = self.level_0.copy()
         for each in reversed(scores):
             out = np.where(np.isnan(each), out, each)
-        return float(out.mean())
+        return out
+
+    def scores(self, rules: Sequence[Rule]) -> Floats:
+        """(held,) the scores of these rules together."""
+        mine = [rule for rule in rules if rule.then == self.then]
+        return self.first([self.score(combine([mine[k] for k in which])) for which in subsets(len(mine))])
 
     def best(self, options: Sequence[Mapping[str, float]]) -> Candidate:
         """The option with the least mean score."""

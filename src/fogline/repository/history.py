@@ -112,7 +112,7 @@ def read_history(data: Any, query: Query) -> History:
     table = as_table(data)
     columns = {}
     for name in table.schema.names:
-        column = _column(table.column(name))
+        column = _times(table.column(name)) if name == query.time else _column(table.column(name))
         if column is not None and column.words is None:
             low, high = query.limits.get(name, (-np.inf, np.inf))
             wrong = np.isinf(column.values) | (column.values < low) | (column.values > high)
@@ -145,6 +145,14 @@ def as_table(data: Any) -> pa.Table:
     if isinstance(data, list):
         return pa.Table.from_pylist(data)
     raise HistoryError(f"a history is an Arrow table, a pandas frame or a list of dicts, not {type(data).__name__}.")
+
+
+def _times(column: pa.ChunkedArray) -> Column | None:
+    """The clock of the stream: timestamps as microseconds since 1970."""
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        micros = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
+        return Column(np.array(micros.cast(pa.float64(), safe=False).to_numpy(), np.float64))
+    return _column(column)
 
 
 def _column(column: pa.ChunkedArray) -> Column | None:

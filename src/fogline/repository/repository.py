@@ -18,9 +18,10 @@ import numpy as np
 from fogline.errors import HistoryError, RuleError, did_you_mean
 from fogline.kernels.clouds import Floats, Ints
 from fogline.kernels.sorted import distinct
-from fogline.model import Query, Rule
+from fogline.model import Query, Rule, duration
 from fogline.repository import lattice, store
 from fogline.repository.discover import Progress, Quality, discover, judge
+from fogline.repository.habits import Habits, gathered, learn
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.rules import as_rules
@@ -63,6 +64,8 @@ class Repository:
     lattices: Mapping[str, Lattice]
     folder: Path | None = None
     """Where it was loaded from."""
+    habits: Habits | None = None
+    """How sensors change from reading to reading; None: rows are told from the history alone."""
 
     @classmethod
     def fit(
@@ -72,36 +75,47 @@ class Repository:
         *,
         rules: Iterable[Any] | None = None,
         method: str = "held-out",
+        retention: Any = None,
         progress: Progress | None = None,
     ) -> Repository:
-        """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered."""
+        """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
+
+        Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
+        sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
+        count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
+        """
+        longest = longest_of(retention)
         past = history if isinstance(history, History) else read_history(in_order(as_table(history), query), query)
         wanted = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
         check_rules(wanted, past)
-        return cls(past, wanted, {name: lattice.build(past, name, wanted) for name in query.names})
+        habits = None if rules is not None or method == "paper" else learn(past, query, wanted, longest)
+        lattices = {name: lattice.build(past, name, wanted) for name in query.names}
+        return cls(past, wanted, lattices, habits=habits)
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
         more = read_history(rows, query).like(self.history)
         lattices = {name: each.grown(more) for name, each in self.lattices.items()}
-        return Repository(self.history.joined(more), self.rules, lattices)
+        joined = self.history.joined(more)
+        habits = self.habits and gathered(joined, query, self.habits.longest, self.habits.habits)
+        return Repository(joined, self.rules, lattices, habits=habits)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder."""
-        store.save(folder, store.Stored(self.history, self.rules, dict(self.lattices), self.fingerprint))
+        store.save(folder, store.Stored(self.history, self.rules, dict(self.lattices), self.habits, self.fingerprint))
 
     @classmethod
     def load(cls, folder: str | Path) -> Repository:
         """The repository of a folder, mapped into memory: nothing is copied."""
         stored = store.load(folder)
-        repository = cls(stored.history, stored.rules, stored.lattices, Path(folder).absolute())
+        repository = cls(stored.history, stored.rules, stored.lattices, Path(folder).absolute(), stored.habits)
         vars(repository)["fingerprint"] = stored.fingerprint  # not worth reading all of the history for
         return repository
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same history and rules, wherever they were fitted."""
-        return fingerprint(self.history, self.rules)
+        return fingerprint(self.history, self.rules, self.habits)
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
@@ -191,14 +205,26 @@ class Repository:
         return self.lattices[then]
 
 
-def fingerprint(history: History, rules: Iterable[Rule]) -> str:
-    """The same for the same history and rules."""
+def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None = None) -> str:
+    """The same for the same history, rules and habits."""
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
+    if habits is not None:
+        digest.update(f"{habits.names} {habits.keys} {habits.longest} {sorted(habits.habits)}".encode())
     for name in sorted(history.columns):
         column = history.columns[name]
         digest.update(f"{name} {column.words}".encode())
         digest.update(np.ascontiguousarray(column.values).data)
     return digest.hexdigest()
+
+
+def longest_of(retention: Any) -> float:
+    """How old a reading may be, in units of the clock."""
+    if retention is None:
+        return np.inf
+    told = float(retention) if isinstance(retention, int | float) else float(duration(retention))
+    if not told >= 0:
+        raise HistoryError(f"retention is {retention!r}; it is an age, from 0 on.")
+    return told
 
 
 def check_rules(rules: Iterable[Rule], history: History) -> None:

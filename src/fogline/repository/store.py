@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from fogline.errors import HistoryError
 from fogline.kernels.sorted import Sorted
 from fogline.model import Rule
+from fogline.repository.habits import Forest, Habit, Habits
 from fogline.repository.history import Column, History
 from fogline.repository.index import Index
 from fogline.repository.lattice import Choice, Lattice
 from fogline.repository.paths import IndexPath, SortedPath, readonly
 from fogline.repository.paths import Path as Way
 
-VERSION = 2
+VERSION = 3
 MANIFEST = "manifest.json"
 
 
@@ -38,6 +39,7 @@ class Stored(NamedTuple):
     history: History
     rules: tuple[Rule, ...]
     lattices: dict[str, Lattice]
+    habits: Habits | None
     fingerprint: str
 
 
@@ -60,6 +62,7 @@ class Draft:
         columns: Mapping[str, Any],
         rules: Sequence[Rule],
         lattices: Mapping[str, Any],
+        habits: Any,
         fingerprint: str,
     ) -> None:
         """Name what was written, all at once, and remove what it replaces."""
@@ -71,6 +74,7 @@ class Draft:
             "columns": columns,
             "rules": [{"given": dict(rule.given), "then": rule.then, "within": rule.within} for rule in rules],
             "lattices": lattices,
+            "habits": habits,
         }
         fresh = self.root / f"{MANIFEST}.new"
         fresh.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
@@ -103,7 +107,8 @@ def save(folder: str | Path, stored: Stored) -> None:
     lattices = {
         name: put_lattice(each, draft.files(f"lattice-{k}")) for k, (name, each) in enumerate(stored.lattices.items())
     }
-    draft.finish(stored.history.rows, columns, stored.rules, lattices, stored.fingerprint)
+    habits = put_habits(stored.habits, draft.files("habits"))
+    draft.finish(stored.history.rows, columns, stored.rules, lattices, habits, stored.fingerprint)
 
 
 def load(folder: str | Path) -> Stored:
@@ -122,7 +127,8 @@ def load(folder: str | Path) -> Stored:
     rules = tuple(Rule(**each) for each in manifest["rules"])
     ways: dict[str, Way] = {}
     lattices = {name: _read_lattice(name, each, rules, files, ways) for name, each in manifest["lattices"].items()}
-    return Stored(History(columns, manifest["rows"]), rules, lattices, manifest["fingerprint"])
+    habits = _read_habits(manifest["habits"], files)
+    return Stored(History(columns, manifest["rows"]), rules, lattices, habits, manifest["fingerprint"])
 
 
 class Files:
@@ -177,6 +183,48 @@ def put_lattice(lattice: Lattice, files: Files) -> dict[str, Any]:
             for each in lattice.choices
         ],
     }
+
+
+def put_habit(habit: Habit, files: Files) -> dict[str, Any]:
+    """Write a habit; returns its entry in the manifest."""
+    changes = {name: files.put(array) for name, array in habit.changes._asdict().items()}
+    about = {name: getattr(habit, name) for name in ("step", "error", "without")}
+    return {"changes": changes, "grid": files.put(habit.grid), **about}
+
+
+def get_habit(saved: Mapping[str, Any], files: Files) -> Habit:
+    """The habit of an entry, mapped."""
+    changes = Forest(**{name: readonly(files.get(file)) for name, file in saved["changes"].items()})
+    return Habit(changes, readonly(files.get(saved["grid"])), saved["step"], saved["error"], saved["without"])
+
+
+def put_habits(habits: Habits | None, files: Files) -> dict[str, Any] | None:
+    """Write habits with what sensors said last; returns their entry in the manifest."""
+    if habits is None:
+        return None
+    return {
+        "names": habits.names,
+        "keys": habits.keys,
+        "longest": None if np.isinf(habits.longest) else habits.longest,
+        "habits": {name: put_habit(each, files) for name, each in habits.habits.items()},
+        "sensors": habits.sensors,
+        "when": files.put(habits.when),
+        "said": files.put(habits.said),
+    }
+
+
+def _read_habits(saved: dict[str, Any] | None, files: Files) -> Habits | None:
+    if saved is None:
+        return None
+    return Habits(
+        tuple(saved["names"]),
+        tuple(saved["keys"]),
+        np.inf if saved["longest"] is None else saved["longest"],
+        {name: get_habit(each, files) for name, each in saved["habits"].items()},
+        tuple(tuple(each) for each in saved["sensors"]),
+        files.get(saved["when"]),
+        files.get(saved["said"]),
+    )
 
 
 def _way(path: Way, files: Files) -> dict[str, Any]:

@@ -26,8 +26,9 @@ from fogline.errors import HistoryError
 from fogline.model import Query, Rule
 from fogline.repository import lattice, store
 from fogline.repository.discover import check_method, discover_one
+from fogline.repository.habits import Habits, Past, gathered, learn_one
 from fogline.repository.history import Column, History, read_history
-from fogline.repository.repository import Repository, check_rules, fingerprint
+from fogline.repository.repository import Repository, check_rules, fingerprint, longest_of
 from fogline.repository.rules import as_rules
 from fogline.repository.store import Draft, Files
 from fogline.spark.errors import plainly
@@ -44,11 +45,13 @@ def fit(
     *,
     rules: Iterable[Any] | None = None,
     method: str = "held-out",
+    retention: Any = None,
     folder: str | Path | None = None,
     progress: Progress = silent,
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
     check_method(method)
+    longest = 0.0 if rules is not None or method == "paper" else longest_of(retention)
     given = None if rules is None else tuple(as_rules(rules))
     empty = read_history(history.limit(0).toArrow(), query)  # what is wrong with the columns is said before any work
     if given is not None:
@@ -56,7 +59,7 @@ def fit(
     draft = Draft(temporary_folder() if folder is None else folder)
     try:
         with plainly():
-            _write(history, query, empty.columns, given, method, draft, progress)
+            _write(history, query, empty.columns, given, method, longest, draft, progress)
     except BaseException:
         draft.discard()
         raise
@@ -69,6 +72,7 @@ def _write(
     kinds: Kinds,
     given: tuple[Rule, ...] | None,
     method: str,
+    longest: float,
     draft: Draft,
     progress: Progress,
 ) -> None:
@@ -84,7 +88,9 @@ def _write(
 
     with followed(spark, "building indexes", progress):
         lattices = dict(zip(query.names, _each(spark, len(query.names), build), strict=True))
-    draft.finish(rows, columns, rules, lattices, fingerprint(past, rules))
+    habits = _habits(spark, query, rows, columns, arrays, rules, longest, progress)
+    known = store.put_habits(habits, Files(arrays, "habits"))
+    draft.finish(rows, columns, rules, lattices, known, fingerprint(past, rules, habits))
 
 
 def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress) -> tuple[int, Entries]:
@@ -182,6 +188,31 @@ def _discovered(
 
     with followed(spark, "discovering rules", progress):
         return tuple(Rule(**each) for found in _each(spark, len(query.names), find) for each in found)
+
+
+def _habits(
+    spark: SparkSession,
+    query: Query,
+    rows: int,
+    columns: Entries,
+    arrays: Path,
+    rules: tuple[Rule, ...],
+    longest: float,
+    progress: Progress,
+) -> Habits | None:
+    def find(k: int) -> Any:
+        history = _mapped(rows, columns, arrays)
+        past = Past.of(history, query, longest)
+        habit = None if past is None else learn_one(history, past, query.names[k], rules)
+        return habit and store.put_habit(habit, Files(arrays, f"habit-{k}"))
+
+    if not longest > 0:
+        return None
+    with followed(spark, "learning how sensors change", progress):
+        found = dict(zip(query.names, _each(spark, len(query.names), find), strict=True))
+    files = Files(arrays)
+    learnt = {name: store.get_habit(each, files) for name, each in found.items() if each is not None}
+    return gathered(_mapped(rows, columns, arrays), query, longest, learnt)
 
 
 def _mapped(rows: int, columns: Mapping[str, Any], arrays: Path) -> History:

@@ -15,10 +15,12 @@ from fogline.lab.imputers.dd import DD
 from fogline.lab.imputers.iterative import Iterative
 from fogline.lab.imputers.knn import Knn
 from fogline.lab.imputers.mul import Mul
+from fogline.lab.imputers.ours import Ours
 from fogline.lab.imputers.plain import Last, Mean
 from fogline.lab.imputers.protocol import Imputer
 
 IMPUTERS: dict[str, Callable[[Case], Imputer]] = {
+    "Fogline": lambda case: Ours(),
     "DD": lambda case: DD(case.rules),
     "DD-held-out": lambda case: DD(case.rules, method="held-out"),
     "DD-context": lambda case: DD(case.rules, method="held-out", context=True),

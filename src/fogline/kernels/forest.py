@@ -1,0 +1,171 @@
+"""Which rows of the past are like this one, when nobody has said what "like" means?
+
+Extremely randomised trees (Geurts, Ernst, Wehenkel 2006): each tree cuts the rows in two, again and again, at the one
+of a few random thresholds that best tells their targets apart, until few are left together. A leaf is a box of
+determinants, and the rows in it are close in what is to be explained: a differential dependency with intervals. Of a
+leaf's targets some evenly spaced ones are kept; what all trees say together is a distribution.
+
+Nodes of a tree lie in one array; the children of a node are neighbours. NaN goes left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.kernels.compile import kernel
+
+KEPT = 5  # targets kept per leaf
+POINTS = 12  # values of a distribution
+CUT = 0.2  # of what the trees say, on either side: rows err together, and what is least likely counts too often
+
+
+@kernel
+def grow(given, then, smallest, seed):
+    """A tree over given (f, n) for then (n,): feature (m,), cut (m,), child (m,), kept (leaves, KEPT).
+
+    A node with feature -1 is a leaf, and its child the leaf's number. Leaves have at least `smallest` rows.
+    """
+    dice = np.array([seed], np.uint64)
+    n = given.shape[1]
+    most = 2 * (n // smallest) + 1
+    feature, cut, child = np.full(most, -1, np.int32), np.zeros(most), np.zeros(most, np.int32)
+    begin, end = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    kept = np.empty((n // smallest + 1, KEPT))
+    rows, spare = np.arange(n), np.empty(n, np.int64)
+    end[0], nodes, leaves = n, 1, 0
+    for node in range(most):
+        if node >= nodes:
+            break
+        a, b = begin[node], end[node]
+        chosen, at, left = -1, 0.0, 0
+        if b - a >= 2 * smallest:
+            chosen, at, left = _best_cut(given, then, rows[a:b], smallest, dice)
+        if chosen < 0:
+            child[node] = leaves
+            targets = np.sort(then[rows[a:b]])
+            for k in range(KEPT):
+                kept[leaves, k] = targets[(2 * k + 1) * (b - a) // (2 * KEPT)]
+            leaves += 1
+            continue
+        _part(given[chosen], at, rows[a:b], spare)
+        feature[node], cut[node], child[node] = chosen, at, nodes
+        begin[nodes], end[nodes] = a, a + left
+        begin[nodes + 1], end[nodes + 1] = a + left, b
+        nodes += 2
+    return feature[:nodes].copy(), cut[:nodes].copy(), child[:nodes].copy(), kept[:leaves].copy()
+
+
+@kernel
+def _best_cut(given, then, rows, smallest, dice):
+    """The feature and threshold that lower the sum of squares most, of one random threshold per feature."""
+    n = rows.shape[0]
+    total = 0.0
+    for i in rows:
+        total += then[i]
+    best, chosen, at, left = 0.0, -1, 0.0, 0
+    for f in range(given.shape[0]):
+        low, high = np.inf, -np.inf
+        for i in rows:
+            x = given[f, i]
+            if x < low:
+                low = x
+            if x > high:
+                high = x
+        if not low < high:
+            continue
+        threshold = low + uniform(dice) * (high - low)
+        few, part = 0, 0.0
+        for i in rows:
+            if not given[f, i] > threshold:
+                few += 1
+                part += then[i]
+        if few < smallest or n - few < smallest:
+            continue
+        apart = part / few - (total - part) / (n - few)
+        gain = apart * apart * few * (n - few) / n
+        if gain > best:
+            best, chosen, at, left = gain, f, threshold, few
+    return chosen, at, left
+
+
+@kernel
+def uniform(dice):
+    """A number from [0, 1), and the dice (1,) for the next one: splitmix64, the same on every machine and thread."""
+    dice[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = dice[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0
+
+
+@kernel
+def _part(column, threshold, rows, spare):
+    """Order the rows: first those that are not above the threshold."""
+    few, many = 0, 0
+    for i in rows:
+        if column[i] > threshold:
+            spare[many] = i
+            many += 1
+        else:
+            rows[few] = i
+            few += 1
+    rows[few:] = spare[:many]
+
+
+@kernel
+def ask(feature, cut, child, kept, tree, rows, out):
+    """The kept targets of every tree for each row, sorted, into out (n, trees · KEPT).
+
+    The nodes and leaves of all trees lie one after the other; tree (t, 2): where the nodes and leaves of each begin.
+    """
+    for i in range(rows.shape[0]):
+        for t in range(tree.shape[0]):
+            first, leaf = tree[t]
+            node = first
+            while feature[node] >= 0:
+                node = first + child[node] + (1 if rows[i, feature[node]] > cut[node] else 0)
+            for k in range(KEPT):
+                out[i, t * KEPT + k] = kept[leaf + child[node], k]
+        out[i].sort()
+
+
+@kernel
+def spread(told, base, grid, step, low, high, start, size, value, often):
+    """Distributions of base + what was told (n, trees · KEPT), sorted: value[start : start + size], how often.
+
+    A value that lies within `step` of one in `grid` (sorted) becomes that one; none leaves [low, high].
+    """
+    n, width = told.shape
+    first = int(CUT * width)
+    among = width - 2 * first
+    filled = 0
+    for i in range(n):
+        start[i] = filled
+        for k in range(POINTS):
+            x = min(max(nearest(base[i] + told[i, first + (2 * k + 1) * among // (2 * POINTS)], grid, step), low), high)
+            if filled > start[i] and value[filled - 1] == x:
+                often[filled - 1] += 1.0
+            else:
+                value[filled], often[filled] = x, 1.0
+                filled += 1
+        size[i] = filled - start[i]
+    return filled
+
+
+@kernel
+def nearest(x, grid, step):
+    """The value of the grid (sorted) next to x, if it is no further than `step`; else x. It never falls as x rises."""
+    k = np.searchsorted(grid, x)
+    best, far = x, step
+    if k > 0 and x - grid[k - 1] <= far:
+        best, far = grid[k - 1], x - grid[k - 1]
+    if k < grid.shape[0] and (grid[k] - x < far or (best == x and grid[k] - x <= far)):
+        best = grid[k]
+    return best
+
+
+@kernel
+def moved(base, by, grid, step, low, high, out):
+    """base + by, put on the grid and within [low, high], as `spread` does it."""
+    for i in range(base.shape[0]):
+        out[i] = min(max(nearest(base[i] + by, grid, step), low), high)

@@ -1,0 +1,279 @@
+"""How does a sensor's value change from one reading to the next?
+
+Where history names sensors and times, a missing value is best told from the sensor's own last one: in history, in
+contexts like this (how old the last value is, how it moved before, how the other attributes move now), which *changes*
+followed? The distribution is the last value plus those changes. A differential dependency with context determinants
+
+    sensor, age, changes of the other attributes, … -> change of temperature
+
+in which "close" is not one radius for all, but a box that trees found for each region of contexts (`kernels/forest`).
+
+Readings are hidden at random while learning, so that contexts have gaps as in a stream. Whether an attribute is told
+this way or by rules is decided on the newest tenth of the history, which the trial has not seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fogline.kernels import forest, memory
+from fogline.kernels.clouds import Floats, Ints
+from fogline.kernels.score import crps
+from fogline.model import Query, Rule
+from fogline.repository.discover import WORTH, Trial
+from fogline.repository.history import History
+from fogline.repository.memory import Memory, Name
+
+TREES, LEAF, ROWS = 20, 20, 120_000
+TRIAL_TREES, TRIAL_ROWS = 5, 20_000
+HIDDEN, SEED = 0.3, 11
+FEWEST = 1_000  # readings that follow another of their sensor; from fewer nothing is learnt
+
+
+class Forest(NamedTuple):
+    """Trees, their nodes and leaves one after the other; tree (t, 2): where those of each begin."""
+
+    feature: NDArray[Any]
+    cut: NDArray[Any]
+    child: NDArray[Any]
+    kept: NDArray[Any]
+    tree: NDArray[Any]
+
+    def ask(self, rows: Floats) -> Floats:
+        """(n, trees · KEPT) the changes that followed on contexts like these, sorted."""
+        out = np.empty((len(rows), len(self.tree) * forest.KEPT))
+        forest.ask(*self, np.ascontiguousarray(rows), out)
+        return out
+
+
+class Spread(NamedTuple):
+    """A distribution per row: value[start : start + size], with how often each value occurs."""
+
+    start: Ints
+    size: Ints
+    value: Floats
+    often: Floats
+
+
+@dataclass(frozen=True)
+class Habit:
+    """Of one attribute: the changes, the values it may take, and how well it did on held-out rows."""
+
+    changes: Forest
+    grid: Floats  # values that occurred, sorted; empty: they are too many to mean anything
+    step: float  # how near to one of them is the same
+    error: float  # mean CRPS on held-out rows …
+    without: float  # … and of what would be told otherwise
+
+    @property
+    def gain(self) -> float:
+        """How much of the error it takes away."""
+        return 1 - self.error / self.without if self.without else 0.0
+
+    def spread(self, last: Floats, features: Floats, low: float = -np.inf, high: float = np.inf) -> Spread:
+        """Distributions for readings with these last values and features. O(trees · depth) each."""
+        n = len(last)
+        start, size = np.empty(n, np.int64), np.empty(n, np.int64)
+        value, often = np.empty(n * forest.POINTS), np.empty(n * forest.POINTS)
+        told = self.changes.ask(features)
+        used = forest.spread(told, last, self.grid, self.step, low, high, start, size, value, often)
+        return Spread(start, size, value[:used], often[:used])
+
+    def bounds(self, last: Floats, low: float = -np.inf, high: float = np.inf) -> tuple[Floats, Floats]:
+        """Between which values `spread` will stay, whatever the features."""
+        ends = np.empty((2, len(last)))
+        for by, out in zip((self.changes.kept.min(), self.changes.kept.max()), ends, strict=True):
+            forest.moved(last, by, self.grid, self.step, low, high, out)
+        return ends[0], ends[1]
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What history knows of its sensors: habits per attribute, and what each sensor said last."""
+
+    names: tuple[str, ...]  # the attributes, in the order in which contexts have them
+    keys: tuple[str, ...]  # the columns that name a sensor
+    longest: float  # how old a remembered reading may be, in units of the clock
+    habits: Mapping[str, Habit]
+    sensors: tuple[Name, ...]
+    when: Floats
+    said: Floats
+
+    @property
+    def width(self) -> int:
+        """Numbers of a context."""
+        return len(self.names) * memory.PARTS
+
+    def memory(self) -> Memory:
+        """What is remembered when the stream begins."""
+        return Memory.of(self.sensors, self.when, self.said, self.longest)
+
+    def spread(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Spread:
+        """Distributions of attribute `name`: values (n, d) of the same readings, context (n, width)."""
+        j = self.names.index(name)
+        shaped = context.reshape(len(context), len(self.names), memory.PARTS)
+        return self.habits[name].spread(shaped[:, j, memory.LAST], features(values, shaped, j), low, high)
+
+    def last(self, name: str, context: Floats) -> Floats:
+        """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
+        return np.ascontiguousarray(context[:, self.names.index(name) * memory.PARTS + memory.LAST])
+
+
+def features(values: Floats, context: Floats, j: int) -> Floats:
+    """(n, 6 + 3 (d - 1)) what may explain the change of attribute j."""
+    out = np.empty((len(values), memory.PARTS + 3 * (values.shape[1] - 1)))
+    memory.features(np.ascontiguousarray(values), np.ascontiguousarray(context), j, out)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------------ learning
+
+
+@dataclass(frozen=True)
+class Past:
+    """History as a stream of readings, some hidden: what was there, what was shown, and in which contexts."""
+
+    names: tuple[str, ...]
+    rows: Ints  # which rows of the history these are
+    truth: Floats  # (n, d)
+    shown: Floats  # (n, d)
+    context: Floats  # (n, d, PARTS)
+
+    @classmethod
+    def of(cls, history: History, query: Query, longest: float = np.inf) -> Past | None:
+        """None where history does not name sensors and times, or sensors hardly ever speak twice."""
+        told = readings(history, query)
+        if told is None or not longest > 0:
+            return None
+        rows, sensors, time, truth = told
+        again = np.flatnonzero(np.bincount(sensors.code)[sensors.code] > 1)
+        if len(again) < FEWEST or len(again) < len(rows) / 2:
+            return None
+        hidden = np.random.default_rng(SEED).random(truth.shape) < HIDDEN
+        shown = np.where(hidden, np.nan, truth)
+        context = Memory(len(query.names), longest).walk(sensors.names(), time, shown, np.ones(len(rows), np.bool_))
+        return cls(query.names, rows, truth, shown, context)
+
+    def learn(self, j: int, among: Ints, trees: int, most: int) -> Forest | None:
+        """Trees for the changes of attribute j, from at most so many of these readings."""
+        change = self.truth[among, j] - self.context[among, j, memory.LAST]
+        among, change = among[~np.isnan(change)], change[~np.isnan(change)]
+        if len(among) < FEWEST:
+            return None
+        if len(among) > most:
+            some = np.sort(np.random.default_rng(SEED).choice(len(among), most, replace=False))
+            among, change = among[some], change[some]
+        given = np.ascontiguousarray(features(self.shown[among], self.context[among], j).T)
+        with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
+            grown = list(pool.map(lambda k: forest.grow(given, change, LEAF, SEED + k), range(trees)))
+        ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
+        return Forest(*(np.concatenate([each[k] for each in grown]) for k in range(4)), ends[:-1])  # type: ignore[call-arg]
+
+
+class Sensors(NamedTuple):
+    """Who a row is about: a number per row, and what the numbers stand for."""
+
+    code: Ints
+    known: list[Name]
+
+    def names(self) -> list[Name]:
+        """A name per row."""
+        return [self.known[k] for k in self.code.tolist()]
+
+
+def readings(history: History, query: Query) -> tuple[Ints, Sensors, Floats, Floats] | None:
+    """The rows that say whose they are and when, in order: their numbers, sensors, times, and attributes (n, d)."""
+    keys = (*query.by, query.id)
+    if any(name not in history.columns for name in (*keys, query.time)):
+        return None
+    columns = [history.columns[name] for name in keys]
+    time = history.columns[query.time]
+    if time.words is not None:
+        return None
+    there = ~np.isnan(time.values)
+    for column in columns:
+        there &= ~np.isnan(column.values)
+    rows = np.flatnonzero(there)
+    rows = rows[np.argsort(time.values[rows], kind="stable")]
+    named = np.stack([column.values[rows] for column in columns], axis=1)
+    distinct, code = np.unique(named, axis=0, return_inverse=True)
+    known = [
+        tuple(v if c.words is None else c.words[int(v)] for c, v in zip(columns, each, strict=True))
+        for each in distinct.tolist()
+    ]
+    truth = np.stack([history.columns[name].values[rows] for name in query.names], axis=1)
+    return rows, Sensors(code.reshape(-1), known), time.values[rows], truth
+
+
+def learn_one(history: History, past: Past, then: str, rules: tuple[Rule, ...]) -> Habit | None:
+    """The habit of one attribute, if on held-out rows it does better than rules and whole history."""
+    j = past.names.index(then)
+    trial = Trial(history, then)
+    if not trial.possible:
+        return None
+    held = np.flatnonzero(np.isin(past.rows, trial.rows))
+    held = held[~np.isnan(past.context[held, j, memory.LAST])]
+    before = np.flatnonzero(past.rows < trial.cut)
+    tried = past.learn(j, before, TRIAL_TREES, TRIAL_ROWS)
+    if tried is None or not len(held):
+        return None
+    grid, step = grid_of(history.columns[then].values)
+    shaped = past.shown[held].copy()
+    shaped[:, j] = np.nan
+    spread = Habit(tried, grid, step, 0.0, 0.0).spread(
+        past.context[held, j, memory.LAST].copy(), features(shaped, past.context[held], j)
+    )
+    ours = _scores(spread, past.truth[held, j])
+    theirs = trial.scores(rules)[np.searchsorted(trial.rows, past.rows[held])]
+    if not ours.mean() < WORTH * theirs.mean():
+        return None
+    learnt = past.learn(j, np.arange(len(past.rows)), TREES, ROWS)
+    assert learnt is not None
+    return Habit(learnt, grid, step, float(ours.mean()), float(theirs.mean()))
+
+
+def _scores(spread: Spread, truth: Floats) -> Floats:
+    """(n,) CRPS of each distribution."""
+    often = spread.often.astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(np.add.reduceat(often, spread.start)))) if len(truth) else np.zeros(1, int)
+    return np.asarray(crps(offsets, np.repeat(spread.value, often), truth))
+
+
+def grid_of(values: Floats) -> tuple[Floats, float]:
+    """The values that occurred, sorted, and how far apart they usually lie."""
+    grid = np.unique(values[~np.isnan(values)])
+    return grid, float(np.median(np.diff(grid))) if len(grid) > 1 else 0.0
+
+
+def remembered(history: History, query: Query, longest: float) -> Memory:
+    """What the sensors said last, in this history."""
+    told = readings(history, query)
+    memory = Memory(len(query.names), longest)
+    if told is not None:
+        rows, sensors, time, truth = told
+        memory.walk(sensors.names(), time, truth, np.zeros(len(rows), np.bool_))
+    return memory
+
+
+def learn(history: History, query: Query, rules: tuple[Rule, ...], longest: float = np.inf) -> Habits | None:
+    """The habits of every attribute for which they pay; None if they pay for none."""
+    past = Past.of(history, query, longest)
+    if past is None:
+        return None
+    found = {name: learn_one(history, past, name, rules) for name in query.names}
+    return gathered(history, query, longest, {name: each for name, each in found.items() if each is not None})
+
+
+def gathered(history: History, query: Query, longest: float, habits: Mapping[str, Habit]) -> Habits | None:
+    """Habits and what the sensors said last."""
+    if not habits:
+        return None
+    memory = remembered(history, query, longest)
+    return Habits(query.names, (*query.by, query.id), longest, habits, tuple(memory.number), *memory.arrays())

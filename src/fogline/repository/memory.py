@@ -1,0 +1,106 @@
+"""What did each sensor say lately?
+
+The living part of a repository: the newest readings of every sensor, complete or in part, which join as they pass and
+leave when newer ones need the place or when they are too old. A sensor is named by the query's groups and id.
+
+Small, because a sensor's own past says most where it is newest; and the same whatever the cut of the stream into
+batches: rows are taken in the order of their times, a row sees only older ones, and a late row finds its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fogline.kernels import memory as kernel
+from fogline.kernels.clouds import Floats, Ints
+
+READINGS = 8  # kept of each sensor
+MOST = 100_000  # sensors; beyond, those that have been silent longest go
+
+Name = tuple[Any, ...]
+Flags = NDArray[np.bool_]
+
+
+def sensor_names(ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None = None) -> list[Name]:
+    """What sensors are called: by their groups, if there are any, and their ids; in values that JSON can hold."""
+    plain = [_plain(each) for each in ids]
+    if keys is None:
+        return [(each,) for each in plain]
+    return [(*(_plain(part) for part in key), each) for key, each in zip(keys, plain, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+class Memory:
+    """The newest readings of every sensor: `walk` takes rows, and tells the context of those that ask for it."""
+
+    def __init__(self, width: int, longest: float = np.inf, most: int = MOST) -> None:
+        self.width, self.longest, self.most = width, longest, most
+        self.number: dict[Name, int] = {}
+        self.when = np.full((0, READINGS), -np.inf)
+        self.said = np.full((0, READINGS, width), np.nan)
+
+    def walk(self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags) -> Floats:
+        """(wanted, d, PARTS) the contexts of the rows that are wanted, in the order of the rows; then they are known.
+
+        values (n, d), NaN = missing. O(rows · READINGS · d).
+        """
+        order = np.argsort(time, kind="stable")
+        sensor = self._numbers(names)
+        out = np.empty((int(np.count_nonzero(wanted)), self.width, kernel.PARTS))
+        kernel.walk(sensor[order], time[order], values[order], self.when, self.said, self.longest, wanted[order], out)
+        if len(self.number) > self.most:
+            self._forget()
+        place = np.empty(len(order), np.int64)
+        place[order] = np.cumsum(wanted[order]) - 1
+        return out[place[wanted]]
+
+    def _numbers(self, names: Sequence[Name]) -> Ints:
+        number = self.number
+        found = np.fromiter((number.setdefault(name, len(number)) for name in names), np.int64, len(names))
+        more = len(number) - len(self.when)
+        if more:
+            room = max(more, len(self.when) // 2)  # grown by halves: few copies
+            self.when = np.concatenate((self.when, np.full((room, READINGS), -np.inf)))
+            self.said = np.concatenate((self.said, np.full((room, READINGS, self.width), np.nan)))
+        return found
+
+    def _forget(self) -> None:
+        """The half that was heard last stays."""
+        count = len(self.number)
+        stay = np.sort(np.argsort(-self.when[:count, 0], kind="stable")[: self.most // 2])
+        names = list(self.number)
+        self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
+        self.when, self.said = self.when[stay], self.said[stay]
+
+    def copy(self) -> Memory:
+        """Another with the same readings."""
+        return Memory.of(list(self.number), *self.arrays(), self.longest, self.most)
+
+    def arrays(self) -> tuple[Floats, Floats]:
+        """when (s, READINGS) and said (s, READINGS, d), in the order of the names."""
+        count = len(self.number)
+        return self.when[:count], self.said[:count]
+
+    @classmethod
+    def of(cls, names: Sequence[Name], when: Floats, said: Floats, longest: float = np.inf, most: int = MOST) -> Memory:
+        """The memory that `arrays` came from."""
+        memory = cls(said.shape[2], longest, most)
+        memory.number = {name: k for k, name in enumerate(names)}
+        memory.when, memory.said = np.array(when), np.array(said)
+        return memory
+
+    def check(self) -> None:
+        """Assert that each sensor's readings are in order, the newest first, and the places without one empty."""
+        when, said = self.arrays()
+        there = when > -np.inf
+        assert np.all(np.diff(when, axis=1)[there[:, 1:]] < 0), "readings out of order"
+        assert not np.any(there[:, 1:] & ~there[:, :-1]), "a reading behind an empty place"
+        assert np.isnan(said[~there]).all(), "an empty place with a value"
+        assert sorted(self.number.values()) == list(range(len(self.number))), "numbers of sensors"
