@@ -25,7 +25,7 @@ from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import Delta, Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 from fogline.skyline.tree import audit, measure, tree
-from fogline.snapshot import as_bytes, from_bytes, pack, restore_memory, save_memory, unpack
+from fogline.snapshot import as_bytes, from_bytes, pack, pack_memory, unpack, unpack_memory
 
 KEPT_REJECTS = 10_000
 
@@ -167,7 +167,7 @@ class Monitor:
         arrays["time_kind"] = as_bytes([], self.kinds.time or pa.null())
         arrays["told_kind"] = as_bytes([], self._told or pa.null())
         if self.memory is not None:
-            arrays |= save_memory(self.memory)
+            arrays["memory"] = np.frombuffer(pack_memory(self.memory), np.uint8)
         return pack(header, arrays)
 
     @classmethod
@@ -181,7 +181,7 @@ class Monitor:
             raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
         monitor = cls(query, repository, places=header["places"], remember=remember)
         if monitor.memory is not None:
-            monitor.memory = restore_memory(arrays, monitor.memory)
+            monitor.memory = unpack_memory(arrays["memory"].tobytes(), monitor.memory.longest)
         monitor.clock, monitor._counts = header["clock"], header["counts"]
         monitor._past = header["past"]
         by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fogline.errors import SnapshotError
 from fogline.model import Query
-from fogline.repository.memory import Memory
+from fogline.repository.memory import READINGS, Memory
 
 MAGIC = b"FOGLINE\x03"  # the last byte is the version of the format
 
@@ -73,14 +73,19 @@ def from_bytes(saved: NDArray[np.uint8]) -> tuple[list[Any], pa.DataType]:
     return column.to_pylist(), column.type
 
 
-def save_memory(memory: Memory) -> Arrays:
-    """What sensors said, as named arrays."""
+def pack_memory(memory: Memory) -> bytes:
+    """What sensors said, in one bytes object."""
     when, said = memory.arrays()
-    names = json.dumps([*memory.number], default=str).encode()
-    return {"memory_names": np.frombuffer(names, np.uint8), "memory_when": when, "memory_said": said}
+    names = json.dumps([*memory.number]).encode()
+    head = struct.pack("<QQQ", len(names), len(when), memory.width)
+    return b"".join((head, names, when.tobytes(), said.tobytes()))
 
 
-def restore_memory(arrays: Arrays, like: Memory) -> Memory:
-    """The memory that was saved, with the retention of another."""
-    names = [tuple(each) for each in json.loads(arrays["memory_names"].tobytes())]
-    return Memory.of(names, arrays["memory_when"], arrays["memory_said"], like.longest, like.most)
+def unpack_memory(saved: bytes, longest: float) -> Memory:
+    """The memory again, with this retention."""
+    size, sensors, width = struct.unpack_from("<QQQ", saved)
+    names = [tuple(each) for each in json.loads(saved[24 : 24 + size])]
+    at = 24 + size
+    when = np.frombuffer(saved, np.float64, sensors * READINGS, at).reshape(sensors, READINGS)
+    said = np.frombuffer(saved, np.float64, sensors * READINGS * width, at + when.nbytes)
+    return Memory.of(names, when, said.reshape(sensors, READINGS, width), longest)

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.errors import QueryError
 from fogline.kernels.screen import matter, repeats
+from fogline.spark.keys import key_values
 from fogline.spark.parcel import Parcel
 from fogline.spark.plan import event, make_plan, reached, timer
-from fogline.spark.screen import as_json, key_values, refusals, screened, slices
+from fogline.spark.screen import as_json, refusals, screened, slices
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
 SCHEMA = pa.schema(

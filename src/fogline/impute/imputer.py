@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fogline.errors import HistoryError
 from fogline.kernels.clouds import ONE, VAGUE, Batch, Clouds, Floats, Ints, empty_clouds
+from fogline.kernels.memory import PARTS
 from fogline.kernels.sorted import pour
 from fogline.model import Query
 from fogline.repository.memory import Memory, sensor_names
@@ -78,7 +79,7 @@ class Imputer:
         readings = batch.known[:, self.readings]
         gaps = np.asarray(np.isnan(readings).any(axis=1))
         told = memory.walk(names, batch.arrived, readings, gaps)
-        batch.known[gaps, self.context] = told.reshape(len(told), -1)
+        batch.known[gaps, self.context] = told.reshape(len(told), memory.width * PARTS)
 
     def hopeless(self, clouds: Clouds) -> dict[int, str]:
         """Rows that lack an attribute of which the history knows no value at all, with that as the reason."""
@@ -89,14 +90,21 @@ class Imputer:
                 out |= dict.fromkeys(np.flatnonzero(np.isnan(clouds.lo[:, j])).tolist(), reason)
         return out
 
-    def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
-        """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart."""
+    def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_], *, rough: bool = False) -> Clouds:
+        """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart.
+
+        They are the ends of the distribution that `fill` gives; `rough`: or beyond, where that is quicker.
+        """
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
         for j, rows, by_habit in self._sources(known, gaps):
             name = self.query.names[j]
             if by_habit:
                 assert self.habits is not None
-                low, high = self.habits.habits[name].bounds(self._last(j, known)[rows], *self.limits[j])
+                if rough:
+                    low, high = self.habits.habits[name].reach(self._last(j, known)[rows], *self.limits[j])
+                else:
+                    values, context = known[rows, self.readings], known[rows, self.context]
+                    low, high = self.habits.bounds(name, values, context, *self.limits[j])
             else:
                 low, high = self.repository.bounds(name, self.centres(j, known, rows), len(rows))
             lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)

@@ -129,6 +129,13 @@ def ask(feature, cut, child, kept, tree, rows, out):
         out[i].sort()
 
 
+def ends(width: int) -> tuple[int, int]:
+    """Where in the sorted changes the least and the greatest value of a distribution stand."""
+    first = int(CUT * width)
+    among = width - 2 * first
+    return first + among // (2 * POINTS), first + (2 * POINTS - 1) * among // (2 * POINTS)
+
+
 @kernel
 def spread(told, base, grid, step, low, high, start, size, value, often):
     """Distributions of base + what was told (n, trees · KEPT), sorted: value[start : start + size], how often.
@@ -166,6 +173,6 @@ def nearest(x, grid, step):
 
 @kernel
 def moved(base, by, grid, step, low, high, out):
-    """base + by, put on the grid and within [low, high], as `spread` does it."""
+    """base + by (n,), put on the grid and within [low, high], as `spread` does it."""
     for i in range(base.shape[0]):
-        out[i] = min(max(nearest(base[i] + by, grid, step), low), high)
+        out[i] = min(max(nearest(base[i] + by[i], grid, step), low), high)

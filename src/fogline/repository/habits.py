@@ -18,6 +18,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,12 +87,26 @@ class Habit:
         used = forest.spread(told, last, self.grid, self.step, low, high, start, size, value, often)
         return Spread(start, size, value[:used], often[:used])
 
-    def bounds(self, last: Floats, low: float = -np.inf, high: float = np.inf) -> tuple[Floats, Floats]:
-        """Between which values `spread` will stay, whatever the features."""
-        ends = np.empty((2, len(last)))
-        for by, out in zip((self.changes.kept.min(), self.changes.kept.max()), ends, strict=True):
-            forest.moved(last, by, self.grid, self.step, low, high, out)
-        return ends[0], ends[1]
+    def bounds(self, last: Floats, features: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """The least and greatest value that `spread` gives."""
+        told = self.changes.ask(features)
+        first, final = forest.ends(told.shape[1])
+        return self._moved(last, told[:, first], low, high), self._moved(last, told[:, final], low, high)
+
+    def reach(self, last: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """Between which values `spread` stays whatever the features; found without asking the trees."""
+        least, most = (np.full(len(last), end) for end in self.extremes)
+        return self._moved(last, least, low, high), self._moved(last, most, low, high)
+
+    @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The changes beyond which no leaf goes."""
+        return float(self.changes.kept.min()), float(self.changes.kept.max())
+
+    def _moved(self, last: Floats, by: Floats, low: float, high: float) -> Floats:
+        out = np.empty(len(last))
+        forest.moved(last, np.ascontiguousarray(by), self.grid, self.step, low, high, out)
+        return out
 
 
 @dataclass(frozen=True)
@@ -117,9 +132,16 @@ class Habits:
 
     def spread(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Spread:
         """Distributions of attribute `name`: values (n, d) of the same readings, context (n, width)."""
+        return self.habits[name].spread(*self._asked(name, values, context), low, high)
+
+    def bounds(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """The least and greatest values of the same."""
+        return self.habits[name].bounds(*self._asked(name, values, context), low, high)
+
+    def _asked(self, name: str, values: Floats, context: Floats) -> tuple[Floats, Floats]:
         j = self.names.index(name)
         shaped = context.reshape(len(context), len(self.names), memory.PARTS)
-        return self.habits[name].spread(shaped[:, j, memory.LAST], features(values, shaped, j), low, high)
+        return np.ascontiguousarray(shaped[:, j, memory.LAST]), features(values, shaped, j)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""

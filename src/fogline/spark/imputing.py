@@ -14,6 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fogline.impute.spread import Spreader
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.spark.parcel import unpacked
+from fogline.spark.plan import make_plan
+from fogline.spark.remember import remembering
 from fogline.spark.share import shared
 
 
@@ -26,8 +29,10 @@ def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
     opened = shared(repository)
 
     def spread(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spreader = Spreader(query, opened())
-        for batch in batches:
+        spreader = Spreader(query, opened(), remember=False)
+        for batch in unpacked(batches) if plan.remembers else batches:
             yield from spreader.spread(batch).cast(schema).to_batches()
 
-    return df.mapInArrow(spread, from_arrow_schema(schema))
+    plan = make_plan(query, empty.schema, opened=opened)
+    rows = remembering(df, plan) if plan.remembers else df
+    return rows.mapInArrow(spread, from_arrow_schema(schema))

@@ -21,10 +21,12 @@ from fogline.repository.repository import Repository
 from fogline.spark.parcel import Parcel, unpacked
 from fogline.spark.plan import Plan, make_plan
 from fogline.spark.processor import COUNTERS, Keeper, Watcher, changes_of_journal, changes_schema, journal_schema
+from fogline.spark.remember import remembering
 from fogline.spark.screen import refusals, screened
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
 
+Opened = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _STAGE = "group string, parcel binary, event timestamp"
 
 
@@ -68,6 +70,8 @@ def journal(
 def _told(df: DataFrame, plan: Plan) -> DataFrame:
     """The journal: of a table as rows, of a stream packed."""
     parcels = df.mapInArrow(_screening(plan), _STAGE)
+    if plan.remembers:
+        parcels = remembering(df, plan).mapInArrow(_screening(plan, unpacked), _STAGE)
     if not df.isStreaming:
         return parcels.groupBy("group").applyInArrow(_at_the_end(plan), from_arrow_schema(journal_schema(plan), True))
     warn_once(df.sparkSession)
@@ -102,9 +106,9 @@ def plan_for(df: DataFrame, query: Query, repository: Repository | None = None, 
     return make_plan(query, to_arrow_schema(df.schema, timezone="UTC"), opened=opened, **how)
 
 
-def _screening(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _screening(plan: Plan, opened: Opened = iter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def screening(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return screened(plan, batches)
+        return screened(plan, opened(batches))
 
     return screening
 

@@ -47,6 +47,11 @@ class Plan:
         return None if self.repository is None else Imputer(self.repository, self.query)
 
     @property
+    def remembers(self) -> bool:
+        """Whether rows must know what their sensors said before."""
+        return self.imputer is not None and self.imputer.habits is not None
+
+    @property
     def extra(self) -> tuple[str, ...]:
         """Columns beside id, time and attributes that the rules ask for."""
         mine = {self.query.id, self.query.time, *self.query.names}

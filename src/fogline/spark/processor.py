@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.impute.columns import read_times, write_times
+from fogline.impute.imputer import CONTEXT
 from fogline.monitor import Monitor
 from fogline.spark.awake import LARGE, Awake, digest, recall, remember
+from fogline.spark.keys import key_values
 from fogline.spark.parcel import Parcel, table_from_bytes, table_to_bytes
 from fogline.spark.plan import Plan, reached, timer
-from fogline.spark.screen import as_json, key_values
+from fogline.spark.screen import as_json
 
 _HEAD = struct.Struct("<QqQ")  # bytes of the snapshot, the timer (-1: none), bytes of the rows that wait
 _PRESS = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that Spark takes to carry the rest
@@ -125,11 +127,11 @@ class Keeper:
     def _wake(self, state: bytes | None) -> Awake:
         plan = self.plan
         if state is None:
-            return Awake(Monitor(plan.inner, plan.repository), [], None)
+            return Awake(Monitor(plan.inner, plan.repository, remember=False), [], None)
         size, timer, early = _HEAD.unpack_from(state)
         rows = state[_HEAD.size : _HEAD.size + early]
         snapshot = _PRESS.decompress(memoryview(state)[_HEAD.size + early :], size).to_pybytes()
-        monitor = Monitor.restore(plan.inner, snapshot, plan.repository)
+        monitor = Monitor.restore(plan.inner, snapshot, plan.repository, remember=False)
         return Awake(monitor, [table_from_bytes(rows)] if rows else [], None if timer < 0 else timer)
 
     def _sleep(self, group: Awake) -> bytes:
@@ -189,7 +191,8 @@ class Keeper:
 
     def _as_it_came(self, row: Any, key: str) -> str:
         by = dict(zip(self.plan.query.by, (v.as_py() for v in key_values(key, self.plan.by)), strict=True))
-        return as_json({**by, **{name: value for name, value in row.items() if name != self.plan.expires}})
+        ours = (self.plan.expires, CONTEXT)
+        return as_json({**by, **{name: value for name, value in row.items() if name not in ours}})
 
 
 class Watcher(StatefulProcessor):

@@ -21,9 +21,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fogline.impute.columns import REAL, Reasons, write_times
+from fogline.impute.imputer import CONTEXT
 from fogline.impute.rows import Numbers, Reader, Source, refuse
 from fogline.kernels.clouds import Clouds, Floats, Ints
 from fogline.kernels.screen import lacking, matter, repeats
+from fogline.spark.keys import Key, coded, keyed
 from fogline.spark.parcel import Parcel
 from fogline.spark.plan import Plan, event
 
@@ -33,8 +35,6 @@ FINAL = 40_000  # more survivors of slices than this are not compared again
 CORRUPT = "_corrupt_record"  # where Spark puts a line that does not fit the columns
 NOBODY = np.empty(0, np.int64)
 
-Key = str  # the values of a group's columns as JSON: the same text for the same group, in any version
-NO_GROUPS = "[]"
 Flags = NDArray[np.bool_]
 
 
@@ -92,7 +92,7 @@ class Screen:
         if CORRUPT in came.schema.names:
             bad = came.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
             refuse(refused, bad, "the line cannot be read")
-        batch = _typed(came, self.plan, refused)
+        batch = readable(came, self.plan, refused)
         source, group = Source(batch), self._groups(batch)
         names, nameless = _names(batch.column(self.query.id))
         refuse(refused, nameless, f"the id {self.query.id!r} is missing")
@@ -136,18 +136,8 @@ class Screen:
 
     def _groups(self, batch: pa.RecordBatch) -> Ints:
         """(n,) the number of each row's group."""
-        if not self.query.by:
-            self._number([NO_GROUPS])
-            return np.zeros(batch.num_rows, np.int64)
-        code, columns = np.zeros(batch.num_rows, np.int64), []
-        for name in self.query.by:
-            column = _coded(_lettered(batch.column(name)))
-            mine = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-            code = code * (len(column.dictionary) + 1) + mine
-            columns.append((mine, [*column.dictionary.to_pylist(), None]))
-        _, first, which = np.unique(code, return_index=True, return_inverse=True)
-        keys = [json.dumps([values[mine[i]] for mine, values in columns]) for i in first]
-        return self._number(keys)[which.reshape(-1)]
+        keys, which = keyed(batch, self.query.by)
+        return self._number(keys)[which]
 
     def _number(self, keys: list[Key]) -> Ints:
         for key in keys:
@@ -178,7 +168,7 @@ class Screen:
             values = source.optional(name)
             return None if values is None else values.take(index)
 
-        bounded = imputer.bound(few, imputer.known(column, few), gaps)
+        bounded = imputer.bound(few, imputer.known(column, few), gaps, rough=True)
         lo, hi = clouds.lo.copy(), clouds.hi.copy()
         lo[rows], hi[rows] = bounded.lo, bounded.hi
         return lo, hi, rows
@@ -199,7 +189,8 @@ class Screen:
             tally.incomplete += int(one[2])
             tally.outside_limits += int(one[3])
         which = sorted(refused)
-        for i, row in zip(which, came.take(pa.array(which, pa.int64())).to_pylist(), strict=True):
+        told = came.drop_columns([CONTEXT]) if CONTEXT in came.schema.names else came
+        for i, row in zip(which, told.take(pa.array(which, pa.int64())).to_pylist(), strict=True):
             self.tallies[group[i]].rejects.append((as_json(row), refused[i]))
 
     def _screened(self, part: Part) -> Part:
@@ -271,40 +262,6 @@ def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
     return pa.record_batch([keys, packed, micros.cast(pa.timestamp("us", "UTC"))], ["group", "parcel", "event"])
 
 
-def key_values(key: Key, kinds: Iterable[pa.DataType]) -> list[pa.Scalar]:
-    """The values of a group's columns, in the types they came in."""
-    values = []
-    for value, kind in zip(json.loads(key), kinds, strict=True):
-        plain = pa.array([value], _letters(kind))
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            plain = pa.array([None if value is None else bytes.fromhex(value)])
-        values.append((plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)[0])
-    return values
-
-
-def _letters(kind: pa.DataType) -> pa.DataType:
-    """The type in which JSON can hold values of this one."""
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_date32(kind):
-        return pa.int32()
-    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind if plain else pa.string()
-
-
-def _lettered(column: pa.Array) -> pa.Array:
-    """The column in a type that JSON can hold; no negative zero."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return pa.array([None if each is None else each.hex() for each in column.to_pylist()], pa.string())
-    if pa.types.is_floating(column.type):
-        return pc.add(column, 0.0)
-    return column.cast(_letters(column.type))
-
-
 def as_json(row: Any) -> str:
     """A row as it came, readable: what JSON has no word for is written as text."""
     return json.dumps(_plain(row), ensure_ascii=False, default=str)
@@ -346,16 +303,10 @@ def _some_of(part: Part, stay: Any) -> Part:
 def _travelling(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
     """What of the rows the monitor needs: id, time, attributes as they came, and what the rules ask for."""
     query = plan.query
-    names = [query.id, query.time, *query.names, *(name for name in plan.extra if name in batch.schema.names)]
+    beside = [name for name in (*plan.extra, CONTEXT) if name in batch.schema.names]
+    names = [query.id, query.time, *query.names, *beside]
     columns = [batch.column(name) for name in names]
     return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _coded(column: pa.Array) -> Any:
-    """Dictionary-encoded, NaN being null."""
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _names(column: pa.Array) -> tuple[Ints, Flags]:
@@ -363,10 +314,10 @@ def _names(column: pa.Array) -> tuple[Ints, Flags]:
     missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64), missing
-    return np.asarray(_coded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64), missing
+    return np.asarray(coded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64), missing
 
 
-def _typed(batch: pa.RecordBatch, plan: Plan, refused: Reasons) -> pa.RecordBatch:
+def readable(batch: pa.RecordBatch, plan: Plan, refused: Reasons) -> pa.RecordBatch:
     """The batch with times that came as texts read as the plan takes them."""
     query = plan.query
     for name in (query.time, *([query.expires] if query.expires else [])):

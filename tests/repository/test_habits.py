@@ -1,0 +1,234 @@
+"""Is a missing value told from the sensor's own past, and never from its future?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fogline as fl
+from fogline.kernels import forest, memory
+from fogline.repository.habits import Past, grid_of
+from fogline.repository.history import read_history
+from fogline.repository.memory import READINGS, Memory
+from fogline.repository.repository import Repository
+from tests.walks import NAMES, QUERY, walks
+
+# ---------------------------------------------------------------------------------------------------------- memory
+
+
+def naive(readings, now, longest):
+    """The context of a reading at `now`, from all (time, values) that came before it."""
+    kept: list[tuple[float, tuple[float, ...]]] = []
+    for when, values in readings:
+        if any(when == other for other, _ in kept):
+            continue
+        if len(kept) < READINGS or when > kept[-1][0]:
+            kept = sorted([*kept, (when, values)], reverse=True)[:READINGS]
+    seen = [(when, values) for when, values in kept if now - longest <= when < now]
+    out = np.full((len(NAMES), memory.PARTS), np.nan)
+    for j in range(len(NAMES)):
+        mine = [(when, values[j]) for when, values in seen if not np.isnan(values[j])]
+        if mine:
+            last = mine[0][1]
+            out[j, memory.LAST], out[j, memory.AGE] = last, now - mine[0][0]
+            for k, (_, value) in enumerate(mine[1:4]):
+                out[j, memory.SECOND + k] = last - value
+            weights = 0.8 ** np.arange(len(mine))
+            out[j, memory.TIDE] = last - np.sum(weights * [value for _, value in mine]) / weights.sum()
+    return out
+
+
+cells = st.one_of(st.just(np.nan), st.integers(-3, 3).map(float))
+calls = st.lists(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.tuples(cells, cells, cells)), max_size=6), max_size=8
+)
+
+
+@given(calls, st.sampled_from([np.inf, 4.0, 11.0]))
+@settings(max_examples=300, deadline=None)
+def test_a_row_sees_what_is_older_than_itself_and_nothing_else(calls, longest):
+    kept = Memory(len(NAMES), longest)
+    said: dict[int, list[tuple[float, tuple[float, ...]]]] = {}
+    for rows in calls:
+        values = np.array([row[2] for row in rows], float).reshape(-1, 3)
+        time = np.array([row[1] for row in rows], float)
+        found = kept.walk([(row[0],) for row in rows], time, values, np.ones(len(rows), np.bool_))
+        kept.check()
+        for i in np.argsort(time, kind="stable").tolist():
+            sensor = rows[i][0]
+            expected = naive(said.setdefault(sensor, []), time[i], longest)
+            np.testing.assert_allclose(found[i], expected, atol=1e-12)
+            said[sensor].append((time[i], tuple(values[i])))
+
+
+def test_only_rows_that_ask_get_a_context_and_in_their_order():
+    kept = Memory(3)
+    rows = np.arange(12, dtype=float).reshape(4, 3)
+    kept.walk([("a",), ("b",)], np.array([1.0, 1.0]), rows[:2], np.zeros(2, np.bool_))
+    asked = np.array([True, False, True])
+    found = kept.walk([("b",), ("a",), ("a",)], np.array([5.0, 3.0, 2.0]), rows[[0, 1, 2]], asked)
+    assert found[:, 0, memory.LAST].tolist() == [3.0, 0.0]  # b's first reading, then a's first: the one at 3 is later
+    assert found[:, 0, memory.AGE].tolist() == [4.0, 1.0]
+
+
+def test_the_sensors_that_were_silent_longest_are_forgotten():
+    kept = Memory(1, most=10)
+    for k in range(11):
+        kept.walk([(k,)], np.array([float(k)]), np.zeros((1, 1)), np.zeros(1, np.bool_))
+    assert sorted(kept.number) == [(k,) for k in range(6, 11)]
+    kept.check()
+
+
+# ---------------------------------------------------------------------------------------------------------- forest
+
+
+def test_leaves_hold_rows_that_are_alike_and_a_seed_always_gives_the_same_tree():
+    rng = np.random.default_rng(3)
+    given_, then = rng.random((2, 2000)), np.zeros(2000)
+    then[given_[0] > 0.5] = 1.0
+    given_[1, ::7] = np.nan
+    trees = [forest.grow(given_, then, 20, 5) for _ in range(2)]
+    for one, two in zip(*trees, strict=True):
+        np.testing.assert_array_equal(one, two)
+    feature, cut, child, kept = trees[0]
+    out = np.empty((4, forest.KEPT))
+    rows = np.array([[0.1, 0.5], [0.4, np.nan], [0.9, 0.5], [0.6, np.nan]])
+    forest.ask(feature, cut, child, kept, np.zeros((1, 2), np.int64), rows, out)
+    assert out.mean(axis=1).round().tolist() == [0, 0, 1, 1]
+    assert np.bincount(feature[feature >= 0])[0] > 0
+
+
+@given(st.lists(st.integers(0, 20), max_size=8), st.floats(0, 2), st.floats(-5, 25), st.floats(0, 3))
+@settings(max_examples=300, deadline=None)
+def test_the_nearest_known_value_is_taken_if_it_is_near_and_order_is_kept(values, step, x, more):
+    grid = np.unique(np.array(values, float))
+    got = forest.nearest(x, grid, step)
+    near = grid[np.abs(grid - x) <= step]
+    assert got == x if not len(near) else abs(got - x) == np.abs(near - x).min()
+    assert forest.nearest(x + more, grid, step) >= got
+
+
+def test_values_of_a_coarse_sensor_stay_on_its_scale():
+    grid, step = grid_of(np.array([0.1, 0.2, 0.3, np.nan, 0.4]))
+    assert forest.nearest(0.1 + 0.2, grid, step) == 0.3
+
+
+# ---------------------------------------------------------------------------------------------------------- habits
+
+
+@cache
+def learnt() -> Repository:
+    return Repository.fit(walks(), QUERY)
+
+
+def test_habits_are_found_where_sensors_speak_again_and_only_there():
+    habits = learnt().habits
+    assert habits is not None
+    assert set(habits.habits) == set(NAMES)
+    assert all(each.error < 0.9 * each.without for each in habits.habits.values())
+    unnamed = walks().drop_columns(["sensor"])
+    assert Repository.fit(unnamed, QUERY).habits is None
+    once = walks().set_column(0, "sensor", pa.array([f"r{k}" for k in range(2400)]))
+    assert Repository.fit(once, QUERY).habits is None
+    assert Repository.fit(walks(), QUERY, retention=0).habits is None
+    assert Repository.fit(walks(), QUERY, method="paper").habits is None
+    assert Repository.fit(walks(), QUERY, rules=["damp(1) -> heat(1)"]).habits is None
+
+
+def test_noise_has_no_habits():
+    rng = np.random.default_rng(8)
+    table = walks()
+    for name in NAMES:
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(rng.random(table.num_rows)))
+    assert Repository.fit(table, QUERY).habits is None
+
+
+def test_hidden_readings_are_not_seen_by_their_own_context():
+    past = Past.of(read_history(walks(), QUERY), QUERY)
+    assert past is not None
+    hidden = np.isnan(past.shown)
+    assert 0.25 < hidden.mean() < 0.35
+    told = past.context[:, :, memory.LAST]
+    assert np.isin(told[~np.isnan(told)], past.shown[~hidden]).all()
+
+
+def test_a_gap_is_told_from_the_sensors_last_value(tmp_path):
+    stream = walks(steps=100, gaps=0.1, begin=200)
+    told = fl.distributions(stream, QUERY, learnt()).to_pandas()
+    assert (told["rule"] == "sensor's own past").all()
+    truth = walks(steps=100, begin=200).to_pandas().set_index(["sensor", "t"])
+    mean = (told["value"] * told["probability"]).groupby([told["id"], told["time"], told["attribute"]]).sum()
+    heat = {(name, t): value for (name, t, attribute), value in mean.items() if attribute == "heat" and t > 200}
+    off = [abs(value - truth.loc[key, "heat"]) for key, value in heat.items()]
+    assert len(off) > 100
+    moved = truth.sort_index().groupby("sensor").diff().abs()
+    before = [moved.loc[key, "heat"] for key in heat]
+    assert np.mean(off) < 0.6 * np.mean(before)  # damp moves the other way: that says more than the value before
+    learnt().save(tmp_path / "repo")
+    again = fl.distributions(stream, QUERY, Repository.load(tmp_path / "repo")).to_pandas()
+    assert told.equals(again)
+    assert Repository.load(tmp_path / "repo").fingerprint == learnt().fingerprint
+
+
+def test_a_sensor_nobody_knows_is_told_by_rules_or_the_whole_history():
+    rows = [{"sensor": "new", "t": 500, "heat": None, "damp": 1.0, "light": 2.0}]
+    assert set(fl.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) != {"sensor's own past"}
+    rows.insert(0, {"sensor": "new", "t": 499, "heat": 3.0, "damp": 1.0, "light": 2.0})
+    assert set(fl.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) == {"sensor's own past"}
+
+
+def test_limits_hold_for_what_is_imputed():
+    query = fl.Query(**{**QUERY.to_dict(), "limits": {"heat": (-1, 1)}})
+    rows = [{"sensor": "s1", "t": 300, "heat": 50.0, "damp": 1.0, "light": 2.0}]  # outside: missing
+    values = fl.distributions(rows, query, Repository.fit(walks(), query)).column("value").to_pylist()
+    assert min(values) >= -1
+    assert max(values) <= 1
+
+
+def test_more_history_moves_what_is_remembered():
+    grown = learnt().append(walks(steps=3, begin=200), QUERY)
+    assert grown.habits is not None
+    assert grown.habits.when.max() == 202
+    assert grown.fingerprint != learnt().fingerprint
+
+
+# --------------------------------------------------------------------------------------------------------- monitor
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_monitor_answers_the_same_whatever_the_cut_and_after_a_restart(eager):
+    stream = walks(steps=30, gaps=0.2, begin=200)
+    whole = fl.Monitor(QUERY, learnt())
+    told = whole.advance(229, stream).to_pylist()
+    whole.check()
+    parts = fl.Monitor(QUERY, learnt(), eager=eager)
+    changes = []
+    for t in range(200, 230):
+        mine = stream.filter(pa.compute.equal(stream["t"], t))
+        changes += parts.advance(t, mine).to_pylist()
+        parts = fl.Monitor.restore(QUERY, parts.snapshot(), learnt()) if t % 3 == 0 and not eager else parts
+        parts.check()
+    key = lambda row: (row["time"], row["id"], row["arrived"], row["change"])  # noqa: E731
+    assert sorted(map(key, changes)) == sorted(map(key, told))
+
+
+def test_with_habits_the_answer_is_better_than_without():
+    truth = fl.Monitor(QUERY)
+    ours, rules = fl.Monitor(QUERY, learnt()), fl.Monitor(QUERY, Repository.fit(walks(), QUERY, retention=0))
+    right = {"ours": 0, "rules": 0}
+    for t in range(200, 260):
+        true = names(truth, t, walks(steps=60, begin=200))
+        for label, monitor in (("ours", ours), ("rules", rules)):
+            right[label] += len(true ^ names(monitor, t, walks(steps=60, begin=200, gaps=0.15)))
+    assert right["ours"] < 0.6 * right["rules"]  # wrongly in or out, over all ticks
+
+
+def names(monitor: fl.Monitor, t: int, stream: pa.Table) -> set[tuple[str, int]]:
+    monitor.advance(t, stream.filter(pa.compute.equal(stream["t"], t)))
+    answer = monitor.answer()
+    return set(zip(answer["id"].to_pylist(), answer["arrived"].to_pylist(), strict=True))

@@ -1,0 +1,114 @@
+"""Do rows know what their sensors said before, on Spark as in a monitor?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+from fogline.impute.imputer import CONTEXT
+from fogline.repository.memory import Memory
+from fogline.repository.repository import Repository
+from fogline.spark.pipeline import journal, watch
+from fogline.spark.plan import make_plan
+from fogline.spark.remember import BUCKETS, Recaller, bucket_of
+from tests.spark.crowd import write_files
+from tests.spark.test_watch import kind, run, stream_of
+from tests.walks import NAMES, QUERY, walks
+
+
+@cache
+def learnt() -> Repository:
+    return Repository.fit(walks(), QUERY)
+
+
+def stream(**how) -> pa.Table:
+    return walks(**{"steps": 40, "gaps": 0.2, "begin": 200, **how})
+
+
+def told_by_a_monitor(table: pa.Table) -> pa.Table:
+    return fl.Monitor(QUERY, learnt()).advance(int(np.max(table["t"].to_numpy())), table)
+
+
+def lines(table: pa.Table) -> list[tuple]:
+    found = [
+        (row["time"], row["id"], row["arrived"], row["change"], round(row["probability"] or 0, 9))
+        for row in table.to_pylist()
+    ]
+    return sorted(found)
+
+
+def test_every_sensor_has_one_bucket_and_all_buckets_are_used():
+    assert {bucket_of((f"s{k}",)) for k in range(100)} == set(range(BUCKETS))
+    assert bucket_of(("a", 5)) == bucket_of(("a", 5.0))
+
+
+def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
+    plan = make_plan(QUERY, stream().schema, opened=learnt)
+    habits = learnt().habits
+    assert habits is not None
+    mine = [name for name in habits.sensors if bucket_of(name) == 3]
+    table = stream().filter(pa.compute.is_in(stream()["sensor"], pa.array([name[0] for name in mine])))
+    recaller, state, parts = Recaller(plan), None, []
+    for begin in range(0, table.num_rows, 7):
+        told, state = recaller.take(3, state, [table.slice(begin, 7)])
+        parts.append(told)
+    whole, final = recaller.take(3, None, [table.slice(0, 30), table.slice(30)])
+    told = pa.concat_tables(parts)
+    assert told[CONTEXT].is_valid().to_pylist() == whole[CONTEXT].is_valid().to_pylist()
+    np.testing.assert_array_equal(contexts(told), contexts(whole))
+    assert final == state
+    values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
+    gaps = np.isnan(values).any(axis=1)
+    memory = Memory.of(habits.sensors, habits.when, habits.said)
+    names = [(name,) for name in table["sensor"].to_pylist()]
+    expected = memory.walk(names, table["t"].to_numpy().astype(float), values, gaps)
+    assert whole[CONTEXT].is_valid().to_pylist() == gaps.tolist()
+    np.testing.assert_array_equal(contexts(whole), expected.reshape(len(expected), -1))
+
+
+def contexts(table: pa.Table) -> np.ndarray:
+    return np.array(table[CONTEXT].drop_null().to_pylist())
+
+
+def test_rows_without_a_name_or_a_time_pass_and_are_not_remembered():
+    plan = make_plan(QUERY, stream().schema, opened=learnt)
+    rows = [{"sensor": None, "t": 5, "heat": 1.0}, {"sensor": "s1", "t": None, "heat": 1.0}]
+    bad = pa.Table.from_pylist(rows, schema=stream().schema)
+    told, state = Recaller(plan).take(0, None, [bad])
+    assert told[CONTEXT].null_count == 2
+    assert state == Recaller(plan).take(0, None, [bad.slice(0, 0), bad])[1]
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_a_table_is_told_as_by_a_monitor(spark, partitions):
+    table = stream()
+    told = watch(spark.createDataFrame(table).repartition(partitions), QUERY, learnt()).toArrow()
+    assert lines(told) == lines(told_by_a_monitor(table))
+
+
+def test_a_stream_is_told_as_by_a_monitor_also_when_it_is_stopped_and_goes_on(spark, tmp_path):
+    table, told = stream(), []
+    frame = spark.createDataFrame(table)
+    for k in range(2):
+        write_files(table.slice(240 * k, 240), tmp_path / "in", 5, start=5 * k)  # four ticks each
+        rows = stream_of(spark, tmp_path / "in", frame.schema).repartition(3)
+        told += run(journal(rows, QUERY, learnt()), tmp_path)
+    assert lines(kind(told, "change")) == lines(told_by_a_monitor(table))
+    assert kind(told, "reject").num_rows == 0
+
+
+def test_imputed_values_are_those_of_a_monitor(spark):
+    table = stream()
+    told = fl.spark.impute(spark.createDataFrame(table), QUERY, learnt()).toArrow()
+    order = [(name, "ascending") for name in ("time", "id", "attribute", "value")]
+    assert told.sort_by(order).equals(fl.distributions(table, QUERY, learnt()).cast(told.schema).sort_by(order))
+
+
+def test_habits_are_learnt_on_spark_as_in_memory(spark, tmp_path):
+    made = fl.spark.fit(spark.createDataFrame(walks()).repartition(3), QUERY, folder=tmp_path / "repo")
+    assert made.fingerprint == learnt().fingerprint
+    assert fl.distributions(stream(), QUERY, made).equals(fl.distributions(stream(), QUERY, learnt()))
