@@ -9,9 +9,10 @@ import pytest
 import fogline as fl
 from fogline.kernels.clouds import empty_clouds
 from fogline.lab.case import LabError, matrix
-from fogline.lab.imputers import IMPUTERS, fitted, imputer
+from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
 from fogline.lab.imputers.con import Con, likeliest
 from fogline.lab.imputers.knn import Knn
+from fogline.lab.imputers.ours import Ours
 from fogline.lab.imputers.plain import Last
 from fogline.lab.imputers.protocol import Cells, fill, points
 
@@ -148,6 +149,47 @@ def test_the_nearest_rows_are_the_donors():
     cells = made.impute(pa.table({"a": pa.array([2.9, None]), "b": pa.array([None, 80.0])}))
     assert cells.value.tolist() == [30.0, 20.0, 9.0, 3.0]
     assert cells.offset.tolist() == [0, 2, 4]
+
+
+def walk(count: int, seed: int) -> pa.Table:
+    """One sensor that moves by small steps, and another attribute that says nothing."""
+    rng = np.random.default_rng(seed)
+    return table(["x"] * count, np.arange(count), rng.normal(0, 0.1, count).cumsum() + 50, rng.random(count))
+
+
+def test_what_was_learnt_from_the_same_rows_is_not_learnt_again(monkeypatch):
+    monkeypatch.setattr(once, "_kept", {})
+    past, other = walk(300, 1), walk(300, 2)
+    first = once.fit_once(past, QUERY)
+    turned = fl.Query(attributes={"a": "min", "b": "min"}, id="row", time="tick", lifetime=9)
+    assert once.fit_once(pa.concat_tables([past.slice(0, 100), past.slice(100)]), turned) is first
+    assert once.fit_once(other, QUERY) is not first
+    assert once.fit_once(past, QUERY) is first
+    sensors = fl.Query(attributes=QUERY.attributes, id="sensor", time="at", lifetime=9)
+    assert once.fit_once(past, sensors) is not first
+    assert len(once._kept) == once.KEPT
+    assert once.fit_once(past, QUERY) is first, "asked for later than the other"
+
+
+def test_what_is_learnt_does_not_depend_on_which_way_is_better():
+    made = [
+        fl.Repository.fit(walk(2_000, 1), fl.Query(attributes={"a": a, "b": b}, id="sensor", time="at", lifetime=5))
+        for a, b in (("max", "min"), ("min", "max"))
+    ]
+    assert made[0].habits is not None
+    assert made[0].fingerprint == made[1].fingerprint
+
+
+def test_fogline_remembers_from_before_the_stream_alone_even_where_history_goes_on():
+    past, later = walk(2_000, 1), walk(4_000, 1).slice(2_000)
+    later = later.set_column(2, "a", pa.array(np.full(later.num_rows, 90.0)))
+    now = table(["x", "x"], [1_999.2, 1_999.6], [None, None], [0.5, 0.5])
+    made = Ours()
+    made.fit(pa.concat_tables([past, later]), QUERY)
+    assert made.imputer.habits is not None
+    cells = made.impute(now)
+    last = past.column("a").to_numpy()[-1]
+    assert np.median(cells.value) == pytest.approx(last, abs=0.5)
 
 
 def test_cells_become_clouds_oriented_sorted_and_merged():

@@ -1,19 +1,23 @@
 """Imputing as Fogline does by itself: by what it finds in the history, rules or habits, and nothing else.
 
-The same repository, the same memory and the same search that a monitor uses; every row at once.
+The same repository, the same memory and the same search that a monitor uses; every row at once. Where R also holds what
+comes later (the paper's protocol), sensors are remembered from before the stream only, as with `last` and `con`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fogline.impute.imputer import Imputer
 from fogline.impute.rows import Kinds, Reader
 from fogline.lab.case import AT, SENSOR
+from fogline.lab.imputers.once import fit_once
 from fogline.lab.imputers.protocol import Cells
+from fogline.lab.imputers.sensors import Sensors
 from fogline.model import Query
-from fogline.repository.repository import Repository
+from fogline.repository.memory import Memory
 
 
 class Ours:
@@ -24,14 +28,17 @@ class Ours:
         self.alone = self.named and SENSOR not in history.schema.names
         if self.named:
             query = Query(attributes=query.attributes, id=SENSOR, time=AT, lifetime=1, alpha=query.alpha)
-        repository = Repository.fit(self._with_sensor(history), query)
-        self.imputer = Imputer(repository, query)
+        self.history = self._with_sensor(history)
+        self.imputer = Imputer(fit_once(self.history, query), query)
         self.reader = Reader(query, self.imputer)
-        self.memory = None if repository.habits is None else repository.habits.memory()
+        self.memory: Memory | None = None
 
     def impute(self, rows: pa.Table) -> Cells:
-        batch = self.reader.read(self._with_sensor(rows), Kinds()).batch
-        if self.memory is not None:
+        rows = self._with_sensor(rows)
+        batch = self.reader.read(rows, Kinds()).batch
+        if self.imputer.habits is not None:
+            if self.memory is None:
+                self.memory = self._remembered(rows)
             self.imputer.recall(self.memory, batch)
         none = np.empty(0, np.int64)
         row, attribute, size, value, weight = [none], [none], [none], [np.empty(0)], [np.empty(0)]
@@ -47,6 +54,17 @@ class Ours:
         return Cells(
             np.concatenate(row), np.concatenate(attribute), offset, np.concatenate(value), np.concatenate(weight)
         )
+
+    def _remembered(self, rows: pa.Table) -> Memory:
+        """What the sensors said before the first of these rows; R may also hold what they say later."""
+        habits = self.imputer.habits
+        assert habits is not None
+        if pc.less_equal(pc.max(self.history.column(AT)), pc.min(rows.column(AT))).as_py():
+            return habits.memory()
+        memory = Memory(len(habits.names), habits.longest)
+        past = self.reader.read(Sensors().before(self.history, rows), Kinds()).batch
+        self.imputer.recall(memory, past)
+        return memory
 
     def _with_sensor(self, rows: pa.Table) -> pa.Table:
         return rows.append_column(SENSOR, pa.repeat("", rows.num_rows)) if self.alone else rows
