@@ -32,7 +32,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(common, "COPIES", 30_000)
     monkeypatch.setattr(beyond, "BATCH", 1_000)
     monkeypatch.setattr(missing, "RING", 60)
-    monkeypatch.setattr(fscore, "STEP", 500)
+    monkeypatch.setattr(common, "STEP", 500)
 
 
 def measured(name: str, scope: Scope) -> pd.DataFrame:
@@ -79,8 +79,8 @@ def test_a_knob_goes_some_way_only_if_all_seeds_say_so(second, verdict):
 
 def test_f_scores_are_counted_for_each_protocol_alone():
     rows = [
-        {"set": "intel", "protocol": protocol, "wishes": False, "place": 0, "seed": 1, "imputer": each, "f": f,
-         "true": 10, "recall": f, "lost_incomplete": 0}
+        {"set": "intel", "protocol": protocol, "wishes": False, "xi": 0.3, "place": 0, "seed": 1, "imputer": each,
+         "f": f, "true": 10, "recall": f, "lost_incomplete": 0}
         for protocol, ours in (("honest", 0.5), ("paper", 1.0))
         for each, f in (("DD", ours), ("mul", 0.9), ("con", 0.9))
     ]  # fmt: skip
@@ -113,7 +113,7 @@ def test_protocols_are_never_mixed_in_one_plot():
 def test_leaping_fifty_ticks_gives_the_answers_of_going_tick_by_tick(motes):
     case = motes
     at = range(case.full, case.length, 7)
-    for name in ("DD", "last", "con"):
+    for name in ("DD", "last", "con", "Fogline"):
         leapt = fscore.leaps(case, imputer(name, case), at)
         walked = race(case, system(f"{name}+skyline_tree", case), at=at).answers
         for k in at:

@@ -117,6 +117,7 @@ def test_a_score_counts_hits_and_leaves_out_rows_that_nobody_knows(folder):
     assert (judged.precision, judged.recall, judged.answered, judged.true) == (3 / 4, 3 / 5, 4, 5)
     assert judged.f == pytest.approx(2 * 0.75 * 0.6 / 1.35)
     assert judged.lost_incomplete == case.incomplete[known[4:6]].sum()
+    assert judged.wrong_incomplete == case.incomplete[np.setdiff1d(told[case.certain[told]], known[1:6])].sum()
 
 
 def test_an_empty_answer_is_right_when_nothing_is_true_and_wrong_otherwise(motes):

@@ -191,6 +191,7 @@ def test_panels_that_share_an_axis_show_all_of_it():
 def test_a_plot_takes_only_the_rows_it_asks_for():
     assert list(numbers.select(Plot("", "x", "y", where={"name": "b"}), ROWS)["y"]) == [4.0, 9.0]
     assert list(numbers.select(Plot("", "x", "y", where={"half": None}), ROWS)["y"]) == [0.0, 2.0]
+    assert list(numbers.select(Plot("", "x", "y", where={"x": (1, 3)}), ROWS)["y"]) == [0.0, 2.0, 9.0]
     assert numbers.select(Plot("", "x", "nothing"), ROWS).empty
 
 
@@ -198,6 +199,11 @@ def test_a_table_has_the_mean_and_its_spread():
     (grid,) = numbers.grids(Plot("", "x", "y", "name", kind="table", spread=True), ROWS)
     assert grid.head == ["x", "fogline", "b"]
     assert grid.body == [["1", "1 ± 1.4", "–"], ["2", "4", "4"], ["3", "–", "9"]]
+
+
+def test_a_tables_spread_may_be_that_between_repetitions():
+    (grid,) = numbers.grids(Plot("", "name", "y", kind="table", spread=True, per=("word",)), ROWS)
+    assert grid.body == [["fogline", "2.5 ± 2.1"], ["b", "6.5 ± 3.5"]]  # of (1, 4) and (4, 9)
 
 
 def test_fogline_looks_the_same_in_every_plot_and_like_nobody_else():

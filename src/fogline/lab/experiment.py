@@ -38,13 +38,16 @@ class Plot:
     series: str | None = None
     facet: str | None = None
     """One panel per value, side by side."""
-    where: Mapping[str, Scalar] = field(default_factory=dict)
-    """Only rows that have these values."""
+    where: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+    """Only rows that have these values; of several, one of them."""
     kind: Literal["line", "bar", "table"] = "line"
     log_x: bool = False
     log_y: bool = False
     spread: bool = False
     """Also show the standard deviation."""
+    per: Sequence[str] = ()
+    """In tables: columns that tell one repetition from another. Numbers are averaged within each first, and the spread
+    is that between them."""
     x_label: str = ""
     y_label: str = ""
     diagonal: bool = False

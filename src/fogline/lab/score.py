@@ -27,6 +27,8 @@ class Score:
     true: int
     lost_incomplete: int
     """How many true members are missing from the answer that had gaps themselves."""
+    wrong_incomplete: int
+    """How many of the answered rows are no true members, and had gaps themselves."""
 
     @property
     def f(self) -> float:
@@ -68,7 +70,9 @@ def score(case: Case, answer: Answer, true: Ints) -> Score:
     lost = np.setdiff1d(true, told, assume_unique=True)
     precision = len(hits) / len(told) if len(told) else float(not len(true))
     recall = len(hits) / len(true) if len(true) else 1.0
-    return Score(precision, recall, len(told), len(true), int(np.count_nonzero(case.incomplete[lost])))
+    wrong = np.setdiff1d(told, true, assume_unique=True)
+    gaps = [int(np.count_nonzero(case.incomplete[rows])) for rows in (lost, wrong)]
+    return Score(precision, recall, len(told), len(true), *gaps)
 
 
 def scores(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> dict[int, Score]:

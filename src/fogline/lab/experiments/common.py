@@ -29,6 +29,7 @@ SHORT: Mapping[str, Mapping[str, int]] = {  # 4,131, 721 and 119,955 rows
     "pump": {"window": 300, "history": 200, "theta": 10, "ticks": 20},
     "sp500": {"history": 80_000},
 }
+STEP = 40_000  # rows between the beginnings of two windows of a set
 STANDS = " The set sp500, daily prices, stands in for the paper's Bid."
 SECONDS = 5.0  # so long is a slow system measured at most …
 FEWEST = 5  # … but never fewer ticks
@@ -57,6 +58,15 @@ def case_of(name: str, scope: Scope, **knobs: Any) -> Case:
         return synthetic(name, made)
     assert scope.data is not None, f"{name} is a real set, and there is no folder"
     return real(name, scope.data, made)
+
+
+def case_at(name: str, scope: Scope, place: int, **knobs: Any) -> Case:
+    """The case of a set that begins `place` steps later."""
+    if not place:
+        return case_of(name, scope, **knobs)
+    made = settings(name, scope, **knobs)
+    first = made.history if made.protocol == "honest" else 0
+    return case_of(name, scope, **knobs, start=first + place * (STEP // (10 if scope.quick else 1)))
 
 
 def kind_of(name: str) -> str:

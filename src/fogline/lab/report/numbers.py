@@ -33,7 +33,8 @@ def select(plot: Plot, rows: pd.DataFrame) -> pd.DataFrame:
         return rows.iloc[:0]
     keep = rows[plot.y].notna() & rows[plot.x].notna()
     for name, value in plot.where.items():
-        keep &= rows[name].isna() if value is None else rows[name] == value
+        wanted = value if isinstance(value, tuple) else (value,)
+        keep &= rows[name].isna() if value is None else rows[name].isin(wanted)
     return rows[keep]
 
 
@@ -59,18 +60,21 @@ def grids(plot: Plot, rows: pd.DataFrame) -> list[Grid]:
         names = values(part, plot.series)
         head = [plot.x_label or plot.x, *(plot.y_label or plot.y if name is None else text(name) for name in names)]
         body = [
-            [text(x), *(_cell(plot, having(having(part, plot.x, x), plot.series, name)[plot.y]) for name in names)]
+            [text(x), *(_cell(plot, having(having(part, plot.x, x), plot.series, name)) for name in names)]
             for x in values(part, plot.x)
         ]
         made.append(Grid("" if facet is None else text(facet), head, body))
     return made
 
 
-def _cell(plot: Plot, found: pd.Series[Any]) -> str:
+def _cell(plot: Plot, rows: pd.DataFrame) -> str:
+    found = rows[plot.y]
     if found.empty:
         return "–"
     if not pd.api.types.is_numeric_dtype(found) or pd.api.types.is_bool_dtype(found):
         return ", ".join(text(value) for value in found.unique())
+    if plot.per:
+        found = rows.groupby(list(plot.per))[plot.y].mean()
     spread = f" ± {found.std():.2g}" if plot.spread and len(found) > 1 else ""
     return f"{text(float(found.mean()))}{spread}"
 

@@ -1,0 +1,84 @@
+"""Is what Fogline does by itself ahead of all others, and what keeps it from more?
+
+Read from rows of F-scores: one for every answer of every imputer, under one protocol, at several rates of gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from fogline.lab.case import Settings
+from fogline.lab.experiments.common import listed
+
+DEFAULT = "Fogline"  # the imputer that one gets without asking
+XI = Settings().xi
+AIM = 0.95  # F at XI …
+AIMED = ("intel", "beijing")  # … on these
+
+
+def ahead(frame: pd.DataFrame, slow: Iterable[str] = ()) -> str:
+    """What the rows say; nothing if Fogline or everybody else is missing. `slow` were not measured with every seed."""
+    f = frame.groupby(["set", "xi", "imputer"], sort=False)["f"].mean().unstack("imputer")
+    if DEFAULT not in f or f.shape[1] < 2:
+        return ""
+    rates = listed(f"{xi:g}" for xi in sorted(frame["xi"].unique()))
+    there = [each for each in slow if each in f]
+    return (
+        f"Fogline's default, under the honest protocol with all attributes max, averaged over ξ = {rates}: "
+        f"{'; '.join(_average(str(name), rows) for name, rows in frame.groupby('set', sort=False))}. {_worst(f)}"
+        f"{_limits(frame)}{f' Of {listed(there)}, only the first seed is measured.' if there else ''}"
+    )
+
+
+def _average(name: str, rows: pd.DataFrame) -> str:
+    """On one set: Fogline's F and that of the best other, each with its spread over windows and seeds."""
+    rates = rows.groupby("imputer")["xi"].nunique()
+    whole = rows[rows["imputer"].isin(rates.index[rates == rates.max()])]
+    f = whole.groupby(["imputer", "place", "seed"])["f"].mean().unstack("imputer")
+    best = f.drop(columns=DEFAULT, errors="ignore").mean().nlargest(1).index
+    return f"{name}: {', '.join(_shown(who, f[who]) for who in (DEFAULT, *best) if who in f)}"
+
+
+def _shown(who: str, f: pd.Series) -> str:
+    return f"{who} {f.mean():.3f}" + (f" ± {f.std():.3f}" if f.count() > 1 else "")
+
+
+def _worst(f: pd.DataFrame) -> str:
+    """The cell in which Fogline does worst beside the best of the others. `f`: a line per set and rate."""
+    others = f.drop(columns=DEFAULT)
+    gap = (f[DEFAULT] - others.max(axis=1)).dropna()
+    if gap.empty:
+        return ""
+    at = int(gap.argmin())
+    name, xi = gap.index[at]
+    low, best = float(gap.iloc[at]), others.loc[gap.index[at : at + 1]].iloc[0].idxmax()
+    side = "below" if low < 0 else "above"
+    return f"Beside the best other it does worst on {name} at ξ = {xi:g}: {abs(low):.3f} {side} {best}."
+
+
+def _limits(frame: pd.DataFrame) -> str:
+    """How near is Fogline to its aim, and which rows keep it from there?"""
+    ours = frame[(frame["xi"] == XI) & (frame["imputer"] == DEFAULT)]
+    parts = [_limit(name, ours[ours["set"] == name]) for name in AIMED if name in set(ours["set"])]
+    return f" At ξ = {XI:g}, against an aim of {AIM:g}: {'. '.join(parts)}." if parts else ""
+
+
+def _limit(name: str, rows: pd.DataFrame) -> str:
+    true, lost_gaps, wrong_gaps = rows["true"], rows["lost_incomplete"], rows["wrong_incomplete"]
+    lost, wrong = true * (1 - rows["recall"]), rows["answered"] * (1 - rows["precision"])
+    told = [f"{name} {rows['f'].mean():.3f}"]
+    for part, whole, what in ((lost_gaps, lost, "members it misses"), (wrong_gaps, wrong, "rows it answers wrongly")):
+        if whole.sum() >= 1:
+            told.append(f"{100 * part.sum() / whole.sum():.0f} % of the {what} have gaps themselves")
+    others = f_score(true, lost_gaps, wrong_gaps).mean()
+    gaps = f_score(true, lost - lost_gaps, wrong - wrong_gaps).mean()
+    told.append(f"it would be {others:.3f} if it judged all complete rows rightly, {gaps:.3f} if all with gaps")
+    return "; ".join(told)
+
+
+def f_score(true: pd.Series, lost: pd.Series, wrong: pd.Series) -> pd.Series:
+    """F with so many true members, so many of them lost, and so many rows answered wrongly."""
+    hits = true - lost
+    return (2 * hits / (2 * hits + lost + wrong)).fillna(1.0)
