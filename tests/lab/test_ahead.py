@@ -170,6 +170,8 @@ def test_for_fogline_windows_and_seeds_are_put_together(everything):
 
 def test_fogline_can_be_calibrated(folder, monkeypatch):
     monkeypatch.setattr("fogline.lab.experiments.common.QUICK", {"window": 120, "history": 1_000, "ticks": 3})
-    rows = calibration.measure({"set": "intel", "protocol": "honest", "imputer": "Fogline"}, Scope(folder, quick=True))
-    assert {row["bin"] for row in rows} > {"1"}
-    assert all(0 < row["rows"] <= row["n"] and 0 <= row["share"] <= 1 for row in rows)
+    knobs = {"set": "intel", "protocol": "honest", "imputer": "Fogline"}
+    bins = pd.DataFrame(calibration.measure(knobs, Scope(folder, quick=True)))
+    assert set(bins["bin"]) > {"1"}
+    assert (bins["rows"] <= bins["n"]).all()
+    assert bins["share"].between(0, 1).all()
