@@ -6,6 +6,7 @@ Throughput: the synthetic stream, 500,000 rows a micro-batch, through an identit
 `fogline.spark.watch` (every="batch"), in one session, one after the other, twice; medians of warm batches.
 Fixed cost: micro-batches of 100 rows, through `watch` and through a trivial `transformWithStateInPandas` that carries
 one packed row and a state of the same size, with the same settings, time mode and timers.
+Living: the same stream as readings of a thousand sensors, with and without a memory of what each said before.
 Groups: a thousand groups in one stream, held against one Monitor per group; and one group over 8 partitions of a table,
 with 1 core of this machine and with 2. What Spark logs goes to a file.
 """
@@ -27,6 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 import fogline as fl
@@ -34,6 +36,7 @@ from fogline.changes import answer_of
 from fogline.spark.source import register
 
 D, MISSING, HISTORY, WINDOW, RATE = 4, 0.3, 120_000, 1_000_000, 1_000
+SENSORS = 1_000
 
 
 def main() -> None:
@@ -41,7 +44,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12, help="measured in each turn, after as many to warm up")
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table"])
+    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table", "living"])
     asked = parser.parse_args()
     log = Path(gettempdir()) / "fogline-bench-spark.log"
     spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g", log=log)
@@ -57,6 +60,8 @@ def main() -> None:
         throughput(spark, query, repository, asked.batches, asked.rows)
     if asked.only in (None, "fixed"):
         fixed(spark, query, repository, asked.batches)
+    if asked.only in (None, "living"):
+        living(spark, query, asked.batches, asked.rows)
     if asked.only in (None, "groups"):
         groups(spark, query, repository)
     if asked.only == "table":
@@ -83,6 +88,12 @@ def throughput(spark: SparkSession, query: fl.Query, repository: fl.Repository, 
         "identity mapInArrow": lambda: source().mapInArrow(identity, source().schema),
         "watch, every batch": lambda: fl.spark.watch(source(), query, repository, every="batch"),
     }
+    base, ours = compared(ways, batches, rows)
+    print(f"watch reaches {ours / base:.0%} of the identity")
+
+
+def compared(ways: dict[str, Callable[[], DataFrame]], batches: int, rows: int) -> list[float]:
+    """Rows per second of each, taken in turns."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(3):
         for name, way in ways.items():
@@ -90,10 +101,38 @@ def throughput(spark: SparkSession, query: fl.Query, repository: fl.Repository, 
             seconds[name] += took if turn else []  # the first turn warms the JVM and the workers
             print(f"  turn {turn}, {name}: {rows / median(took):,.0f} rows/s")
     rates = {name: rows / median(took) for name, took in seconds.items()}
-    base, ours = rates.values()
     for name, rate in rates.items():
         print(f"{name}: {rate:,.0f} rows/s ({rows:,} rows a batch)")
-    print(f"watch reaches {ours / base:.0%} of the identity")
+    return list(rates.values())
+
+
+def wandering(rows: DataFrame) -> DataFrame:
+    """The same rows as readings of sensors whose values move with the time."""
+    kept = rows.withColumn("id", F.col("id") % SENSORS)
+    for j in range(D):
+        wave = F.sin(F.col("time") * (j + 1) / 400 + F.col("id") * (j + 2))
+        kept = kept.withColumn(f"a{j}", wave + F.col(f"a{j}") / 20)
+    return kept
+
+
+def living(spark: SparkSession, query: fl.Query, batches: int, rows: int) -> None:
+    """What does it cost to remember what every sensor said?"""
+    history = wandering(stream(spark, rows=HISTORY, missing=0.0, reader=spark.read)).toArrow()
+    alive, dead = fl.Repository.fit(history, query), fl.Repository.fit(history, query, retention=0)
+    assert alive.habits is not None, "nothing was learnt: the comparison would be with itself"
+    partitions = spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+    def source() -> DataFrame:
+        start = HISTORY + 1
+        return wandering(stream(spark, reader=spark.readStream, batch=rows, partitions=partitions, start=start))
+
+    ways = {
+        "watch": lambda: fl.spark.watch(source(), query, dead, every="batch"),
+        "watch, living": lambda: fl.spark.watch(source(), query, alive, every="batch"),
+    }
+    rates = compared(ways, batches, rows)
+    print(f"with a living repository {rates[1] / rates[0]:.0%} of the rate without")
 
 
 def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

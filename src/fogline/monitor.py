@@ -181,7 +181,7 @@ class Monitor:
             raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
         monitor = cls(query, repository, places=header["places"], remember=remember)
         if monitor.memory is not None:
-            monitor.memory = unpack_memory(arrays["memory"].tobytes(), monitor.memory.longest)
+            monitor.memory = unpack_memory(arrays["memory"].tobytes(), monitor.memory)
         monitor.clock, monitor._counts = header["clock"], header["counts"]
         monitor._past = header["past"]
         by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]

@@ -77,15 +77,15 @@ def pack_memory(memory: Memory) -> bytes:
     """What sensors said, in one bytes object."""
     when, said = memory.arrays()
     names = json.dumps([*memory.number]).encode()
-    head = struct.pack("<QQQ", len(names), len(when), memory.width)
+    head = struct.pack("<QQQ", len(names), len(when), memory.d)
     return b"".join((head, names, when.tobytes(), said.tobytes()))
 
 
-def unpack_memory(saved: bytes, longest: float) -> Memory:
-    """The memory again, with this retention."""
+def unpack_memory(saved: bytes, into: Memory) -> Memory:
+    """The memory again: one of the same kind, with what was saved in it."""
     size, sensors, width = struct.unpack_from("<QQQ", saved)
     names = [tuple(each) for each in json.loads(saved[24 : 24 + size])]
     at = 24 + size
     when = np.frombuffer(saved, np.float64, sensors * READINGS, at).reshape(sensors, READINGS)
     said = np.frombuffer(saved, np.float64, sensors * READINGS * width, at + when.nbytes)
-    return Memory.of(names, when, said.reshape(sensors, READINGS, width), longest)
+    return into.holding(names, when, said.reshape(sensors, READINGS, width))

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
+from fogline.errors import RuleError
 from fogline.kernels import forest, memory
 from fogline.repository.habits import Past, grid_of
 from fogline.repository.history import read_history
 from fogline.repository.memory import READINGS, Memory
 from fogline.repository.repository import Repository
+from fogline.repository.rules import parse
 from tests.walks import NAMES, QUERY, walks
 
 # ---------------------------------------------------------------------------------------------------------- memory
@@ -62,7 +64,7 @@ def test_a_row_sees_what_is_older_than_itself_and_nothing_else(calls, longest):
         for i in np.argsort(time, kind="stable").tolist():
             sensor = rows[i][0]
             expected = naive(said.setdefault(sensor, []), time[i], longest)
-            np.testing.assert_allclose(found[i], expected, atol=1e-12)
+            np.testing.assert_allclose(found[i].reshape(3, -1), expected, atol=1e-12)
             said[sensor].append((time[i], tuple(values[i])))
 
 
@@ -72,8 +74,8 @@ def test_only_rows_that_ask_get_a_context_and_in_their_order():
     kept.walk([("a",), ("b",)], np.array([1.0, 1.0]), rows[:2], np.zeros(2, np.bool_))
     asked = np.array([True, False, True])
     found = kept.walk([("b",), ("a",), ("a",)], np.array([5.0, 3.0, 2.0]), rows[[0, 1, 2]], asked)
-    assert found[:, 0, memory.LAST].tolist() == [3.0, 0.0]  # b's first reading, then a's first: the one at 3 is later
-    assert found[:, 0, memory.AGE].tolist() == [4.0, 1.0]
+    assert found[:, memory.LAST].tolist() == [3.0, 0.0]  # b's first reading, then a's first: the one at 3 is later
+    assert found[:, memory.AGE].tolist() == [4.0, 1.0]
 
 
 def test_the_sensors_that_were_silent_longest_are_forgotten():
@@ -138,6 +140,50 @@ def test_habits_are_found_where_sensors_speak_again_and_only_there():
     assert Repository.fit(walks(), QUERY, retention=0).habits is None
     assert Repository.fit(walks(), QUERY, method="paper").habits is None
     assert Repository.fit(walks(), QUERY, rules=["damp(1) -> heat(1)"]).habits is None
+
+
+def test_a_rule_about_the_recent_past_tells_what_the_same_sensor_said():
+    rule = "t(3), sensor, damp(1) -> heat(1)"
+    repository = Repository.fit(walks(steps=5), QUERY, rules=[rule, "damp(1) -> heat(5)"])
+    assert repository.rules == (parse("damp(1) -> heat(5)"),)
+    rows = [
+        {"sensor": "x", "t": 10, "heat": 1.0, "damp": 5.0, "light": 0.0},
+        {"sensor": "x", "t": 11, "heat": 2.0, "damp": 8.0, "light": 0.0},  # too far off in damp
+        {"sensor": "y", "t": 12, "heat": 9.0, "damp": 5.0, "light": 0.0},  # another sensor
+        {"sensor": "x", "t": 12, "heat": None, "damp": 5.5, "light": 0.0},
+        {"sensor": "x", "t": 13, "heat": 3.0, "damp": 6.0, "light": 0.0},
+        {"sensor": "x", "t": 13.5, "heat": None, "damp": 5.5, "light": 0.0},  # the first is too old
+        {"sensor": "x", "t": 30, "heat": None, "damp": 5.5, "light": 0.0},  # all are
+    ]
+    told = fl.distributions(rows, QUERY, repository).to_pandas()
+    recent = told[told["time"] < 20]
+    assert recent["value"].tolist() == [1.0, 3.0]
+    assert set(recent["rule"]) == {str(parse(rule))}
+    assert set(told[told["time"] == 30]["rule"]) != {str(parse(rule))}
+    monitor = fl.Monitor(QUERY, repository)
+    monitor.advance(30, rows)
+    monitor.check()
+
+
+def test_a_rule_about_the_recent_past_survives_on_disk(tmp_path):
+    made = Repository.fit(walks(steps=5), QUERY, rules=["t(3), sensor -> heat(1)"])
+    made.save(tmp_path / "repo")
+    again = Repository.load(tmp_path / "repo")
+    assert again.habits is not None
+    assert again.habits.recent == (parse("t(3), sensor -> heat(1)"),)
+    assert again.fingerprint == made.fingerprint
+
+
+@pytest.mark.parametrize("rule", ["t(3) -> heat(1)", "t(3), sensor, site -> heat(1)", "t(3), sensor(1) -> heat(1)"])
+def test_a_rule_about_time_must_name_the_sensor(rule):
+    with pytest.raises(RuleError, match="what the same sensor said lately"):
+        Repository.fit(walks(steps=5), QUERY, rules=[rule])
+
+
+def test_distances_in_time_may_be_durations():
+    assert parse("time(10 min), sensor -> heat(0.2)").given["time"] == 600e6
+    with pytest.raises(RuleError, match="neither a number nor a duration"):
+        parse("time(ten), sensor -> heat(0.2)")
 
 
 def test_noise_has_no_habits():

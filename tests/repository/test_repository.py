@@ -153,7 +153,7 @@ def test_verify_finds_exactly_the_rules_that_some_pair_breaks(history, rules):
     ("text", "what", "at"),
     [
         ("a(1) b(2)", "no '->'", 9),
-        ("a(x) -> b(1)", "'x' is not a number", 2),
+        ("a(x) -> b(1)", "'x' is neither a number nor a duration", 2),
         ("a(1), , c -> b(1)", "expected a name", 6),
         ("a(1), a(2) -> b(1)", "given twice", 5),
         ("a(1 -> b(1)", "expected a name", 0),

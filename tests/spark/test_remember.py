@@ -10,7 +10,6 @@ import pytest
 
 import fogline as fl
 from fogline.impute.imputer import CONTEXT
-from fogline.repository.memory import Memory
 from fogline.repository.repository import Repository
 from fogline.spark.pipeline import journal, watch
 from fogline.spark.plan import make_plan
@@ -63,11 +62,11 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     assert final == state
     values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
     gaps = np.isnan(values).any(axis=1)
-    memory = Memory.of(habits.sensors, habits.when, habits.said)
+    memory = habits.memory()
     names = [(name,) for name in table["sensor"].to_pylist()]
     expected = memory.walk(names, table["t"].to_numpy().astype(float), values, gaps)
     assert whole[CONTEXT].is_valid().to_pylist() == gaps.tolist()
-    np.testing.assert_array_equal(contexts(whole), expected.reshape(len(expected), -1))
+    np.testing.assert_array_equal(contexts(whole), expected)
 
 
 def contexts(table: pa.Table) -> np.ndarray:

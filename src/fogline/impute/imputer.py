@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from fogline.errors import HistoryError
 from fogline.kernels.clouds import ONE, VAGUE, Batch, Clouds, Floats, Ints, empty_clouds
-from fogline.kernels.memory import PARTS
 from fogline.kernels.sorted import pour
 from fogline.model import Query
+from fogline.repository.habits import counted
 from fogline.repository.memory import Memory, sensor_names
-from fogline.repository.repository import Found, Repository
+from fogline.repository.repository import LEVEL_0, Found, Repository
 
 CONTEXT = "fogline context"  # the column in which rows on their way carry what their sensors said before
 HABIT = -2  # the choice of a distribution that no combination of rules gave, but the sensor's habit
@@ -79,7 +79,7 @@ class Imputer:
         readings = batch.known[:, self.readings]
         gaps = np.asarray(np.isnan(readings).any(axis=1))
         told = memory.walk(names, batch.arrived, readings, gaps)
-        batch.known[gaps, self.context] = told.reshape(len(told), memory.width * PARTS)
+        batch.known[gaps, self.context] = told
 
     def hopeless(self, clouds: Clouds) -> dict[int, str]:
         """Rows that lack an attribute of which the history knows no value at all, with that as the reason."""
@@ -96,17 +96,8 @@ class Imputer:
         They are the ends of the distribution that `fill` gives; `rough`: or beyond, where that is quicker.
         """
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
-        for j, rows, by_habit in self._sources(known, gaps):
-            name = self.query.names[j]
-            if by_habit:
-                assert self.habits is not None
-                if rough:
-                    low, high = self.habits.habits[name].reach(self._last(j, known)[rows], *self.limits[j])
-                else:
-                    values, context = known[rows, self.readings], known[rows, self.context]
-                    low, high = self.habits.bounds(name, values, context, *self.limits[j])
-            else:
-                low, high = self.repository.bounds(name, self.centres(j, known, rows), len(rows))
+        for j, rows, source in self._sources(known, gaps):
+            low, high = self._ends(j, rows, source, known, rough)
             lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
             start[rows, j] = np.where(low == high, ONE, VAGUE)
         return clouds._replace(lo=lo, hi=hi, start=start)
@@ -127,31 +118,57 @@ class Imputer:
 
     def search(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, Found]]:
         """The distributions of all missing cells: attribute, rows, and one for each of them."""
-        return [(j, rows, self._told(j, rows, by_habit, known)) for j, rows, by_habit in self._sources(known, gaps)]
+        return [(j, rows, self._told(j, rows, source, known)) for j, rows, source in self._sources(known, gaps)]
 
-    def _told(self, j: int, rows: Ints, by_habit: bool, known: Floats) -> Found:
+    def _told(self, j: int, rows: Ints, source: int, known: Floats) -> Found:
         """The distributions of attribute j."""
         name = self.query.names[j]
-        if not by_habit:
+        if source == LEVEL_0 or self.habits is None:
             return self.repository.search(name, self.centres(j, known, rows), len(rows))
-        assert self.habits is not None
         values, context = known[rows, self.readings], known[rows, self.context]
-        return Found(*self.habits.spread(name, values, context, *self.limits[j]), np.full(len(rows), HABIT))
+        if source == HABIT:
+            spread = self.habits.spread(name, values, context, *self.limits[j])
+        else:
+            spread = counted(self.habits.found(HABIT - 1 - source, context))
+        return Found(*spread, np.full(len(rows), source))
 
-    def _sources(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, bool]]:
-        """Per attribute that any row lacks: the rows that are told by habit, and those that are not."""
-        out: list[tuple[int, Ints, bool]] = []
+    def _ends(self, j: int, rows: Ints, source: int, known: Floats, rough: bool) -> tuple[Floats, Floats]:
+        """The least and the greatest value of the same, or what lies beyond them."""
+        name = self.query.names[j]
+        if source == LEVEL_0 or self.habits is None:
+            return self.repository.bounds(name, self.centres(j, known, rows), len(rows))
+        values, context = known[rows, self.readings], known[rows, self.context]
+        if source != HABIT:
+            found = self.habits.found(HABIT - 1 - source, context)
+            return np.nanmin(found, axis=1), np.nanmax(found, axis=1)
+        if rough:
+            return self.habits.habits[name].reach(self.habits.last(name, context), *self.limits[j])
+        return self.habits.bounds(name, values, context, *self.limits[j])
+
+    def _sources(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, int]]:
+        """Per attribute that any row lacks, who tells it of which rows.
+
+        A rule about the recent past (HABIT - 1 for the first, and so on), the sensor's HABIT, or, for those of whom
+        neither knows anything, the lattice of rules (LEVEL_0, if none of them does either).
+        """
+        out: list[tuple[int, Ints, int]] = []
         for j, rows in self.missing(gaps):
-            if self.habits is None or self.query.names[j] not in self.habits.habits:
-                out.append((j, rows, False))
-                continue
-            able = ~np.isnan(self._last(j, known)[rows])
-            out += [(j, part, by) for by, part in ((True, rows[able]), (False, rows[~able])) if len(part)]
+            for source, able in self._asked_first(self.query.names[j], known[:, self.context]):
+                mine = rows[able[rows]]
+                rows = rows[~able[rows]]
+                out += [(j, mine, source)] if len(mine) else []
+            out += [(j, rows, LEVEL_0)] if len(rows) else []
         return out
 
-    def _last(self, j: int, known: Floats) -> Floats:
-        assert self.habits is not None
-        return self.habits.last(self.query.names[j], known[:, self.context])
+    def _asked_first(self, name: str, context: Floats) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Who is asked for an attribute before the lattice is, and for which rows they have something to say."""
+        if self.habits is None:
+            return []
+        rules = [r for r, rule in enumerate(self.habits.recent) if rule.then == name]
+        out = [(HABIT - 1 - r, np.asarray(~np.isnan(self.habits.found(r, context)).all(axis=1))) for r in rules]
+        if name in self.habits.habits:
+            out.append((HABIT, np.asarray(~np.isnan(self.habits.last(name, context)))))
+        return out
 
     def missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
         """Per attribute that any row lacks, the rows that lack it."""

@@ -30,8 +30,14 @@ class Spreader:
         self.reader = Reader(query, self.imputer)
         self.kinds = Kinds()
         self.memory = None if repository.habits is None or not remember else repository.habits.memory()
+        recent = [] if repository.habits is None else [str(rule) for rule in reversed(repository.habits.recent)]
         self.rules = {  # per attribute: what to call each combination, level 0 last
-            name: [*(" and ".join(str(lattice.rules[k]) for k in each.rules) for each in lattice.choices), OWN, WHOLE]
+            name: [
+                *(" and ".join(str(lattice.rules[k]) for k in each.rules) for each in lattice.choices),
+                *recent,
+                OWN,
+                WHOLE,
+            ]
             for name, lattice in repository.lattices.items()
         }
 

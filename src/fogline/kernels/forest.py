@@ -15,8 +15,8 @@ import numpy as np
 from fogline.kernels.compile import kernel
 
 KEPT = 5  # targets kept per leaf
-POINTS = 12  # values of a distribution
-CUT = 0.2  # of what the trees say, on either side: rows err together, and what is least likely counts too often
+POINTS = 20  # values of a distribution
+CUT = 0.1  # of what the trees say, on either side: rows err together, so many small chances count for too much
 
 
 @kernel

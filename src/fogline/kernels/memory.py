@@ -20,17 +20,22 @@ FADING = 0.8  # what a reading counts in the mean, beside the one after it
 
 
 @kernel
-def walk(sensor, time, values, when, said, longest, wanted, out):
+def walk(sensor, time, values, when, said, longest, radius, span, then, wanted, out):
     """Take readings one by one: tell the context of those that are wanted, then remember them.
 
-    sensor (n,), time (n,), values (n, d) NaN = missing; `longest`: how old a remembered reading may be. Contexts go to
-    out (wanted, d, PARTS), NaN where nothing is remembered.
+    sensor (n,), time (n,), values (n, d) NaN = missing; `longest`: how old a remembered reading may be. Rules about the
+    recent past: radius (r, d), NaN where an attribute does not matter, span (r,), then (r,). To out (wanted, d · PARTS
+    + r · k), NaN where nothing is remembered: the context, and what each rule finds among the sensor's k readings.
     """
     at = 0
+    d, k = said.shape[2], when.shape[1]
     for i in range(sensor.shape[0]):
         s = sensor[i]
         if wanted[i]:
-            recall(when[s], said[s], time[i], longest, out[at])
+            recall(when[s], said[s], time[i], longest, out[at, : d * PARTS].reshape(d, PARTS))
+            for r in range(span.shape[0]):
+                found = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
+                recent(when[s], said[s], time[i], min(span[r], longest), values[i], radius[r], then[r], found)
             at += 1
         remember(when[s], said[s], time[i], values[i])
 
@@ -57,6 +62,19 @@ def recall(when, said, now, longest, out):
             found += 1
         if found:
             out[j, TIDE] = out[j, LAST] - total / heavy
+
+
+@kernel
+def recent(when, said, now, span, values, radius, j, out):
+    """What attribute j was in the readings no older than `span` that are close to these values; NaN for the others."""
+    for k in range(when.shape[0]):
+        out[k] = np.nan
+        if when[k] < now and now - when[k] <= span:
+            near = True
+            for q in range(values.shape[0]):
+                near = near and (np.isnan(radius[q]) or abs(said[k, q] - values[q]) <= radius[q])
+            if near:
+                out[k] = said[k, j]
 
 
 @kernel
@@ -94,3 +112,22 @@ def features(values, context, j, out):
                 out[i, at + 1] = values[i, q]
                 out[i, at + 2] = out[i, at] + context[i, q, TIDE]
                 at += 3
+
+
+@kernel
+def gather(found, start, size, value, often):
+    """The values of each line (n, k), NaN = none, as distributions: value[start : start + size], how often."""
+    filled = 0
+    for i in range(found.shape[0]):
+        line = np.sort(found[i])  # NaN last
+        start[i] = filled
+        for x in line:
+            if np.isnan(x):
+                break
+            if filled > start[i] and value[filled - 1] == x:
+                often[filled - 1] += 1.0
+            else:
+                value[filled], often[filled] = x, 1.0
+                filled += 1
+        size[i] = filled - start[i]
+    return filled

@@ -15,7 +15,7 @@ this way or by rules is decided on the newest tenth of the history, which the tr
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fogline.errors import RuleError
 from fogline.kernels import forest, memory
 from fogline.kernels.clouds import Floats, Ints
 from fogline.kernels.score import crps
 from fogline.model import Query, Rule
 from fogline.repository.discover import WORTH, Trial
 from fogline.repository.history import History
-from fogline.repository.memory import Memory, Name
+from fogline.repository.memory import READINGS, Memory, Name, Recent
 
 TREES, LEAF, ROWS = 20, 20, 120_000
 TRIAL_TREES, TRIAL_ROWS = 5, 20_000
@@ -117,18 +118,33 @@ class Habits:
     keys: tuple[str, ...]  # the columns that name a sensor
     longest: float  # how old a remembered reading may be, in units of the clock
     habits: Mapping[str, Habit]
+    recent: tuple[Rule, ...]  # about what the sensor itself said lately; `time` among what is given
+    time: str  # the clock's column
     sensors: tuple[Name, ...]
     when: Floats
     said: Floats
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Numbers of a context."""
-        return len(self.names) * memory.PARTS
+        return self.empty().width
 
     def memory(self) -> Memory:
         """What is remembered when the stream begins."""
-        return Memory.of(self.sensors, self.when, self.said, self.longest)
+        return self.empty().holding(self.sensors, self.when, self.said)
+
+    def empty(self) -> Memory:
+        """A memory of nothing."""
+        given = [[rule.given.get(name, np.nan) for name in self.names] for rule in self.recent]
+        span = np.array([rule.given[self.time] for rule in self.recent], np.float64)
+        then = np.array([self.names.index(rule.then) for rule in self.recent], np.int64)
+        radius = np.array(given, np.float64).reshape(len(span), len(self.names))
+        return Memory(len(self.names), self.longest, recent=Recent(radius, span, then))
+
+    def found(self, r: int, context: Floats) -> Floats:
+        """(n, READINGS) what the r-th rule about the recent past finds; NaN where there is nothing."""
+        first = len(self.names) * memory.PARTS + r * READINGS
+        return np.ascontiguousarray(context[:, first : first + READINGS])
 
     def spread(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Spread:
         """Distributions of attribute `name`: values (n, d) of the same readings, context (n, width)."""
@@ -140,12 +156,25 @@ class Habits:
 
     def _asked(self, name: str, values: Floats, context: Floats) -> tuple[Floats, Floats]:
         j = self.names.index(name)
-        shaped = context.reshape(len(context), len(self.names), memory.PARTS)
+        shaped = _shaped(context, len(self.names))
         return np.ascontiguousarray(shaped[:, j, memory.LAST]), features(values, shaped, j)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * memory.PARTS + memory.LAST])
+
+
+def _shaped(context: Floats, d: int) -> Floats:
+    """(n, d, PARTS) of a context."""
+    return context[:, : d * memory.PARTS].reshape(len(context), d, memory.PARTS)
+
+
+def counted(found: Floats) -> Spread:
+    """What rules about the recent past found (n, READINGS), as distributions."""
+    start, size = np.empty(len(found), np.int64), np.empty(len(found), np.int64)
+    value, often = np.empty(found.size), np.empty(found.size)
+    used = memory.gather(found, start, size, value, often)
+    return Spread(start, size, value[:used], often[:used])
 
 
 def features(values: Floats, context: Floats, j: int) -> Floats:
@@ -181,7 +210,7 @@ class Past:
         hidden = np.random.default_rng(SEED).random(truth.shape) < HIDDEN
         shown = np.where(hidden, np.nan, truth)
         context = Memory(len(query.names), longest).walk(sensors.names(), time, shown, np.ones(len(rows), np.bool_))
-        return cls(query.names, rows, truth, shown, context)
+        return cls(query.names, rows, truth, shown, _shaped(context, len(query.names)))
 
     def learn(self, j: int, among: Ints, trees: int, most: int) -> Forest | None:
         """Trees for the changes of attribute j, from at most so many of these readings."""
@@ -284,6 +313,21 @@ def remembered(history: History, query: Query, longest: float) -> Memory:
     return memory
 
 
+def about_recent(rules: Iterable[Rule], query: Query) -> tuple[Rule, ...]:
+    """The rules that speak of time: of what the same sensor said lately, if they say so."""
+    mine = tuple(rule for rule in rules if query.time in rule.given)
+    keys = (*query.by, query.id)
+    for rule in mine:
+        strange = [name for name in rule.given if name not in (query.time, *keys, *query.names)]
+        if strange or any(rule.given.get(name) != 0 for name in keys) or rule.then not in query.names:
+            raise RuleError(
+                f"the rule '{rule}' speaks of {query.time!r}: such a rule tells an attribute of the query from "
+                f"what the same sensor said lately, so it must give {' and '.join(map(repr, keys))} (equal), and may give other "
+                "attributes of the query."
+            )
+    return mine
+
+
 def learn(history: History, query: Query, rules: tuple[Rule, ...], longest: float = np.inf) -> Habits | None:
     """The habits of every attribute for which they pay; None if they pay for none."""
     past = Past.of(history, query, longest)
@@ -293,9 +337,12 @@ def learn(history: History, query: Query, rules: tuple[Rule, ...], longest: floa
     return gathered(history, query, longest, {name: each for name, each in found.items() if each is not None})
 
 
-def gathered(history: History, query: Query, longest: float, habits: Mapping[str, Habit]) -> Habits | None:
-    """Habits and what the sensors said last."""
-    if not habits:
+def gathered(
+    history: History, query: Query, longest: float, habits: Mapping[str, Habit], recent: tuple[Rule, ...] = ()
+) -> Habits | None:
+    """Habits, rules about the recent past, and what the sensors said last; None where nothing of it is needed."""
+    if not (habits or recent) or not longest > 0:
         return None
     memory = remembered(history, query, longest)
-    return Habits(query.names, (*query.by, query.id), longest, habits, tuple(memory.number), *memory.arrays())
+    keys = (*query.by, query.id)
+    return Habits(query.names, keys, longest, habits, recent, query.time, tuple(memory.number), *memory.arrays())

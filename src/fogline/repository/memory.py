@@ -10,7 +10,7 @@ batches: rows are taken in the order of their times, a row sees only older ones,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,24 +37,38 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else str(value)
 
 
+class Recent(NamedTuple):
+    """Rules about what the same sensor said lately."""
+
+    radius: Floats  # (r, d) how close a reading must be in each attribute; NaN: that does not matter
+    span: Floats  # (r,) how old it may be
+    then: Ints  # (r,) which attribute is told
+
+
 class Memory:
     """The newest readings of every sensor: `walk` takes rows, and tells the context of those that ask for it."""
 
-    def __init__(self, width: int, longest: float = np.inf, most: int = MOST) -> None:
-        self.width, self.longest, self.most = width, longest, most
+    def __init__(self, d: int, longest: float = np.inf, *, recent: Recent | None = None, most: int = MOST) -> None:
+        self.d, self.longest, self.most = d, longest, most
+        self.recent = recent or Recent(np.empty((0, d)), np.empty(0), np.empty(0, np.int64))
+        self.width = d * kernel.PARTS + len(self.recent.span) * READINGS
         self.number: dict[Name, int] = {}
         self.when = np.full((0, READINGS), -np.inf)
-        self.said = np.full((0, READINGS, width), np.nan)
+        self.said = np.full((0, READINGS, d), np.nan)
 
     def walk(self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags) -> Floats:
-        """(wanted, d, PARTS) the contexts of the rows that are wanted, in the order of the rows; then they are known.
+        """(wanted, width) the contexts of the rows that are wanted, in the order of the rows; then they are known.
 
-        values (n, d), NaN = missing. O(rows · READINGS · d).
+        values (n, d), NaN = missing. A context is d · PARTS numbers, and READINGS values for each rule about the recent
+        past. O(rows · READINGS · d).
         """
         order = np.argsort(time, kind="stable")
         sensor = self._numbers(names)
-        out = np.empty((int(np.count_nonzero(wanted)), self.width, kernel.PARTS))
-        kernel.walk(sensor[order], time[order], values[order], self.when, self.said, self.longest, wanted[order], out)
+        out = np.empty((int(np.count_nonzero(wanted)), self.width))
+        kernel.walk(
+            sensor[order], time[order], values[order], self.when, self.said, self.longest, *self.recent,
+            wanted[order], out,
+        )  # fmt: skip
         if len(self.number) > self.most:
             self._forget()
         place = np.empty(len(order), np.int64)
@@ -68,7 +82,7 @@ class Memory:
         if more:
             room = max(more, len(self.when) // 2)  # grown by halves: few copies
             self.when = np.concatenate((self.when, np.full((room, READINGS), -np.inf)))
-            self.said = np.concatenate((self.said, np.full((room, READINGS, self.width), np.nan)))
+            self.said = np.concatenate((self.said, np.full((room, READINGS, self.d), np.nan)))
         return found
 
     def _forget(self) -> None:
@@ -79,22 +93,16 @@ class Memory:
         self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
         self.when, self.said = self.when[stay], self.said[stay]
 
-    def copy(self) -> Memory:
-        """Another with the same readings."""
-        return Memory.of(list(self.number), *self.arrays(), self.longest, self.most)
-
     def arrays(self) -> tuple[Floats, Floats]:
         """when (s, READINGS) and said (s, READINGS, d), in the order of the names."""
         count = len(self.number)
         return self.when[:count], self.said[:count]
 
-    @classmethod
-    def of(cls, names: Sequence[Name], when: Floats, said: Floats, longest: float = np.inf, most: int = MOST) -> Memory:
-        """The memory that `arrays` came from."""
-        memory = cls(said.shape[2], longest, most)
-        memory.number = {name: k for k, name in enumerate(names)}
-        memory.when, memory.said = np.array(when), np.array(said)
-        return memory
+    def holding(self, names: Sequence[Name], when: Floats, said: Floats) -> Memory:
+        """This memory with other readings: those of `arrays`."""
+        self.number = {name: k for k, name in enumerate(names)}
+        self.when, self.said = np.array(when), np.array(said)
+        return self
 
     def check(self) -> None:
         """Assert that each sensor's readings are in order, the newest first, and the places without one empty."""

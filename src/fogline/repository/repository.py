@@ -21,7 +21,7 @@ from fogline.kernels.sorted import distinct
 from fogline.model import Query, Rule, duration
 from fogline.repository import lattice, store
 from fogline.repository.discover import Progress, Quality, discover, judge
-from fogline.repository.habits import Habits, gathered, learn
+from fogline.repository.habits import Habits, about_recent, gathered, learn
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.rules import as_rules
@@ -86,9 +86,14 @@ class Repository:
         """
         longest = longest_of(retention)
         past = history if isinstance(history, History) else read_history(in_order(as_table(history), query), query)
-        wanted = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
+        told = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
+        recent = about_recent(told, query)
+        wanted = tuple(rule for rule in told if rule not in recent)
         check_rules(wanted, past)
-        habits = None if rules is not None or method == "paper" else learn(past, query, wanted, longest)
+        if rules is not None or method == "paper":
+            habits = gathered(past, query, longest, {}, recent)
+        else:
+            habits = learn(past, query, wanted, longest)
         lattices = {name: lattice.build(past, name, wanted) for name in query.names}
         return cls(past, wanted, lattices, habits=habits)
 
@@ -97,7 +102,7 @@ class Repository:
         more = read_history(rows, query).like(self.history)
         lattices = {name: each.grown(more) for name, each in self.lattices.items()}
         joined = self.history.joined(more)
-        habits = self.habits and gathered(joined, query, self.habits.longest, self.habits.habits)
+        habits = self.habits and gathered(joined, query, self.habits.longest, self.habits.habits, self.habits.recent)
         return Repository(joined, self.rules, lattices, habits=habits)
 
     def save(self, folder: str | Path) -> None:
@@ -210,6 +215,7 @@ def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None =
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
     if habits is not None:
         digest.update(f"{habits.names} {habits.keys} {habits.longest} {sorted(habits.habits)}".encode())
+        digest.update("\n".join(map(str, habits.recent)).encode())
     for name in sorted(history.columns):
         column = history.columns[name]
         digest.update(f"{name} {column.words}".encode())

@@ -4,6 +4,7 @@ A rule says that rows close in every `given` attribute are close in `then`. As t
 
     voltage(0.01), light(5) -> temperature(0.5)
     site, voltage(0.01) -> temperature(0.5)        # site must be equal
+    time(10 min), sensor -> temperature(0.2)       # what the same sensor said in the last ten minutes
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from fogline.errors import RuleError
-from fogline.model import Rule
+from fogline.errors import QueryError, RuleError
+from fogline.model import Rule, duration
 
 _TERM = re.compile(r"\s*([^\s(),>\-][^(),>]*?)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 MOST = 8  # rules per dependent attribute: their combinations number 2^8 - 1
@@ -56,7 +57,11 @@ def _term(text: str, part: str, at: int) -> tuple[str, float]:
     try:
         return name, float(number)
     except ValueError:
-        raise _mistake(text, at + found.start(2), f"{number!r} is not a number") from None
+        pass
+    try:
+        return name, float(duration(number))
+    except QueryError:
+        raise _mistake(text, at + found.start(2), f"{number!r} is neither a number nor a duration") from None
 
 
 def _mistake(text: str, at: int, what: str) -> RuleError:

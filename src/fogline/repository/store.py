@@ -72,7 +72,7 @@ class Draft:
             "fingerprint": fingerprint,
             "rows": rows,
             "columns": columns,
-            "rules": [{"given": dict(rule.given), "then": rule.then, "within": rule.within} for rule in rules],
+            "rules": [_plain(rule) for rule in rules],
             "lattices": lattices,
             "habits": habits,
         }
@@ -185,6 +185,10 @@ def put_lattice(lattice: Lattice, files: Files) -> dict[str, Any]:
     }
 
 
+def _plain(rule: Rule) -> dict[str, Any]:
+    return {"given": dict(rule.given), "then": rule.then, "within": rule.within}
+
+
 def put_habit(habit: Habit, files: Files) -> dict[str, Any]:
     """Write a habit; returns its entry in the manifest."""
     changes = {name: files.put(array) for name, array in habit.changes._asdict().items()}
@@ -207,6 +211,8 @@ def put_habits(habits: Habits | None, files: Files) -> dict[str, Any] | None:
         "keys": habits.keys,
         "longest": None if np.isinf(habits.longest) else habits.longest,
         "habits": {name: put_habit(each, files) for name, each in habits.habits.items()},
+        "recent": [_plain(rule) for rule in habits.recent],
+        "time": habits.time,
         "sensors": habits.sensors,
         "when": files.put(habits.when),
         "said": files.put(habits.said),
@@ -221,6 +227,8 @@ def _read_habits(saved: dict[str, Any] | None, files: Files) -> Habits | None:
         tuple(saved["keys"]),
         np.inf if saved["longest"] is None else saved["longest"],
         {name: get_habit(each, files) for name, each in saved["habits"].items()},
+        tuple(Rule(**each) for each in saved["recent"]),
+        saved["time"],
         tuple(tuple(each) for each in saved["sensors"]),
         files.get(saved["when"]),
         files.get(saved["said"]),

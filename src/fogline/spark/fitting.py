@@ -26,7 +26,7 @@ from fogline.errors import HistoryError
 from fogline.model import Query, Rule
 from fogline.repository import lattice, store
 from fogline.repository.discover import check_method, discover_one
-from fogline.repository.habits import Habits, Past, gathered, learn_one
+from fogline.repository.habits import Habits, Past, about_recent, gathered, learn_one
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository, check_rules, fingerprint, longest_of
 from fogline.repository.rules import as_rules
@@ -51,15 +51,17 @@ def fit(
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
     check_method(method)
-    longest = 0.0 if rules is not None or method == "paper" else longest_of(retention)
-    given = None if rules is None else tuple(as_rules(rules))
+    longest = longest_of(retention)
+    told = () if rules is None else tuple(as_rules(rules))
+    recent = about_recent(told, query)
+    given = None if rules is None else tuple(rule for rule in told if rule not in recent)
     empty = read_history(history.limit(0).toArrow(), query)  # what is wrong with the columns is said before any work
     if given is not None:
         check_rules(given, empty)
     draft = Draft(temporary_folder() if folder is None else folder)
     try:
         with plainly():
-            _write(history, query, empty.columns, given, method, longest, draft, progress)
+            _write(history, query, empty.columns, given, method, longest, recent, draft, progress)
     except BaseException:
         draft.discard()
         raise
@@ -73,6 +75,7 @@ def _write(
     given: tuple[Rule, ...] | None,
     method: str,
     longest: float,
+    recent: tuple[Rule, ...],
     draft: Draft,
     progress: Progress,
 ) -> None:
@@ -88,7 +91,10 @@ def _write(
 
     with followed(spark, "building indexes", progress):
         lattices = dict(zip(query.names, _each(spark, len(query.names), build), strict=True))
-    habits = _habits(spark, query, rows, columns, arrays, rules, longest, progress)
+    if given is not None or method == "paper":
+        habits = gathered(past, query, longest, {}, recent)
+    else:
+        habits = _habits(spark, query, rows, columns, arrays, rules, longest, progress)
     known = store.put_habits(habits, Files(arrays, "habits"))
     draft.finish(rows, columns, rules, lattices, known, fingerprint(past, rules, habits))
 
