@@ -322,8 +322,8 @@ def about_recent(rules: Iterable[Rule], query: Query) -> tuple[Rule, ...]:
         if strange or any(rule.given.get(name) != 0 for name in keys) or rule.then not in query.names:
             raise RuleError(
                 f"the rule '{rule}' speaks of {query.time!r}: such a rule tells an attribute of the query from "
-                f"what the same sensor said lately, so it must give {' and '.join(map(repr, keys))} (equal), and may give "
-                "other attributes of the query."
+                f"what the same sensor said lately, so it must give {' and '.join(map(repr, keys))} (equal), and may "
+                "give other attributes of the query."
             )
     return mine
 
