@@ -17,6 +17,8 @@ from fogline.changes import Key, Tables
 from fogline.errors import ClockError, FoglineError, RowsError, SnapshotError
 from fogline.impute.columns import INTEGER, REAL, instant, join_kinds, write_times
 from fogline.impute.imputer import Imputer
+from fogline.impute.plugin import Teller, check_teller
+from fogline.impute.plugin import told as told_by
 from fogline.impute.rows import Kinds, Reader, Rows
 from fogline.kernels.clouds import Batch, extent
 from fogline.model import Node, Query, Reject
@@ -49,12 +51,14 @@ class Monitor:
         *,
         places: int = 1_000_000,
         eager: bool = False,
+        imputer: Teller | None = None,
         remember: bool = True,
     ) -> None:
         """A monitor for rows that bring their own distributions, or with a repository that gives them.
 
         `places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed).
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
+        `imputer`: a function that is asked first what a missing value may be, see `fogline.imputers`.
         `remember`: keep what each sensor said lately, if the repository knows their habits; else rows must tell.
         """
         if not isinstance(places, int) or places < 1:
@@ -63,7 +67,8 @@ class Monitor:
             raise FoglineError(
                 f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path)."
             )
-        self.query = query
+        check_teller(imputer)
+        self.query, self.teller = query, imputer
         self.places = places
         self.clock = -np.inf
         self._told: pa.DataType | None = None  # the kind of the last `now`
@@ -84,6 +89,8 @@ class Monitor:
         Rows may be of many instants up to `now`; they are taken tick by tick. Without `ticks` only the answer at `now`
         is looked at, and the changes lead there from the answer last told. O(rows · live set).
         """
+        if self.teller is not None and _any(rows):
+            rows = told_by(rows, self.query, self.teller)
         taken = self._reader.read(rows, self.kinds) if _any(rows) else None
         until, told = self._instant(now, (self.kinds if taken is None else taken.kinds).time)
         parts: dict[Key, Batch] = {}
@@ -172,14 +179,20 @@ class Monitor:
 
     @classmethod
     def restore(
-        cls, query: Query, saved: bytes, repository: Repository | None = None, *, remember: bool = True
+        cls,
+        query: Query,
+        saved: bytes,
+        repository: Repository | None = None,
+        *,
+        imputer: Teller | None = None,
+        remember: bool = True,
     ) -> Monitor:
         """The monitor that `snapshot` saved, for the same query and repository."""
         header, arrays = unpack(saved, query)
         if header["repository"] != (None if repository is None else repository.fingerprint):
             need = "no repository" if header["repository"] is None else "another repository"
             raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
-        monitor = cls(query, repository, places=header["places"], remember=remember)
+        monitor = cls(query, repository, places=header["places"], imputer=imputer, remember=remember)
         if monitor.memory is not None:
             monitor.memory = unpack_memory(arrays["memory"].tobytes(), monitor.memory)
         monitor.clock, monitor._counts = header["clock"], header["counts"]

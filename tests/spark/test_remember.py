@@ -111,3 +111,22 @@ def test_habits_are_learnt_on_spark_as_in_memory(spark, tmp_path):
     made = fl.spark.fit(spark.createDataFrame(walks()).repartition(3), QUERY, folder=tmp_path / "repo")
     assert made.fingerprint == learnt().fingerprint
     assert fl.distributions(stream(), QUERY, made).equals(fl.distributions(stream(), QUERY, learnt()))
+
+
+def halves(rows):
+    """A teller: heat is one of two things."""
+    return {"heat": [[(-5.0, 1.0), (5.0, 1.0)]] * rows.num_rows}
+
+
+def test_a_function_may_tell_what_is_missing_on_spark_as_in_a_monitor(spark):
+    table = stream(steps=10)
+    repository = Repository.fit(walks(), QUERY, method="mean")
+    told = watch(spark.createDataFrame(table).repartition(3), QUERY, repository, imputer=halves).toArrow()
+    assert lines(told) == lines(fl.Monitor(QUERY, repository, imputer=halves).advance(209, table))
+
+
+def test_last_is_remembered_on_spark(spark):
+    table = stream(steps=20)
+    last = Repository.fit(walks(), QUERY, method="last")
+    told = watch(spark.createDataFrame(table).repartition(3), QUERY, last).toArrow()
+    assert lines(told) == lines(fl.Monitor(QUERY, last).advance(219, table))

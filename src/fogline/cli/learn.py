@@ -25,7 +25,7 @@ from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
-from fogline.repository.discover import METHODS, check_method
+from fogline.repository.discover import METHODS, PLAIN, check_method
 from fogline.repository.repository import Repository
 
 
@@ -37,7 +37,9 @@ def fit(
         Path, typer.Option("--output", "-o", help="The folder to write; a repository there is replaced.")
     ],
     rules: Annotated[Path | None, typer.Option(help="Rules of your own, as YAML, instead of discovered ones.")] = None,
-    method: Annotated[str, typer.Option(help=f"How rules are discovered: {' or '.join(METHODS)}.")] = METHODS[0],
+    method: Annotated[
+        str, typer.Option(help=f"How rules are discovered: {', '.join(METHODS)}; or without any: {', '.join(PLAIN)}.")
+    ] = METHODS[0],
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:

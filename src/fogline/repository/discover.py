@@ -35,7 +35,8 @@ WORTH = 0.97  # another rule, or determinant, must bring the score below this sh
 SUPPORT = 0.5  # a rule must find something for so many held-out rows: a counter, near to no later row, does not
 PAPER = 0.0001  # 0.001 on a range of 10
 
-METHODS = ("held-out", "paper")
+METHODS = ("held-out", "paper")  # ways to discover rules
+PLAIN = ("last", "mean")  # ways to do without
 
 Progress = Callable[[str], None]
 
@@ -85,14 +86,16 @@ def discover(
 def discover_one(history: History, query: Query, then: str, *, method: str) -> list[Rule]:
     """Rules for one attribute of the query."""
     check_method(method)
+    if method in PLAIN:
+        return []
     find = _paper if method == "paper" else _held_out
     return find(history, then, determinants(history, query, then))
 
 
 def check_method(method: str) -> None:
     """Is it one we know?"""
-    if method not in METHODS:
-        raise HistoryError(f"method is {method!r}; it may be {' or '.join(map(repr, METHODS))}.")
+    if method not in (*METHODS, *PLAIN):
+        raise HistoryError(f"method is {method!r}; it may be {', '.join(map(repr, (*METHODS, *PLAIN)))}.")
 
 
 def determinants(history: History, query: Query, then: str) -> list[str]:

@@ -110,6 +110,13 @@ class Habit:
         return out
 
 
+_ROOT = Forest(
+    np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32), np.zeros((1, forest.KEPT)), np.zeros((1, 2), np.int64)
+)
+UNCHANGED = Habit(_ROOT, np.empty(0), 0.0, 0.0, 0.0)
+"""The habit of one who always says the same again."""
+
+
 @dataclass(frozen=True)
 class Habits:
     """What history knows of its sensors: habits per attribute, and what each sensor said last."""

@@ -67,8 +67,8 @@ class Lattice:
         return Lattice(self.then, self.rules, choices, merged, often)
 
 
-def build(history: History, then: str, rules: Sequence[Rule]) -> Lattice:
-    """Rank all combinations of the rules for `then`."""
+def build(history: History, then: str, rules: Sequence[Rule], *, mean: bool = False) -> Lattice:
+    """Rank all combinations of the rules for `then`. `mean`: what is left when none matches is the mean alone."""
     mine = tuple(rule for rule in rules if rule.then == then)
     if len(mine) > MOST:
         raise RuleError(f"{then!r} has {len(mine)} rules; at most {MOST} can be combined.")
@@ -80,7 +80,8 @@ def build(history: History, then: str, rules: Sequence[Rule]) -> Lattice:
         choices.append(Choice(chosen, given, expected_matches(history, given, path), path, measured))
     choices.sort(key=lambda each: (-len(each.rules), each.expected, each.rules))
     present = history.columns[then].values
-    values, counts = np.unique(present[~np.isnan(present)], return_counts=True)
+    present = present[~np.isnan(present)]
+    values, counts = np.unique(present.mean(keepdims=True) if mean and len(present) else present, return_counts=True)
     return Lattice(then, mine, tuple(choices), values, counts.astype(np.float64))
 
 

@@ -21,7 +21,7 @@ from fogline.kernels.sorted import distinct
 from fogline.model import Query, Rule, duration
 from fogline.repository import lattice, store
 from fogline.repository.discover import Progress, Quality, discover, judge
-from fogline.repository.habits import Habits, about_recent, gathered, learn
+from fogline.repository.habits import UNCHANGED, Habits, about_recent, gathered, learn
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.rules import as_rules
@@ -80,6 +80,8 @@ class Repository:
     ) -> Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
 
+        `method`: how rules are discovered ("held-out", or "paper"); or do without: "last" repeats what the sensor said
+        last, "mean" tells the attribute's mean.
         Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
@@ -90,11 +92,12 @@ class Repository:
         recent = about_recent(told, query)
         wanted = tuple(rule for rule in told if rule not in recent)
         check_rules(wanted, past)
-        if rules is not None or method == "paper":
-            habits = gathered(past, query, longest, {}, recent)
-        else:
+        if rules is None and method == "held-out":
             habits = learn(past, query, wanted, longest)
-        lattices = {name: lattice.build(past, name, wanted) for name in query.names}
+        else:
+            same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
+            habits = gathered(past, query, longest, same, recent)
+        lattices = {name: lattice.build(past, name, wanted, mean=method == "mean") for name in query.names}
         return cls(past, wanted, lattices, habits=habits)
 
     def append(self, rows: Any, query: Query) -> Repository:
@@ -215,6 +218,7 @@ def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None =
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
     if habits is not None:
         digest.update(f"{habits.names} {habits.keys} {habits.longest} {sorted(habits.habits)}".encode())
+        digest.update(str([each.error for each in habits.habits.values()]).encode())
         digest.update("\n".join(map(str, habits.recent)).encode())
     for name in sorted(history.columns):
         column = history.columns[name]

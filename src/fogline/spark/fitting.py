@@ -26,7 +26,7 @@ from fogline.errors import HistoryError
 from fogline.model import Query, Rule
 from fogline.repository import lattice, store
 from fogline.repository.discover import check_method, discover_one
-from fogline.repository.habits import Habits, Past, about_recent, gathered, learn_one
+from fogline.repository.habits import UNCHANGED, Habits, Past, about_recent, gathered, learn_one
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository, check_rules, fingerprint, longest_of
 from fogline.repository.rules import as_rules
@@ -86,15 +86,16 @@ def _write(
     check_rules(rules, past)
 
     def build(k: int) -> Any:
-        built = lattice.build(_mapped(rows, columns, arrays), query.names[k], rules)
+        built = lattice.build(_mapped(rows, columns, arrays), query.names[k], rules, mean=method == "mean")
         return store.put_lattice(built, Files(arrays, f"lattice-{k}"))
 
     with followed(spark, "building indexes", progress):
         lattices = dict(zip(query.names, _each(spark, len(query.names), build), strict=True))
-    if given is not None or method == "paper":
-        habits = gathered(past, query, longest, {}, recent)
-    else:
+    if given is None and method == "held-out":
         habits = _habits(spark, query, rows, columns, arrays, rules, longest, progress)
+    else:
+        same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
+        habits = gathered(past, query, longest, same, recent)
     known = store.put_habits(habits, Files(arrays, "habits"))
     draft.finish(rows, columns, rules, lattices, known, fingerprint(past, rules, habits))
 

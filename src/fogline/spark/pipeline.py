@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from fogline.errors import FoglineError
+from fogline.impute.plugin import Teller
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark.parcel import Parcel, unpacked
@@ -31,15 +32,22 @@ _STAGE = "group string, parcel binary, event timestamp"
 
 
 def watch(
-    df: DataFrame, query: Query, repository: Repository | None = None, *, every: str = "tick", lateness: Any = 0
+    df: DataFrame,
+    query: Query,
+    repository: Repository | None = None,
+    *,
+    every: str = "tick",
+    lateness: Any = 0,
+    imputer: Teller | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, attributes. Of a stream or a table.
 
     `every`: "tick" tells the answer of every tick, "batch" only the one at the end of each micro-batch.
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
     else a duration such as "30 seconds". What comes later still is late: it enters, at the clock.
+    `imputer`: a function that is asked first what a missing value may be, see `fogline.imputers`.
     """
-    plan = plan_for(df, query, repository, every=every, lateness=lateness)
+    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer)
     told = _told(df, plan)
     if not df.isStreaming:
         return _shown(plan, told).where("kind = 'change'").select("change.*")
@@ -52,7 +60,13 @@ def watch(
 
 
 def journal(
-    df: DataFrame, query: Query, repository: Repository | None = None, *, every: str = "tick", lateness: Any = 0
+    df: DataFrame,
+    query: Query,
+    repository: Repository | None = None,
+    *,
+    every: str = "tick",
+    lateness: Any = 0,
+    imputer: Teller | None = None,
 ) -> DataFrame:
     """Changes, rejects and health in one pass, for those who write them to several places.
 
@@ -60,7 +74,7 @@ def journal(
     `change` (as `watch` tells it), `reject` (row as JSON, reason) and `health` (time, and numbers for one group in one
     micro-batch), of which the one that `kind` names is filled.
     """
-    plan = plan_for(df, query, repository, every=every, lateness=lateness)
+    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer)
     told = _told(df, plan)
     if df.isStreaming:
         told = told.mapInArrow(unpacked, from_arrow_schema(journal_schema(plan), True))

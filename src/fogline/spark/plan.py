@@ -18,6 +18,7 @@ import pyarrow as pa
 from fogline.errors import FoglineError, QueryError
 from fogline.impute.columns import INTEGER, REAL
 from fogline.impute.imputer import Imputer
+from fogline.impute.plugin import Teller, check_teller
 from fogline.impute.rows import Kinds, Reader
 from fogline.model import Query, duration
 from fogline.repository.repository import Repository
@@ -36,6 +37,7 @@ class Plan:
     every: Every = "tick"
     lateness: float = 0.0  # in units of the clock: microseconds where that is a timestamp
     opened: Callable[[], Repository] | None = None  # gives the repository, if there is one
+    teller: Teller | None = None  # is asked first what a missing value may be
 
     @cached_property
     def repository(self) -> Repository | None:
@@ -75,7 +77,7 @@ class Plan:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("query", "kind", "id", "by", "every", "lateness", "opened")
+        names = ("query", "kind", "id", "by", "every", "lateness", "opened", "teller")
         return {name: self.__dict__[name] for name in names}  # what was worked out stays at home
 
 
@@ -86,6 +88,7 @@ def make_plan(
     every: str = "tick",
     lateness: Any = 0,
     opened: Callable[[], Repository] | None = None,
+    imputer: Teller | None = None,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other."""
     if not isinstance(query, Query):
@@ -100,8 +103,9 @@ def make_plan(
         kind = REAL
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
+    check_teller(imputer)
     types = tuple(schema.field(name).type for name in query.by)
-    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened)  # type: ignore[arg-type]
+    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer)  # type: ignore[arg-type]
     assert plan.imputer is not None or opened is None  # an imputer refuses a repository that does not fit
     return plan
 

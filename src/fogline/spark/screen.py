@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fogline.impute.columns import REAL, Reasons, write_times
 from fogline.impute.imputer import CONTEXT
+from fogline.impute.plugin import told
 from fogline.impute.rows import Numbers, Reader, Source, refuse
 from fogline.kernels.clouds import Clouds, Floats, Ints
 from fogline.kernels.screen import lacking, matter, repeats
@@ -93,6 +94,8 @@ class Screen:
             bad = came.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
             refuse(refused, bad, "the line cannot be read")
         batch = readable(came, self.plan, refused)
+        if self.plan.teller is not None:
+            batch = told(batch, self.query, self.plan.teller)
         source, group = Source(batch), self._groups(batch)
         names, nameless = _names(batch.column(self.query.id))
         refuse(refused, nameless, f"the id {self.query.id!r} is missing")
