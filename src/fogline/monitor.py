@@ -20,6 +20,7 @@ from fogline.impute.imputer import Imputer
 from fogline.impute.plugin import Teller, check_teller
 from fogline.impute.plugin import told as told_by
 from fogline.impute.rows import Kinds, Reader, Rows
+from fogline.impute.scoring import Score, Scorer, Sums, add, chosen, from_plain, plain
 from fogline.kernels.clouds import Batch, extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
@@ -80,6 +81,8 @@ class Monitor:
         self.memory = None if habits is None else habits.memory()
         self._reader, self._tables = Reader(query, self.imputer), Tables(query)
         self.eager = eager
+        self._scorer = None if self.imputer is None or not remember else Scorer(self.imputer)
+        self._scores: Sums = {}
         self._past: dict[str, int] = {}  # counters of groups that are gone
         self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
 
@@ -124,14 +127,21 @@ class Monitor:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
 
         Rows are judged only when they must be, so `shadows` and the `pruned_…` counters tell what has been found out so
-        far: a row that waits under an earlier guard is not counted yet. `tree()` says what is true now.
+        far: a row that waits under an earlier guard is not counted yet. `tree()` says what is true now. `doubtful`
+        counts rules that do worse than what would be told without them, or than when they were learnt: see `scores()`.
         """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
         names = sizes[0] if sizes else measure(Group(1, self.query.alpha, None, 1))
         past = self._past
         totals = {name: past.get(name, 0) + sum(size[name] for size in sizes) for name in names}
-        return {**self._counts, "groups": len(groups), **totals}
+        scores = self.scores()
+        judged = {"scored": sum(each.cells for each in scores), "doubtful": sum(s.worse or s.drifts for s in scores)}
+        return {**self._counts, **judged, "groups": len(groups), **totals}
+
+    def scores(self) -> list[Score]:
+        """How well missing values are told, by whom, as seen on values that were hidden for a moment."""
+        return [] if self._scorer is None else self._scorer.listed(self._scores)
 
     def tree(self) -> list[Node]:
         """The skyline tree: who guards whom. O(live²)."""
@@ -166,6 +176,7 @@ class Monitor:
             "places": self.places,
             "counts": self._counts,
             "past": self._past,
+            "scores": plain(self._scores),
             "groups": [save_group(group) for group in self.groups.values()],
         }
         arrays = join_groups(list(self.groups.values()), len(self.query.names), self.kinds.id)
@@ -196,7 +207,7 @@ class Monitor:
         if monitor.memory is not None:
             monitor.memory = unpack_memory(arrays["memory"].tobytes(), monitor.memory)
         monitor.clock, monitor._counts = header["clock"], header["counts"]
-        monitor._past = header["past"]
+        monitor._past, monitor._scores = header["past"], from_plain(header["scores"])
         by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]
         groups, id_kind = split_groups(header["groups"], arrays, query, monitor._new_group)
         keys = list(zip(*(values for values, _ in by), strict=True)) if query.by else [()] * len(groups)
@@ -261,8 +272,12 @@ class Monitor:
             rejects += [Reject(taken.row(i), refused[i]) for i in sorted(refused)]
             left = np.setdiff1d(np.arange(len(batch.id)), list(refused))
             batch, keys = batch.part(left), None if keys is None else [keys[k] for k in left]
-        if self.memory is not None and self.imputer is not None:
-            self.imputer.recall(self.memory, batch, keys)
+        if self.imputer is not None and self._scorer is not None:
+            single = self.imputer.single(batch.clouds)
+            hidden, which = chosen(batch.arrived, single)
+            if self.memory is not None:
+                self.imputer.recall(self.memory, batch, keys, hidden)
+            add(self._scores, self._scorer.score(batch.known[hidden], single[hidden], which))
         if self.imputer is not None and taken.gaps:
             batch = self._impute(batch)
         self.rejects.extend(rejects)

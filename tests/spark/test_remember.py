@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import fogline as fl
+from fogline.cli import app
 from fogline.impute.imputer import CONTEXT
+from fogline.impute.scoring import Sums, add, chosen, from_plain
 from fogline.repository.repository import Repository
 from fogline.spark.pipeline import journal, watch
 from fogline.spark.plan import make_plan
@@ -65,6 +71,7 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     memory = habits.memory()
     names = [(name,) for name in table["sensor"].to_pylist()]
     expected = memory.walk(names, table["t"].to_numpy().astype(float), values, gaps)
+    gaps[chosen(table["t"].to_numpy().astype(float), values)[0]] = True  # those will be asked, too
     assert whole[CONTEXT].is_valid().to_pylist() == gaps.tolist()
     np.testing.assert_array_equal(contexts(whole), expected)
 
@@ -130,3 +137,48 @@ def test_last_is_remembered_on_spark(spark):
     last = Repository.fit(walks(), QUERY, method="last")
     told = watch(spark.createDataFrame(table).repartition(3), QUERY, last).toArrow()
     assert lines(told) == lines(fl.Monitor(QUERY, last).advance(219, table))
+
+
+def test_on_spark_values_are_hidden_and_scored_too(spark, tmp_path, monkeypatch):
+    table = walks(steps=100, begin=200, gaps=0.05)
+    write_files(table, tmp_path / "in", 2)
+    rows = stream_of(spark, tmp_path / "in", spark.createDataFrame(table).schema)
+    health = kind(run(journal(rows, QUERY, learnt()), tmp_path), "health")
+    found: Sums = {}
+    for told in health["scores"].drop_null().to_pylist():
+        add(found, from_plain(json.loads(told)))
+    expected = {(each.attribute, each.rule): each.cells for each in alone(table).scores()}
+    assert {key: cells for key, (cells, *_) in found.items()} == expected
+    assert sum(expected.values()) > 4
+
+
+def alone(table: pa.Table) -> fl.Monitor:
+    monitor = fl.Monitor(QUERY, learnt())
+    monitor.advance(299, table)
+    return monitor
+
+
+def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("q.yaml").write_text("attributes: {heat: max, damp: min, light: max}\nid: sensor\ntime: t\nlifetime: 12\n")
+    pq.write_table(walks(), "history.parquet")
+    Path("in").mkdir()
+    pq.write_table(walks(steps=100, begin=200, gaps=0.05), "in/1.parquet")
+    command("fit", "history.parquet", "-q", "q.yaml", "-o", "repo")
+    assert "sensor's own past -> heat" in command("rules", "repo")
+    command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out")
+    shown = command("rules", "repo", "--live", "out")
+    assert "otherwise" in shown
+    assert "sensor's own past" in shown
+    said = command("refit", "repo", "in/1.parquet", "-q", "q.yaml", "--newest", "3000", "-o", "new")
+    assert "3,000 rows" in said
+    made = Repository.load("new")
+    assert made.habits is not None
+    assert made.habits.when.max() == 299
+    assert "was begun with another repository" in command("run", "in", "-q", "q.yaml", "-r", "new", "-o", "out", code=2)
+
+
+def command(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result.output

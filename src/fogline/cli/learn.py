@@ -6,6 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.table import Table
 
@@ -22,10 +23,13 @@ from fogline.cli.terminal import (
     paper,
 )
 from fogline.impute.imputer import Imputer
+from fogline.impute.scoring import Scorer
+from fogline.impute.spread import OWN
 from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
 from fogline.repository.discover import METHODS, PLAIN, check_method
+from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
 
 
@@ -75,16 +79,27 @@ def show_rules(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also what is tried in which order, and by which way rows are found.")
     ] = False,
+    live: Annotated[
+        str | None, typer.Option("--live", help="The folder that `fogline run` writes: how they do on that stream.")
+    ] = None,
 ) -> None:
     """Show the rules of a repository, and how good they are.
 
     Each rule alone imputes the newest tenth of the history from the rest. *Rows* is how many match on average, *finds*
     for how many rows any does. *Error* is how far its distributions lie from the truth (CRPS, in the attribute's own
-    unit), and *gain* how much of the error of knowing nothing it takes away: 0 none, 100 % all.
+    unit), and *gain* how much of the error of knowing nothing it takes away: 0 none, 100 % all. The line of a sensor's
+    own past has its gain over the rules.
+
+    With --live, what `fogline run` found on the stream itself: now and then it hides a value that is known, and looks
+    how well it would have been told. *Otherwise* is the error of what would be told without the rule. Nothing changes
+    by it; `fogline refit` learns anew.
     """
     with helpful():
         loaded = Repository.load(repository)
         console = paper()
+        if live is not None:
+            show_live(loaded, live)
+            return
         table = Table("rule", box=None, pad_edge=False, header_style="bold")
         for name in ("rows", "finds", "error", "gain"):
             table.add_column(name, justify="right")
@@ -96,13 +111,80 @@ def show_rules(
                 f"{each.error:.3g}",
                 f"{each.gain:.0%}",
             )
+        for name, habit in ({} if loaded.habits is None else loaded.habits.habits).items():
+            table.add_row(f"{OWN} -> {name}", "", "", f"{habit.error:.3g}", f"{habit.gain:.0%}")
         console.print(table)
+        for rule in () if loaded.habits is None else loaded.habits.recent:
+            console.print(f"{rule} (of the sensor's own readings)", markup=False)
         for name, lattice in loaded.lattices.items():
             if not lattice.rules:
                 console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
         console.print(f"{loaded.history.rows:,} rows of history")
         for step in loaded.explain() if explain else ():
             console.print(f"  {step}", markup=False, soft_wrap=True)
+
+
+def show_live(repository: Repository, output: str) -> None:
+    """How rules do on the stream of a run, as a table; then what to think of it."""
+    from fogline.spark.answers import read_scores
+
+    query = Query(attributes=dict.fromkeys(repository.lattices, "max"), id=" id", time=" time", last=1)
+    scores = Scorer(Imputer(repository, query)).listed(read_scores(output))
+    console = paper()
+    if not scores:
+        console.print("No value has been hidden yet: that happens once in about a hundred rows.")
+        return
+    table = Table("attribute", "rule", box=None, pad_edge=False, header_style="bold")
+    for name in ("cells", "error", "otherwise", "when fitted", "inside"):
+        table.add_column(name, justify="right")
+    for each in scores:
+        fitted = "" if each.fitted is None else f"{each.fitted:.3g}"
+        numbers = f"{each.cells:,}", f"{each.error:.3g}", f"{each.otherwise:.3g}", fitted, f"{each.inside:.0%}"
+        table.add_row(each.attribute, each.rule, *numbers)
+    console.print(table)
+    for each in scores:
+        if each.worse:
+            console.print(f"{each.attribute}: '{each.rule}' does worse than nothing would.", markup=False)
+        if each.drifts:
+            console.print(f"{each.attribute}: '{each.rule}' does worse than when it was fitted.", markup=False)
+    if any(each.worse or each.drifts for each in scores):
+        console.print("Learn anew with: fogline refit")
+
+
+@app.command()
+def refit(
+    repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
+    rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
+    query: QueryFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, the same is replaced.")
+    ] = None,
+    newest: Annotated[int | None, typer.Option(help="Keep so many rows, the newest.", min=1)] = None,
+    master: Master = "local[*]",
+    memory: Memory = None,
+) -> None:
+    """Learn anew from the history and what came since.
+
+    Rules and habits are discovered again; rows with gaps serve as far as they go. A run that was started with the old
+    repository refuses the new one: start another, with a folder of its own.
+    """
+    began = perf_counter()
+    with helpful():
+        asked, known = Query.load(query), Repository.load(repository)
+        Imputer(known, asked)  # do they fit?
+        target = repository if output is None else output
+        store.check_folder(target)
+        files = must_be_there(rows)
+        with on_spark(master, memory) as (spark, progress):
+            progress("reading the rows", 0, 0)
+            came = files.with_numbers(files.read(spark, rows), asked).toArrow()
+        more = read_history(in_order(came, asked), asked).like(known.history)
+        joined = known.history.joined(more)
+        if newest is not None and joined.rows > newest:
+            joined = joined.part(np.arange(joined.rows - newest, joined.rows))
+        made = Repository.fit(joined, asked)
+        made.save(target)
+    typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
 
 
 @app.command()

@@ -55,7 +55,7 @@ class Imputer:
 
     def known(self, column: Callable[[str], pa.Array | None], clouds: Clouds) -> Floats:
         """(n, width) what may be asked for. Of the skyline's attributes only single, plausible values count."""
-        single = np.where(clouds.start < 0, clouds.lo * self.signs + 0.0, np.nan)
+        single = self.single(clouds)
         out = np.full((len(single), self.width), np.nan)
         out[:, self.mine] = single[:, self.theirs]
         if self.habits is not None:
@@ -70,14 +70,22 @@ class Imputer:
                 out[:, k] = self.repository.history.columns[name].encode(values)
         return out
 
-    def recall(self, memory: Memory, batch: Batch, keys: Sequence[tuple[Any, ...]] | None = None) -> None:
+    def single(self, clouds: Clouds) -> Floats:
+        """(n, d) attributes as they came, where they did as single, plausible values; of clouds with NaN for gaps."""
+        return np.where(clouds.start < 0, clouds.lo * self.signs + 0.0, np.nan)
+
+    def recall(
+        self, memory: Memory, batch: Batch, keys: Sequence[tuple[Any, ...]] | None = None, also: Ints | None = None
+    ) -> None:
         """Write what the sensors said before into what is known of rows with gaps; then these rows are remembered.
 
-        `keys`: the groups of the rows.
+        `keys`: the groups of the rows; `also`: other rows that want to know.
         """
         names = sensor_names(batch.id.tolist(), keys)
         readings = batch.known[:, self.readings]
         gaps = np.asarray(np.isnan(readings).any(axis=1))
+        if also is not None:
+            gaps[also] = True
         told = memory.walk(names, batch.arrived, readings, gaps)
         batch.known[gaps, self.context] = told
 

@@ -22,6 +22,16 @@ WHOLE = "whole history"  # the rule of level 0
 OWN = "sensor's own past"
 
 
+def names_of_rules(repository: Repository) -> dict[str, list[str]]:
+    """Per attribute, what to call each combination of rules; counted from the end: level 0, habit, recent past."""
+    recent = [] if repository.habits is None else [str(rule) for rule in reversed(repository.habits.recent)]
+    out = {}
+    for name, each in repository.lattices.items():
+        combined = [" and ".join(str(each.rules[k]) for k in choice.rules) for choice in each.choices]
+        out[name] = [*combined, *recent, OWN, WHOLE]
+    return out
+
+
 class Spreader:
     """Writes out distributions for one query."""
 
@@ -30,16 +40,7 @@ class Spreader:
         self.reader = Reader(query, self.imputer)
         self.kinds = Kinds()
         self.memory = None if repository.habits is None or not remember else repository.habits.memory()
-        recent = [] if repository.habits is None else [str(rule) for rule in reversed(repository.habits.recent)]
-        self.rules = {  # per attribute: what to call each combination, level 0 last
-            name: [
-                *(" and ".join(str(lattice.rules[k]) for k in each.rules) for each in lattice.choices),
-                *recent,
-                OWN,
-                WHOLE,
-            ]
-            for name, lattice in repository.lattices.items()
-        }
+        self.rules = names_of_rules(repository)
 
     def spread(self, rows: Any) -> pa.Table:
         """by…, id, time, attribute, value, probability, rule; in the order of the rows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ class Parcel:
     incomplete: int  # rows with gaps
     screened: int  # rows that cannot matter
     rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
+    scores: list[list[Any]] = field(default_factory=list)  # of values that were hidden for a moment
 
     def to_bytes(self) -> bytes:
         header = {name: getattr(self, name) for name in self.__slots__ if name != "rows"}

@@ -21,7 +21,15 @@ from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark.parcel import Parcel, unpacked
 from fogline.spark.plan import Plan, make_plan
-from fogline.spark.processor import COUNTERS, Keeper, Watcher, changes_of_journal, changes_schema, journal_schema
+from fogline.spark.processor import (
+    COUNTERS,
+    SCORES,
+    Keeper,
+    Watcher,
+    changes_of_journal,
+    changes_schema,
+    journal_schema,
+)
 from fogline.spark.remember import remembering
 from fogline.spark.screen import refusals, screened
 from fogline.spark.session import warn_once
@@ -144,7 +152,7 @@ def _shown(plan: Plan, told: DataFrame) -> DataFrame:
     structs = {
         "change": F.struct(*change),
         "reject": F.struct("row", "reason"),
-        "health": F.struct("time", *COUNTERS),
+        "health": F.struct("time", *COUNTERS, SCORES),
     }
     filled = [F.when(F.col("kind") == kind, struct).alias(kind) for kind, struct in structs.items()]
     return told.select("kind", *([F.struct(*by).alias("by")] if by else []), *filled)

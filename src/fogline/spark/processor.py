@@ -9,6 +9,7 @@ Nothing outlives a call but the state: Spark may call any worker next. (A worker
 
 from __future__ import annotations
 
+import json
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.impute.columns import read_times, write_times
 from fogline.impute.imputer import CONTEXT
+from fogline.impute.scoring import Sums, add, from_plain, plain
 from fogline.monitor import Monitor
 from fogline.spark.awake import LARGE, Awake, digest, recall, remember
 from fogline.spark.keys import key_values
@@ -35,6 +37,7 @@ from fogline.spark.screen import as_json
 _HEAD = struct.Struct("<QqQ")  # bytes of the snapshot, the timer (-1: none), bytes of the rows that wait
 _PRESS = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that Spark takes to carry the rest
 
+SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 COUNTERS = (
     "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "waiting", "live", "answer",
 )  # fmt: skip
@@ -57,7 +60,7 @@ def journal_schema(plan: Plan) -> pa.Schema:
     change += [("probability", pa.float64()), ("exact", pa.bool_())]
     change += [(f"attribute_{j}", pa.float64()) for j in range(len(plan.query.names))]
     by = [(f"by_{k}", kind) for k, kind in enumerate(plan.by)]
-    told = [("row", pa.string()), ("reason", pa.string()), *((name, pa.int64()) for name in COUNTERS)]
+    told = [(name, pa.string()) for name in ("row", "reason", SCORES)] + [(name, pa.int64()) for name in COUNTERS]
     return pa.schema([("kind", pa.string()), *by, *change, *told])
 
 
@@ -120,7 +123,10 @@ class Keeper:
             "waiting": sum(table.num_rows for table in waiting),
             **_sizes(monitor),
         }
-        journal = self._journal(key, changes, rejects, health, clock)
+        scores: Sums = {}
+        for parcel in parcels:
+            add(scores, from_plain(parcel.scores))
+        journal = self._journal(key, changes, rejects, health, scores, clock)
         then = Awake(monitor, waiting, self._next(monitor, waiting))
         return Taken(self._sleep(then), journal, then.timer, group.timer, then)
 
@@ -162,7 +168,13 @@ class Keeper:
         return timer(self.plan.kind, min(instants, default=np.inf))
 
     def _journal(
-        self, key: str, changes: pa.Table | None, rejects: list[tuple[str, str]], health: dict[str, int], clock: float
+        self,
+        key: str,
+        changes: pa.Table | None,
+        rejects: list[tuple[str, str]],
+        health: dict[str, int],
+        scores: Sums,
+        clock: float,
     ) -> pa.Table:
         parts = []
         if changes is not None and changes.num_rows:
@@ -174,6 +186,7 @@ class Keeper:
             columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
             parts.append(self._part("reject", key, columns, len(rejects)))
         columns = {name: pa.array([value], pa.int64()) for name, value in health.items()}
+        columns[SCORES] = pa.array([json.dumps(plain(scores)) if scores else None], pa.string())
         if np.isfinite(clock):
             columns["time"] = write_times(np.array([clock]), self.plan.kind)
         parts.append(self._part("health", key, columns, 1))

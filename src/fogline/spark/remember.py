@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from fogline.impute.columns import Reasons
 from fogline.impute.imputer import CONTEXT
 from fogline.impute.rows import Reader, Source
+from fogline.impute.scoring import chosen
 from fogline.kernels.clouds import Ints
 from fogline.repository.memory import Memory, Name
 from fogline.snapshot import pack_memory, unpack_memory
@@ -103,6 +104,7 @@ class Recaller:
         able &= ~nameless[code]
         which = np.flatnonzero(able)
         gaps = np.asarray(np.isnan(known[which]).any(axis=1))
+        gaps[chosen(read.arrived[which], self.imputer.single(read.clouds)[which])[0]] = True  # they will be asked
         names = [name_of(key) for key in keys]
         told = memory.walk([names[k] for k in code[which].tolist()], read.arrived[which], known[which], gaps)
         return rows.append_column(CONTEXT, _listed(told, which[gaps], batch.num_rows)), pack_memory(memory)

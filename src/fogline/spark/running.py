@@ -29,7 +29,7 @@ from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.folder import Folder, folder
 from fogline.spark.pipeline import journal
-from fogline.spark.processor import COUNTERS
+from fogline.spark.processor import COUNTERS, SCORES
 from fogline.spark.session import PARTITIONS
 
 ABOUT = "about.json"
@@ -96,7 +96,8 @@ class Run:
             writer = told.writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{files.absolute(order.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
-            with _partitions(self.spark, None if order.query.by else 1):
+            remembers = order.repository is not None and order.repository.habits is not None
+            with _partitions(self.spark, None if order.query.by or remembers else 1):
                 return writer.start()
 
     def _source(self, files_per_batch: int | None) -> DataFrame:
@@ -134,7 +135,7 @@ class Run:
         pulse.total += pulse.rows
         pulse.rejected += parts["reject"].num_rows
         pulse.changes += parts["change"].num_rows
-        names = [_beside(name, COUNTERS) for name in self.order.query.by]
+        names = [_beside(name, (*COUNTERS, SCORES)) for name in self.order.query.by]
         for row in health.select([*names, "live", "answer"]).to_pylist():
             pulse.sizes[json.dumps([row[name] for name in names], default=str)] = row["live"], row["answer"]
         pulse.waiting = pc.sum(health["waiting"]).as_py() or 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from fogline.impute.columns import REAL, Reasons, write_times
 from fogline.impute.imputer import CONTEXT
 from fogline.impute.plugin import told
 from fogline.impute.rows import Numbers, Reader, Source, refuse
+from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen, plain
 from fogline.kernels.clouds import Clouds, Floats, Ints
 from fogline.kernels.screen import lacking, matter, repeats
 from fogline.spark.keys import Key, coded, keyed
@@ -48,6 +49,7 @@ class Tally:
     incomplete: int = 0
     newest: float = -math.inf
     rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
+    scores: Sums = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Screen:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.query = plan, plan.query
         self.reader = Reader(plan.query)
+        self.scorer = None if plan.imputer is None else Scorer(plan.imputer)
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
         self._clear()
 
@@ -108,6 +111,8 @@ class Screen:
         there = np.ones(len(group), np.bool_)
         there[list(refused)] = False
         self._count(came, group, read, gaps, there, refused)
+        if self.scorer is not None:
+            self._score(source, read, group, np.flatnonzero(there))
         part = Part(group, read.arrived, read.expires, lo, hi, _travelling(batch, self.plan))
         self.parts.append(self._screened(_some_of(part, there)))
         self.size += len(group)
@@ -131,7 +136,14 @@ class Screen:
             tally, mine = self.tallies[k], rows.slice(cuts[k], cuts[k + 1] - cuts[k])
             screened = tally.rows - len(tally.rejects) - mine.num_rows
             parcel = Parcel(
-                mine, tally.newest, tally.rows, tally.outside_limits, tally.incomplete, screened, tally.rejects
+                mine,
+                tally.newest,
+                tally.rows,
+                tally.outside_limits,
+                tally.incomplete,
+                screened,
+                tally.rejects,
+                plain(tally.scores),
             )
             parcels.append((key, parcel))
         self._clear()
@@ -162,19 +174,26 @@ class Screen:
                 bare = np.isin(np.arange(len(clouds.lo)), rows[gaps[:, j]])
                 refuse(refused, bare, f"{name!r} is missing, and there is no repository to say what it may be")
             return clouds.lo, clouds.hi, rows
-        few = clouds._replace(**{name: getattr(clouds, name)[rows] for name in ("lo", "hi", "start", "size")})
+        few, column = _these(source, clouds, rows)
         for i, reason in imputer.hopeless(few).items():
             refused.setdefault(int(rows[i]), reason)
-        index = pa.array(rows)
-
-        def column(name: str) -> pa.Array | None:
-            values = source.optional(name)
-            return None if values is None else values.take(index)
-
         bounded = imputer.bound(few, imputer.known(column, few), gaps, rough=True)
         lo, hi = clouds.lo.copy(), clouds.hi.copy()
         lo[rows], hi[rows] = bounded.lo, bounded.hi
         return lo, hi, rows
+
+    def _score(self, source: Source, read: Numbers, group: Ints, rows: Ints) -> None:
+        """Hide a value here and there, and see whether it would have been told."""
+        assert self.scorer is not None
+        imputer = self.scorer.imputer
+        single = imputer.single(read.clouds)
+        which, attribute = chosen(read.arrived[rows], single[rows])
+        which, attribute = rows[which[:MOST]], attribute[:MOST]
+        few, column = _these(source, read.clouds, which)
+        known = imputer.known(column, few)
+        for k, i in enumerate(which.tolist()):
+            one = self.scorer.score(known[k : k + 1], single[i : i + 1], attribute[k : k + 1])
+            add(self.tallies[group[i]].scores, one)
 
     def _count(
         self, came: pa.RecordBatch, group: Ints, read: Numbers, gaps: Ints, there: Flags, refused: Reasons
@@ -301,6 +320,17 @@ def _some_of(part: Part, stay: Any) -> Part:
         return part
     which = np.flatnonzero(stay)
     return part.some(which, part.until[which])
+
+
+def _these(source: Source, clouds: Clouds, rows: Ints) -> tuple[Clouds, Callable[[str], pa.Array | None]]:
+    """Some of the rows: their clouds, and their columns by name."""
+    index = pa.array(rows, pa.int64())
+
+    def column(name: str) -> pa.Array | None:
+        values = source.optional(name)
+        return None if values is None else values.take(index)
+
+    return clouds._replace(**{n: getattr(clouds, n)[rows] for n in ("lo", "hi", "start", "size")}), column
 
 
 def _travelling(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:

@@ -1,0 +1,121 @@
+"""Does a monitor know how well it tells missing values?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fogline as fl
+from fogline.impute import scoring
+from fogline.impute.scoring import Score, add, chosen, crps, from_plain, plain
+from fogline.repository.repository import Repository
+from tests.walks import NAMES, QUERY, walks
+
+
+@cache
+def learnt() -> Repository:
+    return Repository.fit(walks(), QUERY)
+
+
+def watched(repository: Repository, stream: pa.Table, monitor: fl.Monitor | None = None) -> fl.Monitor:
+    monitor = monitor or fl.Monitor(QUERY, repository)
+    for t in np.unique(stream["t"].to_numpy()).tolist():
+        monitor.advance(t, stream.filter(pa.compute.equal(stream["t"], t)))
+    return monitor
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 4)), min_size=1, max_size=6, unique_by=lambda p: p[0]),
+       st.integers(-9, 9))  # fmt: skip
+def test_the_error_is_the_mean_distance_less_half_the_mean_distance_among_themselves(pairs, truth):
+    value, often = (np.array(column, float) for column in zip(*sorted(pairs), strict=True))
+    draws = np.repeat(value, often.astype(int))
+    expected = np.abs(draws - truth).mean() - np.abs(draws[:, None] - draws[None]).mean() / 2
+    assert crps(value, often, truth) == pytest.approx(expected, abs=1e-9)
+
+
+def test_about_one_row_in_a_hundred_is_chosen_and_never_a_gap():
+    rng = np.random.default_rng(1)
+    time, values = np.arange(50_000.0), rng.random((50_000, 3))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    rows, which = chosen(time, values)
+    assert 0.5 < len(rows) / (50_000 / scoring.SHARE * 0.7) < 1.5
+    assert not np.isnan(values[rows, which]).any()
+    assert np.bincount(which, minlength=3).min() > 0.7 * len(rows) / 3
+    again, _ = chosen(time[100:], values[100:])  # whatever the cut
+    assert (again + 100).tolist() == [k for k in rows.tolist() if k >= 100]
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Every second row is asked for a value."""
+    monkeypatch.setattr(scoring, "SHARE", 2)
+
+
+@pytest.mark.usefixtures("often")
+def test_scores_tell_who_told_and_how_well():
+    monitor = watched(learnt(), walks(steps=100, begin=200, gaps=0.1))
+    scores = {each.attribute: each for each in monitor.scores()}
+    assert set(scores) == set(NAMES)
+    for each in scores.values():
+        assert each.rule == "sensor's own past"
+        assert each.cells > 50
+        assert 0.5 < each.inside <= 1
+        assert each.error < each.otherwise
+        assert each.fitted is not None
+        assert not each.worse
+        assert not each.drifts
+    assert monitor.stats()["scored"] == sum(each.cells for each in scores.values())
+    assert monitor.stats()["doubtful"] == 0
+    again = fl.Monitor.restore(QUERY, monitor.snapshot(), learnt())
+    assert again.scores() == monitor.scores()
+
+
+@pytest.mark.usefixtures("often")
+def test_scoring_changes_no_answer(monkeypatch):
+    stream = walks(steps=30, begin=200, gaps=0.2)
+    scored = watched(learnt(), stream).answer()
+    monkeypatch.setattr(scoring, "SHARE", 10**9)
+    silent = watched(learnt(), stream)
+    assert silent.scores() == []
+    assert silent.answer().equals(scored)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_stream_that_behaves_otherwise_is_noticed():
+    rng = np.random.default_rng(5)
+    stream = walks(steps=100, begin=200)
+    for name in NAMES:
+        noise = pa.array(np.round(rng.normal(0, 40, stream.num_rows), 1))
+        stream = stream.set_column(stream.schema.get_field_index(name), name, noise)
+    monitor = watched(learnt(), stream)
+    assert all(each.drifts for each in monitor.scores())
+    assert monitor.stats()["doubtful"] == 3
+
+
+@pytest.mark.usefixtures("often")
+def test_rules_are_scored_beside_the_whole_history():
+    repository = Repository.fit(walks(), QUERY, rules=["damp(0.5) -> heat(5)"])
+    scores = {(each.attribute, each.rule): each for each in watched(repository, walks(steps=60, begin=200)).scores()}
+    assert ("heat", "damp(0.5) -> heat(5)") in scores
+    whole = scores["light", "whole history"]
+    assert whole.error == whole.otherwise
+
+
+def test_worse_and_drift_need_enough_cells():
+    few, many = (Score("a", "r", cells, 2.0, 1.0, 0.5, 1.0) for cells in (10, 1000))
+    assert not few.worse
+    assert not few.drifts
+    assert many.worse
+    assert many.drifts
+
+
+def test_sums_add_up_and_travel():
+    sums = {("a", "r"): (1, 2.0, 3.0, 1)}
+    add(sums, {("a", "r"): (2, 1.0, 1.0, 0), ("b", "r"): (1, 0.5, 0.5, 1)})
+    assert sums == {("a", "r"): (3, 3.0, 4.0, 1), ("b", "r"): (1, 0.5, 0.5, 1)}
+    assert from_plain(plain(sums)) == sums
