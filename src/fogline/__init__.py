@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
+from fogline.impute.scoring import Score
 from fogline.impute.spread import distributions
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
@@ -32,6 +33,7 @@ __all__ = [
     "RowsError",
     "Rule",
     "RuleError",
+    "Score",
     "SnapshotError",
     "Step",
     "Violation",

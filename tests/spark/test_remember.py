@@ -68,10 +68,10 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     assert final == state
     values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
     gaps = np.isnan(values).any(axis=1)
+    gaps[chosen(table["t"].to_numpy().astype(float), values)[0]] = True  # those will be asked, too
     memory = habits.memory()
     names = [(name,) for name in table["sensor"].to_pylist()]
     expected = memory.walk(names, table["t"].to_numpy().astype(float), values, gaps)
-    gaps[chosen(table["t"].to_numpy().astype(float), values)[0]] = True  # those will be asked, too
     assert whole[CONTEXT].is_valid().to_pylist() == gaps.tolist()
     np.testing.assert_array_equal(contexts(whole), expected)
 
