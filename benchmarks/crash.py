@@ -1,6 +1,6 @@
 """Is every change told exactly once when the power fails?
 
-    python -m benchmarks.crash --kills 10
+    python -m benchmarks.crash --kills 10 [--living]
 
 One stream of files is run undisturbed. The same stream is run again, and its driver (Python and JVM) is killed with
 SIGKILL at random moments, each time resumed by the same command; then once more while Python workers are killed with
@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,18 +27,19 @@ import fogline as fl
 from benchmarks.fit import below
 from fogline.spark.source import Stream, rows
 
-FILES, ROWS = 40, 500
+FILES, ROWS, SENSORS = 40, 500, 90
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--living", action="store_true", help="rows are readings of sensors, which are remembered")
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        prepare(root)
+        prepare(root, asked.living)
         began = monotonic()
         run(root, "calm")
         whole = monotonic() - began
@@ -63,19 +65,36 @@ def main() -> None:
         workers(root, chance)
 
 
-def prepare(root: Path) -> None:
+def prepare(root: Path, living: bool) -> None:
     """A stream of files with gaps, a history and a question."""
     made = Stream(d=3, missing=0.3, m=1, seed=3, rate=50, groups=3)
     (root / "in").mkdir()
     for k in range(FILES):
-        batch = rows(made, k * ROWS, (k + 1) * ROWS)
-        pq.write_table(pa.Table.from_batches([batch]), root / "in" / f"{k:03}.parquet")
-    history = rows(Stream(d=3, missing=0.0, seed=3, rate=50, groups=3), 10**6, 10**6 + 5000)
+        batch = pa.Table.from_batches([rows(made, k * ROWS, (k + 1) * ROWS)])
+        pq.write_table(wandering(batch) if living else batch, root / "in" / f"{k:03}.parquet")
+    past = Stream(d=3, missing=0.0, seed=3, rate=50, groups=3)
+    history = pa.Table.from_batches([rows(past, 10**6, 10**6 + 5000)])
     (root / "q.yaml").write_text(
         "attributes: {a0: max, a1: max, a2: max}\nid: id\ntime: time\nlifetime: 40\nby: [site]\n"
     )
     rules = ["a1(0.001) -> a0(0.001)", "a0(0.001) -> a1(0.001)", "a0(0.001) -> a2(0.001)"]
-    fl.Repository.fit(history, fl.Query.load(root / "q.yaml"), rules=rules).save(root / "repo")
+    query = fl.Query.load(root / "q.yaml")
+    if not living:
+        return fl.Repository.fit(history, query, rules=rules).save(root / "repo")
+    repository = fl.Repository.fit(wandering(history), query)
+    assert repository.habits is not None, "nothing was learnt: there would be nothing to remember"
+    repository.save(root / "repo")
+
+
+def wandering(table: pa.Table) -> pa.Table:
+    """The same rows as readings of sensors whose values move with the time."""
+    sensor, time = table["id"].to_numpy() % SENSORS, table["time"].to_numpy()
+    out = table.set_column(table.schema.get_field_index("id"), "id", pa.array(sensor))
+    for j in range(3):
+        wave = np.sin(time * (j + 1) / 40 + sensor * (j + 2)) + table[f"a{j}"].to_numpy() / 20
+        moved = pa.array(wave, mask=np.isnan(wave))
+        out = out.set_column(out.schema.get_field_index(f"a{j}"), f"a{j}", moved)
+    return out
 
 
 def start(root: Path, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:

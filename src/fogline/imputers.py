@@ -4,11 +4,11 @@
 >>> from fogline import Monitor, Query
 >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
 >>> def in_doubt(rows: pa.RecordBatch) -> dict:
-...     return {"gas": [[(0, 1), (10, 1)]] * rows.num_rows}
+...     return {"gas": [[(0, 1), (10, 3)]] * rows.num_rows}
 >>> monitor = Monitor(query, imputer=in_doubt)
 >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 19}, {"sensor": "b", "t": 1, "gas": None, "oxygen": 19}]
 >>> monitor.advance(1, rows).column("probability").to_pylist()
-[0.5, 0.5]
+[0.75]
 
 What the sensor said last, and the mean over history, need no function: they are ways to fit a repository, with
 `Repository.fit(history, query, method="last")` or `method="mean"`.
