@@ -48,14 +48,25 @@ Grid = NDArray[np.float64]  # (readings, HOURS): a reading's probability k hours
 # ---------------------------------------------------------------------------------------------------- the stream
 
 
-def vague(air: pd.DataFrame) -> NDArray[np.int64]:
-    """Per reading: how many of its values are missing and were not heard from that station for HEARD hours."""
-    count = np.zeros(len(air), np.int64)
+def silent(air: pd.DataFrame) -> NDArray[np.bool_]:
+    """Rows without any value: the station said nothing."""
+    return np.asarray(air[NAMES].isna().all(axis=1))
+
+
+def vague(air: pd.DataFrame) -> NDArray[np.bool_]:
+    """Rows with two or more gaps of which the station's last HEARD readings say nothing."""
+    heard = air[~silent(air)]
+    count = pd.Series(0, air.index)
     for name in NAMES:
-        there = air[name].notna().groupby(air["station"])
-        heard = there.transform(lambda each: each.shift(1, fill_value=False).rolling(HEARD, min_periods=1).max())
-        count += (air[name].isna() & (heard == 0)).to_numpy()
-    return count
+        there = heard[name].notna().groupby(heard["station"])
+        lately = there.transform(lambda each: each.shift(1, fill_value=False).rolling(HEARD, min_periods=1).max())
+        count = count.add((heard[name].isna() & (lately == 0)).astype(int), fill_value=0)
+    return np.asarray(count >= 2)
+
+
+def taken(air: pd.DataFrame) -> NDArray[np.bool_]:
+    """The rows that are sent."""
+    return ~silent(air) & ~vague(air)
 
 
 def write_stream(air: pd.DataFrame, folder: Path) -> None:
@@ -102,7 +113,9 @@ def watched(spark: Any, repository: fl.Repository, work: Path) -> float:
 def read_all(folder: Path) -> pd.DataFrame:
     """All files of a folder, in their order; an empty frame if there are none."""
     files = sorted(folder.glob("*.parquet")) if folder.exists() else []
-    return pd.concat([pq.read_table(path).to_pandas() for path in files]) if files else pd.DataFrame()
+    return (
+        pd.concat([pq.read_table(path).to_pandas() for path in files], ignore_index=True) if files else pd.DataFrame()
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- answers
@@ -163,17 +176,24 @@ def carried(rows: pd.DataFrame) -> pd.DataFrame:
     return filled.dropna(subset=NAMES)
 
 
-def difference(ours: Grid, theirs: Grid, places: Places) -> dict[str, Any]:
-    """How often two answers differ. Neither is the truth."""
+def difference(ours: Grid, theirs: Grid, places: Places, since: pd.Timestamp) -> dict[str, Any]:
+    """How often two answers differ, from an instant on. Neither is the truth."""
     a, b = ~np.isnan(ours), ~np.isnan(theirs)
-    ticks = places.ticks(a ^ b)
-    either = places.ticks(a | b)
+    begin = int(places.hour([since])[0])
+    ticks, either = places.ticks(a ^ b)[begin:], places.ticks(a | b)[begin:]
+    readings = slice(begin * len(places.stations), None)
+    a, b = a[readings], b[readings]
     return {
         "ticks_that_differ": float((ticks > 0).mean()),
         "members_that_differ": float(ticks.sum() / either.sum()),
         "only_ours": int((a & ~b).sum()),
         "only_theirs": int((b & ~a).sum()),
     }
+
+
+def furthest(one: Grid, other: Grid) -> float:
+    """How far two answers are apart, in probability, at worst; out counts as 0."""
+    return float(np.abs(np.nan_to_num(one) - np.nan_to_num(other)).max())
 
 
 def score(given: Grid, truth: Grid) -> dict[str, float]:
@@ -294,8 +314,9 @@ def checks(
     truth = answers(year[complete], places)
     for label, mask in masks.items():
         shown = hide(year, mask)
-        cells[label] = with_truth(told_of(spark, shown, repository, work), year, shown)
-        test = shown[complete & (vague(shown) < 2)]
+        sent = taken(shown)
+        cells[label] = with_truth(told_of(spark, shown[sent], repository, work), year, shown)
+        test = shown[complete & sent]
         given = {
             "fogline": answers(test, places, repository),
             "dropped": answers(test.dropna(subset=NAMES), places),
@@ -376,13 +397,12 @@ def picture_week(air: pd.DataFrame, grid: Grid, places: Places, out: Path) -> st
         axes.scatter(times[which], y[which], **how)
     which = inside & lacks
     shade = axes.scatter(
-        times[which], y[which], c=first[which], cmap="YlOrRd", vmin=0.3, vmax=1, s=46, marker="D",
+        times[which], y[which], c=first[which], cmap="YlOrRd", vmin=0.5, vmax=1, s=30, marker="D",
         edgecolors="black", linewidths=0.6, label="has gaps, in the answer",
     )  # fmt: skip
     axes.set_yticks(range(width), places.stations)
-    axes.xaxis.set_major_locator(mdates.DayLocator())
-    axes.xaxis.set_major_formatter(mdates.DateFormatter("%a %d %b"))
     day = pd.Timestamp(times[0])
+    days(axes, day, pd.Timestamp(times[-1]))
     axes.set_title(f"Readings that were among the worst of 24 hours when they came, {day:%B %Y}", pad=28)
     axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.99), ncols=3, handletextpad=0.2, columnspacing=1.4)
     figure.colorbar(shade, ax=axes, label="probability (readings with gaps)", pad=0.02)
@@ -391,36 +411,53 @@ def picture_week(air: pd.DataFrame, grid: Grid, places: Places, out: Path) -> st
     return f"{day:%Y-%m-%d}"
 
 
-def picture_told(cells: pd.DataFrame, year: pd.DataFrame, out: Path) -> dict[str, str]:
-    """Hidden values of one station and week, and what was told of them."""
-    mine = cells[cells["attribute"] == "pm25"].copy()
-    mine["week"] = mine["time"].dt.to_period("W").dt.start_time
-    size = mine.groupby(["id", "week"]).agg(n=("truth", "size"), spread=("truth", "std"))
-    station, week = (size["n"].clip(upper=30) * size["spread"].fillna(0)).idxmax()
-    mine = mine[(mine["id"] == station) & (mine["week"] == week)].sort_values("time")
-    near = (year["station"] == station) & year["timestamp"].between(week, week + pd.Timedelta("7D"))
-    truth = year[near]
-    figure, axes = plt.subplots(figsize=(10, 3.8))
+def fullest_week(cells: pd.DataFrame) -> tuple[str, pd.Timestamp]:
+    """The station and week with most hidden values; of several, the one in which they differ most."""
+    week = cells["time"].dt.to_period("W").dt.start_time.rename("week")
+    size = cells.groupby(["id", week]).agg(n=("truth", "size"), spread=("truth", "std"))
+    station, begin = size.sort_values(["n", "spread"]).index[-1]
+    return str(station), begin
+
+
+def draw_told(axes: Any, cells: pd.DataFrame, year: pd.DataFrame, title: str) -> str:
+    """Hidden values of PM2.5 of one station and week, and what was told of them."""
+    mine = cells[cells["attribute"] == "pm25"]
+    station, week = fullest_week(mine)
+    end = week + pd.Timedelta("7D")
+    mine = mine[(mine["id"] == station) & mine["time"].between(week, end)].sort_values("time")
+    truth = year[(year["station"] == station) & year["timestamp"].between(week, end)]
     axes.plot(truth["timestamp"], truth["pm25"], color=GREY, linewidth=1.3, label="measured")
-    axes.vlines(
-        mine["time"], mine["least"], mine["most"], color=BLUE, linewidth=4, alpha=0.45, label="told: from least to most"
-    )
-    axes.scatter(mine["time"], mine["median"], color=BLUE, s=22, zorder=3, label="told: median")
-    axes.scatter(mine["time"], mine["last"], color=RED, s=26, marker="x", zorder=3, label="the station's last value")
-    axes.scatter(
-        mine["time"], mine["truth"], facecolors="white", edgecolors="black", s=26, zorder=4, label="hidden truth"
-    )
+    look = {"color": BLUE, "linewidth": 4, "alpha": 0.45, "label": "told, least to most"}
+    axes.vlines(mine["time"], mine["least"], mine["most"], **look)
+    axes.scatter(mine["time"], mine["median"], color=BLUE, s=20, zorder=3, label="told, median")
+    axes.scatter(mine["time"], mine["last"], color=RED, s=24, marker="x", zorder=3, label="last value")
+    look = {"facecolors": "white", "edgecolors": "black", "s": 24, "zorder": 4, "label": "hidden truth"}
+    axes.scatter(mine["time"], mine["truth"], **look)
     axes.set_ylabel("PM2.5, µg/m³")
     axes.set_ylim(bottom=0)
+    days(axes, week, end)
+    axes.set_title(f"{title}: {station}, {week:%B %Y}", fontsize=11)
+    return f"{station} {week:%Y-%m-%d}"
+
+
+def days(axes: Any, begin: pd.Timestamp, end: pd.Timestamp) -> None:
+    """One label a day."""
+    axes.set_xlim(begin - pd.Timedelta("3h"), end + pd.Timedelta("3h"))
     axes.xaxis.set_major_locator(mdates.DayLocator())
-    axes.xaxis.set_major_formatter(mdates.DateFormatter("%a %d %b"))
-    axes.set_title(f"{station}, {week:%B %Y}: values that were hidden, and what was told of them", pad=28)
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=5, handletextpad=0.4, columnspacing=1.2, fontsize=10
-    )
+    axes.xaxis.set_major_formatter(mdates.DateFormatter("%d %b"))
+
+
+def picture_told(cells: dict[str, pd.DataFrame], out: Path) -> list[str]:
+    """Two weeks: with values hidden at random, and with an outage of the year before."""
+    figure, (above, below) = plt.subplots(2, 1, figsize=(10, 6.2), height_ratios=[1, 1])
+    shown = [draw_told(above, cells["random"], cells["truth"], "Hidden at random")]
+    shown += [draw_told(below, cells["gaps_of_the_year_before"], cells["truth"], "Hidden as in the year before")]
+    figure.tight_layout(h_pad=1.5, rect=(0, 0, 1, 0.94))
+    handles, labels = above.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncols=5, handletextpad=0.4, columnspacing=1.4)
     figure.savefig(out / "told.png")
     plt.close(figure)
-    return {"station": str(station), "week": f"{week:%Y-%m-%d}"}
+    return shown
 
 
 def picture_differences(ours: Grid, others: dict[str, Grid], places: Places, out: Path) -> None:
@@ -464,9 +501,8 @@ def health_of(work: Path, sent: int) -> dict[str, Any]:
 def everything(path: Path, out: Path, work: Path) -> dict[str, Any]:
     """See the module."""
     air = pd.read_parquet(path).sort_values(["timestamp", "station"], ignore_index=True)
-    places, left_out = Places(air), vague(air) >= 2
+    places, sent = Places(air), air[taken(air)]
     assert len(air) == places.hours * len(places.stations), "a row is missing"
-    sent = air[~left_out]
     if not (work / "stream").exists():
         write_stream(sent, work / "stream")
     spark = fl.spark.session(master="local[2]", log=work / "spark.log")
@@ -474,11 +510,14 @@ def everything(path: Path, out: Path, work: Path) -> dict[str, Any]:
     run_seconds = watched(spark, repository, work)
     changes = read_all(work / "watched" / "changes")
     grid = places.grid(changes)
-    numbers: dict[str, Any] = {"rows": len(air), "left_out": int(left_out.sum()), "gaps": gaps(air)}
+    numbers: dict[str, Any] = {"rows": len(air), "silent": int(silent(air).sum()), "vague": int(vague(air).sum())}
+    numbers["gaps"] = gaps(air)
     numbers |= {"fit_seconds": fit_seconds, "run_seconds": run_seconds, "changes": len(changes)}
     numbers |= {"health": health_of(work, len(sent)), "found": found(air, grid, places)}
     others = {"dropped": answers(sent.dropna(subset=NAMES), places), "carried": answers(carried(sent), places)}
-    numbers["differences"] = {who: difference(grid, each, places) for who, each in others.items()}
+    for label, since in (("differences", places.first), ("differences_after_history", HISTORY_ENDS)):
+        numbers[label] = {who: difference(grid, each, places, since) for who, each in others.items()}
+    numbers["furthest_from_one_process"] = furthest(grid, answers(sent, places, repository))
     print(json.dumps(numbers, indent=1), flush=True)
     numbers["checks"], cells = checks(spark, air, repository, work)
     spark.stop()
@@ -486,7 +525,7 @@ def everything(path: Path, out: Path, work: Path) -> dict[str, Any]:
     style()
     picture_gaps(air, out)
     numbers["picture_week"] = picture_week(air, grid, places, out)
-    numbers["picture_told"] = picture_told(cells["gaps_of_the_year_before"], cells["truth"], out)
+    numbers["picture_told"] = picture_told(cells, out)
     picture_differences(grid, others, places, out)
     (out / "numbers.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     return numbers
