@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -15,7 +17,7 @@ from fogline.repository.repository import Repository
 from tests.walks import QUERY, walks
 
 PLAIN = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=5, limits={"a": (0, 100)})
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": 1, "t": 0, "a": 1.0, "b": 2.0, "site": "x"},
     {"id": 2, "t": 0, "a": None, "b": 2.0, "site": "y"},
     {"id": 3, "t": 0, "a": 999.0, "b": None, "site": "x"},  # outside its limits: missing
@@ -23,7 +25,8 @@ ROWS = [
 
 
 def cells(rows, teller):
-    batch = told(rows, PLAIN, teller)
+    batch, refused = told(rows, PLAIN, teller)
+    assert refused == {}
     pairs = {name: batch.column(name).to_pylist() for name in PLAIN.names}
     return {
         name: [[(pair["value"], pair["weight"]) for pair in cell or ()] for cell in column]
@@ -43,7 +46,7 @@ def test_a_teller_gets_the_rows_with_gaps_and_fills_only_gaps(form):
     assert seen == [
         [{"id": 2, "a": None, "b": 2.0, "site": "y"}, {"id": 3, "a": None, "b": None, "site": "x"}],
     ]
-    assert found["a"] == [[(1.0, 1.0)], [(7.0, 1.0), (8.0, 3.0)], []]
+    assert found["a"] == [[(1.0, 1.0)], [(7.0, 1.0), (8.0, 3.0)], [(999.0, 1.0)]]  # nobody knew better
     assert found["b"] == [[(2.0, 1.0)], [(2.0, 1.0)], [(50.0, 1.0)]]
 
 
@@ -122,3 +125,35 @@ def test_last_repeats_what_the_sensor_said_and_mean_tells_the_mean():
 def test_a_method_nobody_knows_is_an_error():
     with pytest.raises(HistoryError, match="it may be 'held-out', 'paper', 'last', 'mean'"):
         Repository.fit(walks(steps=5), QUERY, method="lost")
+
+
+def test_rows_that_cannot_be_read_are_refused_as_without_an_imputer():
+    rows = [{**ROWS[0], "a": "abc"}, ROWS[1]]
+    teller = lambda rows: {"a": [5.0] * rows.num_rows}  # noqa: E731
+    with_one, without = fl.Monitor(PLAIN, imputer=teller), fl.Monitor(PLAIN)
+    with_one.advance(0, rows)
+    without.advance(0, rows[:1])
+    assert [each.reason for each in with_one.rejects] == [each.reason for each in without.rejects]
+    assert with_one.rejects[0].row == rows[0]
+    assert with_one.stats()["rows"] == 2
+    assert with_one.answer()["id"].to_pylist() == [2]
+
+
+def test_what_somebody_else_tells_is_not_remembered_as_said_by_the_sensor():
+    teller = lambda rows: {"heat": [99.0] * rows.num_rows}  # noqa: E731
+    monitor = fl.Monitor(QUERY, Repository.fit(walks(), QUERY), imputer=teller)
+    monitor.advance(200, [{"sensor": "s1", "t": 200, "heat": None, "damp": 0.0, "light": 0.0}])
+    assert monitor.memory is not None
+    when, said = monitor.memory.arrays()
+    mine = monitor.memory.number["s1",]
+    assert when[mine, 0] == 200
+    assert np.isnan(said[mine, 0, 0])
+    assert monitor.scores() == []
+
+
+def test_neighbours_do_not_depend_on_who_else_is_in_the_batch():
+    history = pa.table({"a": [1.0, 2.0, 50.0, 51.0, 99.0], "b": [1.0, 1.1, 5.0, 5.1, 9.0]})
+    lacking = {"id": 1, "t": 0, "a": None, "b": 9.0}
+    alone = cells([lacking], knn(history, PLAIN, k=1))["a"][0]
+    both = cells([lacking, {"id": 2, "t": 0, "a": None, "b": [(1.0, 1), (9.0, 1)]}], knn(history, PLAIN, k=1))["a"][0]
+    assert alone == both == [(99.0, 1.0)]

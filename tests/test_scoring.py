@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.impute import scoring
-from fogline.impute.scoring import Score, add, chosen, crps, from_plain, plain
+from fogline.impute.scoring import Score, Whole, add, chosen, crps, from_plain, plain
 from fogline.repository.repository import Repository
 from tests.walks import NAMES, QUERY, walks
 
@@ -36,6 +36,7 @@ def test_the_error_is_the_mean_distance_less_half_the_mean_distance_among_themse
     draws = np.repeat(value, often.astype(int))
     expected = np.abs(draws - truth).mean() - np.abs(draws[:, None] - draws[None]).mean() / 2
     assert crps(value, often, truth) == pytest.approx(expected, abs=1e-9)
+    assert Whole(value, often).crps(truth) == pytest.approx(expected, abs=1e-9)
 
 
 def test_about_one_row_in_a_hundred_is_chosen_and_never_a_gap():

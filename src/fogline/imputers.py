@@ -70,6 +70,10 @@ class Neighbours:
         """(n, d) single values; NaN where there is none."""
         out = np.full((rows.num_rows, len(self.names)), np.nan)
         for j, name in enumerate(self.names):
-            if not pa.types.is_list(rows.schema.field(name).type):
-                out[:, j] = rows.column(name).to_numpy(zero_copy_only=False)
+            column = rows.column(name)
+            if pa.types.is_list(column.type):
+                pairs = column.to_pylist()
+                out[:, j] = [cell[0]["value"] if cell and len(cell) == 1 else np.nan for cell in pairs]
+            else:
+                out[:, j] = column.to_numpy(zero_copy_only=False)
         return out

@@ -19,7 +19,7 @@ from fogline.impute.columns import INTEGER, REAL, instant, join_kinds, write_tim
 from fogline.impute.imputer import Imputer
 from fogline.impute.plugin import Teller, check_teller
 from fogline.impute.plugin import told as told_by
-from fogline.impute.rows import Kinds, Reader, Rows
+from fogline.impute.rows import Kinds, Reader, Rows, Source
 from fogline.impute.scoring import Score, Scorer, Sums, add, chosen, from_plain, plain
 from fogline.kernels.clouds import Batch, extent
 from fogline.model import Node, Query, Reject
@@ -60,7 +60,8 @@ class Monitor:
         `places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed).
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
         `imputer`: a function that is asked first what a missing value may be, see `fogline.imputers`.
-        `remember`: keep what each sensor said lately, if the repository knows their habits; else rows must tell.
+        `remember`: keep what each sensor said lately, if the repository knows their habits; without, rows are told by
+        rules alone.
         """
         if not isinstance(places, int) or places < 1:
             raise FoglineError(f"places is {places!r}; it counts places, so it is a whole number of at least 1.")
@@ -78,10 +79,13 @@ class Monitor:
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.imputer = None if repository is None else Imputer(repository, query)
         habits = None if repository is None or not remember else repository.habits
+        if habits is not None:
+            habits.check_keys(query)
         self.memory = None if habits is None else habits.memory()
         self._reader, self._tables = Reader(query, self.imputer), Tables(query)
         self.eager = eager
-        self._scorer = None if self.imputer is None or not remember else Scorer(self.imputer)
+        scoring = remember and imputer is None  # what somebody else tells is not ours to judge
+        self._scorer = Scorer(self.imputer) if self.imputer is not None and scoring else None
         self._scores: Sums = {}
         self._past: dict[str, int] = {}  # counters of groups that are gone
         self._counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
@@ -92,14 +96,15 @@ class Monitor:
         Rows may be of many instants up to `now`; they are taken tick by tick. Without `ticks` only the answer at `now`
         is looked at, and the changes lead there from the answer last told. O(rows · live set).
         """
+        refused: list[Reject] = []
         if self.teller is not None and _any(rows):
-            rows = told_by(rows, self.query, self.teller)
+            rows, refused = self._told_by(rows)
         taken = self._reader.read(rows, self.kinds) if _any(rows) else None
         until, told = self._instant(now, (self.kinds if taken is None else taken.kinds).time)
         parts: dict[Key, Batch] = {}
         if taken is not None:
             self._admissible(taken, until)
-            parts = self._admit(taken)
+            parts = self._admit(taken, refused)
         self._told = join_kinds(self._told, told, "now")
         if self.kinds.time == INTEGER and self._told == REAL:  # late rows enter at the clock: it must be shown as it is
             self.kinds = replace(self.kinds, time=REAL)
@@ -204,6 +209,9 @@ class Monitor:
             need = "no repository" if header["repository"] is None else "another repository"
             raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
         monitor = cls(query, repository, places=header["places"], imputer=imputer, remember=remember)
+        if (monitor.memory is None) is ("memory" in arrays):
+            what = "remembered" if monitor.memory is None else "did not remember"
+            raise SnapshotError(f"this snapshot was taken by a monitor that {what} what sensors said; see `remember`.")
         if monitor.memory is not None:
             monitor.memory = unpack_memory(arrays["memory"].tobytes(), monitor.memory)
         monitor.clock, monitor._counts = header["clock"], header["counts"]
@@ -258,26 +266,35 @@ class Monitor:
                 f"{'' if query.outside == 'reject' or not query.limits else '; or set outside to reject'}."
             )
 
-    def _admit(self, taken: Rows) -> dict[Key, Batch]:
+    def _told_by(self, rows: Any) -> tuple[Any, list[Reject]]:
+        """The rows with what the user's function tells, and those that cannot be read."""
+        assert self.teller is not None
+        filled, unread = told_by(rows, self.query, self.teller)
+        source = Source(rows)
+        refused = [Reject(source.row(i), unread[i]) for i in sorted(unread)]
+        left = np.setdiff1d(np.arange(filled.num_rows), list(unread)) if unread else None
+        return filled if left is None else filled.take(pa.array(left)), refused
+
+    def _admit(self, taken: Rows, before: list[Reject]) -> dict[Key, Batch]:
         """Count the rows, put duplicates with the rejects, and split the others into groups."""
         batch = taken.batch
         self.kinds = taken.kinds
         self._counts["outside_limits"] += taken.outside
-        rejects = list(taken.rejects)
+        rejects = [*before, *taken.rejects]
         keys: list[Key] | None = None if not self.query.by else list(zip(*taken.by, strict=True))
         refused = dict.fromkeys(self._duplicates(batch, keys), "a row with this id and time is there already")
-        if self.imputer is not None and taken.gaps:
-            refused |= self.imputer.hopeless(batch.clouds)
+        names = np.arange(len(batch.id))
         if refused:
-            rejects += [Reject(taken.row(i), refused[i]) for i in sorted(refused)]
-            left = np.setdiff1d(np.arange(len(batch.id)), list(refused))
-            batch, keys = batch.part(left), None if keys is None else [keys[k] for k in left]
-        if self.imputer is not None and self._scorer is not None:
-            single = self.imputer.single(batch.clouds)
-            hidden, which = chosen(batch.arrived, single)
-            if self.memory is not None:
-                self.imputer.recall(self.memory, batch, keys, hidden)
-            add(self._scores, self._scorer.score(batch.known[hidden], single[hidden], which))
+            names = np.setdiff1d(names, list(refused))
+            batch, keys = batch.part(names), None if keys is None else [keys[k] for k in names]
+        self._recall(batch, keys)
+        if self.imputer is not None and taken.gaps:
+            hopeless = self.imputer.hopeless(batch.known, np.isnan(batch.clouds.lo))
+            if hopeless:
+                left = np.setdiff1d(np.arange(len(batch.id)), list(hopeless))
+                refused |= {int(names[i]): reason for i, reason in hopeless.items()}
+                batch, keys = batch.part(left), None if keys is None else [keys[k] for k in left]
+        rejects += [Reject(taken.row(i), refused[i]) for i in sorted(refused)]
         if self.imputer is not None and taken.gaps:
             batch = self._impute(batch)
         self.rejects.extend(rejects)
@@ -294,6 +311,19 @@ class Monitor:
             if key not in self.groups:
                 self.groups[key] = self._new_group()
         return parts
+
+    def _recall(self, batch: Batch, keys: list[Key] | None) -> None:
+        """Let rows with gaps know what their sensors said before; now and then hide a value, and keep score."""
+        imputer, hidden = self.imputer, None
+        if imputer is None:
+            return
+        if self._scorer is not None:
+            single = imputer.single(batch.clouds)
+            hidden, which = chosen(batch.arrived, single)
+        if self.memory is not None:
+            imputer.recall(self.memory, batch, keys, hidden)
+        if self._scorer is not None and hidden is not None and len(hidden):
+            add(self._scores, self._scorer.score(batch.known[hidden], single[hidden], which))
 
     def _impute(self, batch: Batch) -> Batch:
         """Bounds for what is missing; with `eager`, distributions at once."""

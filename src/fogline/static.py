@@ -31,14 +31,14 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     source = Source(table)
     gaps = any(_lacks(source, name) for name in query.names)
     if repository is None and gaps:
-        repository = Repository.fit(table, query)
+        repository = Repository.fit(table, query, retention=0)
     plain = as_table(table)
     ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
     numbered = plain.append_column(_ROW, pa.array(np.arange(plain.num_rows)))
     numbered = numbered.append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
     fields = query.to_dict() | {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
     fields = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
-    monitor = Monitor(Query.from_dict(fields), repository)
+    monitor = Monitor(Query.from_dict(fields), repository, remember=False)  # rows have no before and after
     monitor.advance(0, numbered)
     answer = monitor.answer().sort_by([("id", "ascending")])
     named = ids.take(answer["id"]) if answer.num_rows else ids.slice(0, 0)

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.errors import RuleError
+from fogline.errors import HistoryError, RuleError, SnapshotError
+from fogline.impute.imputer import Imputer
+from fogline.impute.rows import Kinds, Reader
 from fogline.kernels import forest, memory
 from fogline.repository.habits import Past, grid_of
 from fogline.repository.history import read_history
@@ -278,3 +280,123 @@ def names(monitor: fl.Monitor, t: int, stream: pa.Table) -> set[tuple[str, int]]
     monitor.advance(t, stream.filter(pa.compute.equal(stream["t"], t)))
     answer = monitor.answer()
     return set(zip(answer["id"].to_pylist(), answer["arrived"].to_pylist(), strict=True))
+
+
+# -------------------------------------------------------------------------------------- what users do to each other
+
+
+def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
+    query = fl.Query(**{**QUERY.to_dict(), "limits": {"damp": (-30, 30)}})
+    imputer = Imputer(Repository.fit(walks(), query), query)
+    batch = Reader(query, imputer).read(walks(steps=50, begin=200, gaps=0.3), Kinds()).batch
+    assert imputer.habits is not None
+    imputer.recall(imputer.habits.memory(), batch)
+    gaps = np.isnan(batch.clouds.lo)
+    told, filled, rough = (
+        imputer.bound(batch.clouds, batch.known, gaps),
+        imputer.fill(batch.clouds, batch.known, gaps),
+        imputer.bound(batch.clouds, batch.known, gaps, rough=True),
+    )
+    np.testing.assert_array_equal(told.lo, filled.lo)
+    np.testing.assert_array_equal(told.hi, filled.hi)
+    assert (rough.lo <= filled.lo).all()
+    assert (rough.hi >= filled.hi).all()
+
+
+def test_what_tells_otherwise_has_another_fingerprint():
+    made = [Repository.fit(walks(), QUERY, method=method) for method in ("mean", "last", "paper")]
+    made.append(Repository.fit(walks(), QUERY, rules=[]))
+    assert len({each.fingerprint for each in made}) == 4
+
+
+def test_rows_are_appended_only_as_they_were_fitted():
+    other = fl.Query(**{**QUERY.to_dict(), "attributes": {"damp": "min", "heat": "max", "light": "max"}})
+    with pytest.raises(HistoryError, match="in this order"):
+        learnt().append(walks(steps=2, begin=200), other)
+    mean = Repository.fit(walks(), QUERY, method="mean").append(walks(steps=2, begin=200), QUERY)
+    assert len(mean.lattices["heat"].values) == 1
+
+
+@pytest.mark.parametrize("names", [list(range(12)), [str(k) for k in range(12)], [float(k) for k in range(12)]])
+def test_a_sensor_is_the_same_as_a_number_and_as_a_text(names):
+    history = walks().to_pandas()
+    history["sensor"] = history["sensor"].str[1:].astype(int)
+    row = {"sensor": names[3], "t": 200, "heat": None, "damp": 0.0, "light": 0.0}
+    told = fl.distributions([row], QUERY, Repository.fit(history, QUERY))
+    assert set(told["rule"].to_pylist()) == {"sensor's own past"}
+
+
+@pytest.mark.parametrize("text", ["2024-05-01T12:00:{:02}", "2024-05-01T12:00:{:02}Z", "{}"])
+def test_times_may_be_texts(text):
+    history = walks(steps=40, sensors=40).to_pandas()
+    history["t"] = [text.format(t) for t in history["t"]]
+    query = fl.Query(**{**QUERY.to_dict(), "lifetime": 12 if text == "{}" else "12 seconds"})
+    assert Repository.fit(history, query).habits is not None
+
+
+def test_a_replay_of_the_history_does_not_know_its_end():
+    replayed = walks(steps=40, gaps=0.2)
+    told = fl.distributions(replayed, QUERY, learnt()).to_pandas()
+    later = told[told["time"] >= 8]
+    assert (later["rule"] == "sensor's own past").mean() > 0.99
+
+
+def test_the_last_value_will_do_where_history_knows_none():
+    empty = pa.array([None] * walks().num_rows, pa.float64())
+    history = walks().set_column(4, "light", empty)
+    monitor = fl.Monitor(QUERY, Repository.fit(history, QUERY, method="last"))
+    for t, light in ((200, 3.0), (201, None)):
+        monitor.advance(t, [{"sensor": "s1", "t": t, "heat": 1.0 + t, "damp": 0.0, "light": light}])
+    assert monitor.stats()["rejected"] == 0
+    monitor.advance(202, [{"sensor": "new", "t": 202, "heat": 1.0, "damp": 0.0, "light": None}])
+    assert [each.reason for each in monitor.rejects] == ["'light' is missing, and the repository has no value for it"]
+
+
+def test_a_repository_that_names_sensors_otherwise_is_refused():
+    apart = fl.Query(**{**QUERY.to_dict(), "by": ["site"]})
+    with pytest.raises(HistoryError, match="knows sensors by sensor, t, and the query names them by site, sensor, t"):
+        fl.Monitor(apart, learnt())
+
+
+def test_groups_have_sensors_of_their_own():
+    query = fl.Query(**{**QUERY.to_dict(), "by": ["site"]})
+    history = walks().append_column("site", pa.array(["n", "m"] * (walks().num_rows // 2)))
+    repository = Repository.fit(history, query)
+    assert repository.habits is not None
+    assert len(repository.habits.sensors) == 24
+    rows = [
+        {"site": site, "sensor": "x", "t": 200, "heat": h, "damp": 0.0, "light": 0.0}
+        for site, h in (("n", 5.0), (None, 50.0))
+    ]
+    rows += [{**row, "t": 201, "heat": None} for row in rows]
+    told = fl.distributions(rows, query, repository).to_pandas()
+    assert (told["rule"] == "sensor's own past").all()
+    assert told[told["site"] == "n"]["value"].max() < 20 < told[told["site"].isna()]["value"].min()
+
+
+def test_a_retention_is_of_the_clock_s_kind():
+    with pytest.raises(HistoryError, match="both are numbers"):
+        Repository.fit(walks(), QUERY, retention="1 hour")
+    with pytest.raises(RuleError, match="retention is 0"):
+        Repository.fit(walks(), QUERY, rules=["t(3), sensor -> heat(1)"], retention=0)
+
+
+def test_a_snapshot_knows_whether_it_remembers():
+    forgetful = fl.Monitor(QUERY, learnt(), remember=False)
+    with pytest.raises(SnapshotError, match="did not remember"):
+        fl.Monitor.restore(QUERY, forgetful.snapshot(), learnt())
+    with pytest.raises(SnapshotError, match="that remembered"):
+        fl.Monitor.restore(QUERY, fl.Monitor(QUERY, learnt()).snapshot(), learnt(), remember=False)
+
+
+def test_learning_again_is_done_as_before():
+    given_ = Repository.fit(walks(), QUERY, rules=["damp(1) -> heat(5)", "t(3), sensor -> light(1)"])
+    more = given_.history.joined(read_history(walks(steps=3, begin=199), QUERY).like(given_.history))
+    past = more.in_order(QUERY, 2000)
+    assert past.rows == 2000
+    assert np.unique(past.columns["t"].values, return_counts=True)[1][-1] == 12  # the step that was there twice
+    again = given_.again(past, QUERY)
+    assert again.rules == given_.rules
+    assert again.habits is not None
+    assert [str(rule) for rule in again.habits.recent] == ["t(3), sensor -> light(1)"]
+    assert Repository.fit(walks(), QUERY, method="mean").again(past, QUERY).method == "mean"

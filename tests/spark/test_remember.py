@@ -16,10 +16,12 @@ import fogline as fl
 from fogline.cli import app
 from fogline.impute.imputer import CONTEXT
 from fogline.impute.scoring import Sums, add, chosen, from_plain
+from fogline.repository.memory import Memory
 from fogline.repository.repository import Repository
+from fogline.snapshot import unpack_memory
 from fogline.spark.pipeline import journal, watch
 from fogline.spark.plan import make_plan
-from fogline.spark.remember import BUCKETS, Recaller, bucket_of
+from fogline.spark.remember import BUCKETS, Recaller, bucket_of, name_of
 from tests.spark.crowd import write_files
 from tests.spark.test_watch import kind, run, stream_of
 from tests.walks import NAMES, QUERY, walks
@@ -48,7 +50,8 @@ def lines(table: pa.Table) -> list[tuple]:
 
 def test_every_sensor_has_one_bucket_and_all_buckets_are_used():
     assert {bucket_of((f"s{k}",)) for k in range(100)} == set(range(BUCKETS))
-    assert bucket_of(("a", 5)) == bucket_of(("a", 5.0))
+    assert name_of('["a", 5]') == name_of('["a", 5.0]') == name_of('["a", "5"]') == ("a", "5")
+    assert name_of("[null, 7]") == (None, "7")
 
 
 def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
@@ -86,7 +89,11 @@ def test_rows_without_a_name_or_a_time_pass_and_are_not_remembered():
     bad = pa.Table.from_pylist(rows, schema=stream().schema)
     told, state = Recaller(plan).take(0, None, [bad])
     assert told[CONTEXT].null_count == 2
-    assert state == Recaller(plan).take(0, None, [bad.slice(0, 0), bad])[1]
+    kept, habits = unpack_memory(state, Memory(3)), learnt().habits
+    assert habits is not None
+    mine = [k for k, name in enumerate(habits.sensors) if bucket_of(name) == 0]
+    assert list(kept.number) == [habits.sensors[k] for k in mine]
+    np.testing.assert_array_equal(kept.when, habits.when[mine])
 
 
 @pytest.mark.parametrize("partitions", [1, 5])

@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.table import Table
 
@@ -19,6 +18,7 @@ from fogline.cli.terminal import (
     app,
     helpful,
     must_be_there,
+    number_or_text,
     on_spark,
     paper,
 )
@@ -44,6 +44,9 @@ def fit(
     method: Annotated[
         str, typer.Option(help=f"How rules are discovered: {', '.join(METHODS)}; or without any: {', '.join(PLAIN)}.")
     ] = METHODS[0],
+    retention: Annotated[
+        str | None, typer.Option(help="How old a sensor's own readings may be to count; 0: not at all.")
+    ] = None,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -58,11 +61,14 @@ def fit(
         asked = Query.load(query)
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
+        kept = None if retention is None else number_or_text(retention)
         store.check_folder(output)
         files = must_be_there(history)
         with on_spark(master, memory) as (spark, progress):
             rows = files.with_numbers(files.read(spark, history), asked)
-            made = fogline.spark.fit(rows, asked, rules=given, method=method, folder=output, progress=progress)
+            made = fogline.spark.fit(
+                rows, asked, rules=given, method=method, retention=kept, folder=output, progress=progress
+            )
     size = sum(each.stat().st_size for each in output.rglob("*") if each.is_file()) / 1e6
     typer.echo(
         f"{made.history.rows:,} rows, {len(made.rules)} rules, {size:,.0f} MB, {perf_counter() - began:.0f} s: {output}"
@@ -128,7 +134,7 @@ def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.spark.answers import read_scores
 
-    query = Query(attributes=dict.fromkeys(repository.lattices, "max"), id=" id", time=" time", last=1)
+    query = Query(attributes=dict.fromkeys(repository.lattices, "max"), id=" id", time=" time", last=1)  # none is asked
     scores = Scorer(Imputer(repository, query)).listed(read_scores(output))
     console = paper()
     if not scores:
@@ -144,7 +150,7 @@ def show_live(repository: Repository, output: str) -> None:
     console.print(table)
     for each in scores:
         if each.worse:
-            console.print(f"{each.attribute}: '{each.rule}' does worse than nothing would.", markup=False)
+            console.print(f"{each.attribute}: '{each.rule}' does worse than what is told without it.", markup=False)
         if each.drifts:
             console.print(f"{each.attribute}: '{each.rule}' does worse than when it was fitted.", markup=False)
     if any(each.worse or each.drifts for each in scores):
@@ -165,8 +171,9 @@ def refit(
 ) -> None:
     """Learn anew from the history and what came since.
 
-    Rules and habits are discovered again; rows with gaps serve as far as they go. A run that was started with the old
-    repository refuses the new one: start another, with a folder of its own.
+    In the way it was first learnt: rules are discovered again, or stay if they were given. Rows with gaps serve as far
+    as they go, and a row that is there twice counts once. A run that was started with the old repository refuses the
+    new one: start another, with a folder of its own.
     """
     began = perf_counter()
     with helpful():
@@ -179,10 +186,8 @@ def refit(
             progress("reading the rows", 0, 0)
             came = files.with_numbers(files.read(spark, rows), asked).toArrow()
         more = read_history(in_order(came, asked), asked).like(known.history)
-        joined = known.history.joined(more)
-        if newest is not None and joined.rows > newest:
-            joined = joined.part(np.arange(joined.rows - newest, joined.rows))
-        made = Repository.fit(joined, asked)
+        past = known.history.joined(more).in_order(asked, newest)
+        made = known.again(past, asked)
         made.save(target)
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
 

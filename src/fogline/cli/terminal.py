@@ -105,3 +105,11 @@ def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
 def paper() -> Console:
     """Where tables are printed; without a terminal they are as wide as they need to be."""
     return Console(highlight=False, width=None if Console().is_terminal else 160)
+
+
+def number_or_text(given: str) -> float | str:
+    """A number where it is one."""
+    try:
+        return float(given)
+    except ValueError:
+        return given

@@ -19,6 +19,7 @@ from fogline.cli.terminal import (
     app,
     helpful,
     must_be_there,
+    number_or_text,
     on_spark,
     paper,
 )
@@ -178,11 +179,3 @@ def pulse_line(pulse: Any) -> str:
         f"batch {pulse.batch}: {pulse.rows:,} rows in {pulse.seconds:.1f} s ({rate:,.0f}/s), {pulse.live:,} live, "
         f"{pulse.answer:,} in the answer, {pulse.rejected:,} rejected"
     )
-
-
-def number_or_text(given: str) -> float | str:
-    """A number where it is one."""
-    try:
-        return float(given)
-    except ValueError:
-        return given

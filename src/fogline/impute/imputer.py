@@ -23,6 +23,7 @@ from fogline.repository.memory import Memory, sensor_names
 from fogline.repository.repository import LEVEL_0, Found, Repository
 
 CONTEXT = "fogline context"  # the column in which rows on their way carry what their sensors said before
+TOLD = "fogline told"  # a column of bits: which attributes a function of the user's told
 HABIT = -2  # the choice of a distribution that no combination of rules gave, but the sensor's habit
 
 
@@ -58,13 +59,18 @@ class Imputer:
         single = self.single(clouds)
         out = np.full((len(single), self.width), np.nan)
         out[:, self.mine] = single[:, self.theirs]
+        told = column(TOLD)
+        if told is not None:  # what a function of the user's told is not known
+            bits = told.to_numpy(zero_copy_only=False)
+            single = np.where((bits[:, None] >> np.arange(single.shape[1])) & 1, np.nan, single)
+            out[:, self.mine] = single[:, self.theirs]
         if self.habits is not None:
             for k, name in enumerate(self.habits.names):
                 if name in self.query.attributes:
                     out[:, self.readings.start + k] = single[:, self.query.names.index(name)]
-            if (told := column(CONTEXT)) is not None:
-                there = told.is_valid().to_numpy(zero_copy_only=False)
-                out[there, self.context] = told.drop_null().flatten().to_numpy().reshape(-1, self.habits.width)
+            if (context := column(CONTEXT)) is not None:
+                there = context.is_valid().to_numpy(zero_copy_only=False)
+                out[there, self.context] = context.drop_null().flatten().to_numpy().reshape(-1, self.habits.width)
         for k, name in self.extra:
             if (values := column(name)) is not None:
                 out[:, k] = self.repository.history.columns[name].encode(values)
@@ -89,13 +95,16 @@ class Imputer:
         told = memory.walk(names, batch.arrived, readings, gaps)
         batch.known[gaps, self.context] = told
 
-    def hopeless(self, clouds: Clouds) -> dict[int, str]:
-        """Rows that lack an attribute of which the history knows no value at all, with that as the reason."""
+    def hopeless(self, known: Floats, gaps: NDArray[np.bool_]) -> dict[int, str]:
+        """Rows that lack an attribute of which nobody knows any value, with that as the reason."""
         out: dict[int, str] = {}
-        for j, name in enumerate(self.query.names):
-            if not len(self.repository.lattices[name].values):
+        if all(len(each.values) for each in self.repository.lattices.values()):
+            return out
+        for j, rows, source in self._sources(known, gaps):
+            name = self.query.names[j]
+            if source == LEVEL_0 and not len(self.repository.lattices[name].values):
                 reason = f"{name!r} is missing, and the repository has no value for it"
-                out |= dict.fromkeys(np.flatnonzero(np.isnan(clouds.lo[:, j])).tolist(), reason)
+                out |= dict.fromkeys(rows.tolist(), reason)
         return out
 
     def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_], *, rough: bool = False) -> Clouds:

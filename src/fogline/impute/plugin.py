@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from fogline.errors import FoglineError, RowsError, did_you_mean
 from fogline.impute.columns import PAIRS, REAL, Reasons, read_cells
+from fogline.impute.imputer import CONTEXT, TOLD
 from fogline.impute.rows import Source
 from fogline.model import Query
 
@@ -33,30 +34,41 @@ def check_teller(teller: Any) -> None:
         )
 
 
-def told(rows: Any, query: Query, teller: Teller) -> pa.RecordBatch:
-    """The rows with what the teller knows in their gaps; every attribute is a list of (value, weight) pairs now."""
-    batch = _as_batch(Source(rows), query)
-    missing = np.stack([_lacks(batch.column(name)) for name in query.names], axis=1)
+def told(rows: Any, query: Query, teller: Teller) -> tuple[pa.RecordBatch, Reasons]:
+    """The rows with what the teller knows in their gaps, and those that cannot be read, with the reasons.
+
+    Every attribute is a list of (value, weight) pairs now, and a column of bits says which cells were told.
+    """
+    refused: Reasons = {}
+    batch = _as_batch(Source(rows), query, refused)
+    asked = batch
+    for name in query.names:
+        at = batch.schema.get_field_index(name)
+        asked = asked.set_column(at, name, _plausible(batch.column(at), query, name))
+    missing = np.stack([_lacks(asked.column(name)) for name in query.names], axis=1)
+    missing[list(refused)] = False
     which = np.flatnonzero(missing.any(axis=1))
     answer: Mapping[str, Any] = {}
     if len(which):
-        answer = teller(batch.take(pa.array(which)))
+        ours = [name for name in (CONTEXT, TOLD) if name in asked.schema.names]
+        answer = teller(asked.drop_columns(ours).take(pa.array(which)))
         _check(answer, query, len(which))
+    bits = np.zeros(batch.num_rows, np.int64)
     for j, name in enumerate(query.names):
         at = batch.schema.get_field_index(name)
-        filled = _merged(batch.column(at), missing[:, j], which, answer.get(name), name)
+        filled, mine = _merged(batch.column(at), missing[:, j], which, answer.get(name), name)
         batch = batch.set_column(at, pa.field(name, PAIRS), filled)
-    return batch
+        bits |= mine.astype(np.int64) << j
+    return batch.append_column(TOLD, pa.array(bits)), refused
 
 
-def _as_batch(source: Source, query: Query) -> pa.RecordBatch:
-    """All columns as Arrow; attributes as numbers or pairs, null where there is nothing plausible."""
+def _as_batch(source: Source, query: Query, refused: Reasons) -> pa.RecordBatch:
+    """All columns as Arrow; attributes as numbers or pairs."""
     names = source.known if source.batch is None else source.batch.schema.names
     columns = []
     for name in names:
         if name in query.attributes:
-            column = read_cells(source.require(name, "attribute"), name, Reasons())
-            columns.append(_plausible(column, query, name) if column.type == REAL else column)
+            columns.append(read_cells(source.require(name, "attribute"), name, refused))
         else:
             columns.append(source.optional(name))
     for name in query.names:
@@ -66,6 +78,8 @@ def _as_batch(source: Source, query: Query) -> pa.RecordBatch:
 
 def _plausible(column: pa.Array, query: Query, name: str) -> pa.Array:
     """Null where it is not a number, or outside its limits and that means missing."""
+    if column.type != REAL:
+        return column
     bad = pc.is_nan(column)
     if name in query.limits and query.outside == "missing":
         low, high = query.limits[name]
@@ -92,20 +106,22 @@ def _check(answer: Any, query: Query, rows: int) -> None:
             raise RowsError(f"the imputer tells {len(cells)} cells of {name!r} for {rows} rows.")
 
 
-def _merged(column: pa.Array, missing: Any, which: Any, cells: Any, name: str) -> pa.Array:
-    """The column as pairs, with the teller's cells for the rows `which` where they are missing."""
+def _merged(column: pa.Array, missing: Any, which: Any, cells: Any, name: str) -> tuple[pa.Array, Any]:
+    """The column as pairs, with the teller's cells for the rows `which` where they are missing; and which those are."""
     pairs = as_pairs(column)
     if cells is None:
-        return pairs
+        return pairs, np.zeros(len(column), np.bool_)
     refused: Reasons = {}
     found = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     given = as_pairs(read_cells(found if isinstance(found, pa.Array) else list(found), name, refused))
     if refused:
         raise RowsError(f"the imputer cannot be understood: {next(iter(refused.values()))}.")
-    place = np.full(len(column), -1)
+    place, known = np.full(len(column), -1), np.zeros(len(column), np.bool_)
     place[which] = np.arange(len(which))
-    take = np.where(missing & (place >= 0), place + len(column), np.arange(len(column)))
-    return pa.concat_arrays([pairs, given]).take(pa.array(take))
+    known[which] = ~_lacks(given)
+    mine = missing & known
+    take = np.where(mine, place + len(column), np.arange(len(column)))
+    return pa.concat_arrays([pairs, given]).take(pa.array(take)), mine
 
 
 def as_pairs(column: pa.Array) -> pa.Array:

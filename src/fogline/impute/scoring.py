@@ -2,8 +2,8 @@
 
 Of one row in a hundred or so, one known value is hidden, told as if it were missing, and held against the truth: how
 far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its ends, and how
-far off what would be told otherwise is. Which cells are hidden depends on the rows alone, and what is answered does not
-depend on it at all.
+far off what would be told otherwise is. Which cells may be hidden depends on the rows alone (of those that come at once
+only the first few are), and what is answered does not depend on it at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from fogline.impute.imputer import HABIT, Imputer
 from fogline.impute.spread import names_of_rules
 from fogline.kernels.clouds import Floats, Ints
-from fogline.repository.repository import LEVEL_0, Found
+from fogline.repository.repository import LEVEL_0
 
 SHARE = 128  # of so many rows, one
 MOST = 20  # cells of one call: beyond, scores say little more
@@ -78,6 +78,7 @@ class Scorer:
     def __init__(self, imputer: Imputer) -> None:
         self.imputer = imputer
         self.rules = names_of_rules(imputer.repository)
+        self.whole = {name: Whole(each.values, each.counts) for name, each in imputer.repository.lattices.items()}
 
     def score(self, known: Floats, values: Floats, attribute: Ints) -> Sums:
         """What comes of hiding `attribute` (n,) in rows of which `known` (n, width) and values (n, d) tell."""
@@ -93,8 +94,8 @@ class Scorer:
                 key = name, self.rules[name][choice]
                 part = slice(found.start[k], found.start[k] + found.size[k])
                 value, often, truth = found.value[part], found.often[part], values[row, j]
-                error = crps(value, often, truth)
-                otherwise = error if choice == LEVEL_0 else crps(*self._otherwise(j, choice, known, row), truth)
+                error = self.whole[name].crps(truth) if choice == LEVEL_0 else crps(value, often, truth)
+                otherwise = error if choice == LEVEL_0 else self._otherwise(j, choice, known, row, truth)
                 add(out, {key: (1, error, otherwise, int(value[0] <= truth <= value[-1]))})
         return out
 
@@ -105,15 +106,15 @@ class Scorer:
         if imputer.habits is not None and name in imputer.habits.names:
             known[rows, imputer.readings.start + imputer.habits.names.index(name)] = np.nan
 
-    def _otherwise(self, j: int, choice: int, known: Floats, row: int) -> tuple[Floats, Floats]:
-        """What would be told without the rule: by the lattice, or, without that, by the whole history."""
+    def _otherwise(self, j: int, choice: int, known: Floats, row: int, truth: float) -> float:
+        """The error of what would be told without the rule: by the lattice, or, without that, by the whole history."""
         repository, name = self.imputer.repository, self.imputer.query.names[j]
-        if choice <= HABIT:
-            centres = self.imputer.centres(j, known, np.array([row]))
-            found: Found = repository.search(name, centres, 1)
-            part = slice(found.start[0], found.start[0] + found.size[0])
-            return found.value[part], found.often[part]
-        return repository.lattices[name].values, repository.lattices[name].counts
+        if choice <= HABIT and repository.lattices[name].choices:
+            found = repository.search(name, self.imputer.centres(j, known, np.array([row])), 1)
+            if found.choice[0] != LEVEL_0:
+                part = slice(found.start[0], found.start[0] + found.size[0])
+                return crps(found.value[part], found.often[part], truth)
+        return self.whole[name].crps(truth)
 
     def fitted(self, attribute: str, rule: str) -> float | None:
         """The error of a habit when it was learnt."""
@@ -128,6 +129,25 @@ class Scorer:
             Score(*key, cells, error / cells, otherwise / cells, inside / cells, self.fitted(*key))
             for key, (cells, error, otherwise, inside) in sorted(sums.items())
         ]
+
+
+class Whole:
+    """The distribution of an attribute over the whole history, prepared to be held against many truths."""
+
+    def __init__(self, value: Floats, often: Floats) -> None:
+        weight = often / often.sum() if len(often) else often
+        self.value = value
+        self.below = np.concatenate(([0.0], np.cumsum(weight)))
+        self.sums = np.concatenate(([0.0], np.cumsum(weight * value)))
+        self.among = float(np.sum(weight * value * (self.below[1:] + self.below[:-1] - 1)))
+
+    def crps(self, truth: float) -> float:
+        """O(log values). NaN where there is no value at all."""
+        if not len(self.value):
+            return float("nan")
+        k = int(np.searchsorted(self.value, truth))
+        off = truth * (2 * self.below[k] - 1) + self.sums[-1] - 2 * self.sums[k]
+        return float(off) - self.among
 
 
 def crps(value: Floats, often: Floats, truth: float) -> float:

@@ -39,7 +39,10 @@ class Spreader:
         self.query, self.imputer = query, Imputer(repository, query)
         self.reader = Reader(query, self.imputer)
         self.kinds = Kinds()
-        self.memory = None if repository.habits is None or not remember else repository.habits.memory()
+        habits = repository.habits if remember else None
+        if habits is not None:
+            habits.check_keys(query)
+        self.memory = None if habits is None else habits.memory()
         self.rules = names_of_rules(repository)
 
     def spread(self, rows: Any) -> pa.Table:

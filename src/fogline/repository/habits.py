@@ -24,18 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.errors import RuleError
+from fogline.errors import HistoryError, RuleError
 from fogline.kernels import forest, memory
 from fogline.kernels.clouds import Floats, Ints
 from fogline.kernels.score import crps
 from fogline.model import Query, Rule
 from fogline.repository.discover import WORTH, Trial
 from fogline.repository.history import History
-from fogline.repository.memory import READINGS, Memory, Name, Recent
+from fogline.repository.memory import READINGS, Memory, Name, Recent, sensor_names
 
 TREES, LEAF, ROWS = 20, 20, 120_000
 TRIAL_TREES, TRIAL_ROWS = 5, 20_000
 HIDDEN, SEED = 0.3, 11
+NEWEST = 2_000_000  # rows of a longer history from which habits are learnt
 FEWEST = 1_000  # readings that follow another of their sensor; from fewer nothing is learnt
 
 
@@ -69,7 +70,7 @@ class Habit:
     """Of one attribute: the changes, the values it may take, and how well it did on held-out rows."""
 
     changes: Forest
-    grid: Floats  # values that occurred, sorted; empty: they are too many to mean anything
+    grid: Floats  # values of the attribute that occurred, sorted
     step: float  # how near to one of them is the same
     error: float  # mean CRPS on held-out rows …
     without: float  # … and of what would be told otherwise
@@ -138,7 +139,18 @@ class Habits:
 
     def memory(self) -> Memory:
         """What is remembered when the stream begins."""
-        return self.empty().holding(self.sensors, self.when, self.said)
+        begun = self.empty().holding(self.sensors, self.when, self.said)
+        begun.untouched = True
+        return begun
+
+    def check_keys(self, query: Query) -> None:
+        """Does the query name sensors and times as the history did?"""
+        mine, theirs = (*self.keys, self.time), (*query.by, query.id, query.time)
+        if mine != theirs:
+            raise HistoryError(
+                f"the repository knows sensors by {', '.join(mine)}, and the query names them by {', '.join(theirs)}; "
+                "fit it for this query (or with retention=0, to do without what sensors said before)."
+            )
 
     def empty(self) -> Memory:
         """A memory of nothing."""
@@ -216,7 +228,8 @@ class Past:
             return None
         hidden = np.random.default_rng(SEED).random(truth.shape) < HIDDEN
         shown = np.where(hidden, np.nan, truth)
-        context = Memory(len(query.names), longest).walk(sensors.names(), time, shown, np.ones(len(rows), np.bool_))
+        everyone = np.ones(len(rows), np.bool_)
+        context = Memory(len(query.names), longest).walk(sensors.known, time, shown, everyone, sensors.code)
         return cls(query.names, rows, truth, shown, _shaped(context, len(query.names)))
 
     def learn(self, j: int, among: Ints, trees: int, most: int) -> Forest | None:
@@ -241,10 +254,6 @@ class Sensors(NamedTuple):
     code: Ints
     known: list[Name]
 
-    def names(self) -> list[Name]:
-        """A name per row."""
-        return [self.known[k] for k in self.code.tolist()]
-
 
 def readings(history: History, query: Query) -> tuple[Ints, Sensors, Floats, Floats] | None:
     """The rows that say whose they are and when, in order: their numbers, sensors, times, and attributes (n, d)."""
@@ -259,13 +268,14 @@ def readings(history: History, query: Query) -> tuple[Ints, Sensors, Floats, Flo
     for column in columns:
         there &= ~np.isnan(column.values)
     rows = np.flatnonzero(there)
-    rows = rows[np.argsort(time.values[rows], kind="stable")]
+    rows = rows[np.argsort(time.values[rows], kind="stable")][-NEWEST:]
     named = np.stack([column.values[rows] for column in columns], axis=1)
     distinct, code = np.unique(named, axis=0, return_inverse=True)
-    known = [
+    keyed = [
         tuple(v if c.words is None else c.words[int(v)] for c, v in zip(columns, each, strict=True))
         for each in distinct.tolist()
     ]
+    known = sensor_names([key[-1] for key in keyed], [key[:-1] for key in keyed])
     truth = np.stack([history.columns[name].values[rows] for name in query.names], axis=1)
     return rows, Sensors(code.reshape(-1), known), time.values[rows], truth
 
@@ -316,7 +326,7 @@ def remembered(history: History, query: Query, longest: float) -> Memory:
     memory = Memory(len(query.names), longest)
     if told is not None:
         rows, sensors, time, truth = told
-        memory.walk(sensors.names(), time, truth, np.zeros(len(rows), np.bool_))
+        memory.walk(sensors.known, time, truth, np.zeros(len(rows), np.bool_), sensors.code)
     return memory
 
 
@@ -348,6 +358,8 @@ def gathered(
     history: History, query: Query, longest: float, habits: Mapping[str, Habit], recent: tuple[Rule, ...] = ()
 ) -> Habits | None:
     """Habits, rules about the recent past, and what the sensors said last; None where nothing of it is needed."""
+    if recent and not longest > 0:
+        raise RuleError(f"the rule '{recent[0]}' needs what sensors said before, and retention is 0.")
     if not (habits or recent) or not longest > 0:
         return None
     memory = remembered(history, query, longest)

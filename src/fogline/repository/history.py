@@ -87,6 +87,17 @@ class History:
             columns[name] = mine
         return History(columns, self.rows)
 
+    def in_order(self, query: Query, newest: int | None = None) -> History:
+        """These rows by their times, each (group, id, time) once; only the newest so many of them."""
+        keys = [name for name in (*query.by, query.id, query.time) if name in self.columns]
+        rows = np.arange(self.rows)
+        if query.time in self.columns:
+            if query.id in self.columns:
+                named = np.stack([self.columns[name].values for name in keys], axis=1)
+                rows = np.sort(np.unique(named, axis=0, return_index=True)[1])
+            rows = rows[np.argsort(self.columns[query.time].values[rows], kind="stable")]
+        return self.part(rows if newest is None else rows[-newest:])
+
     def joined(self, more: History) -> History:
         """These rows and then those, which are `like` these."""
         both = {
@@ -152,6 +163,12 @@ def _times(column: pa.ChunkedArray) -> Column | None:
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         micros = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
         return Column(np.array(micros.cast(pa.float64(), safe=False).to_numpy(), np.float64))
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        for kind in (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+            try:
+                return _times(column.cast(kind))
+            except pa.ArrowInvalid:
+                continue
     return _column(column)
 
 

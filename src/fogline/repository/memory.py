@@ -3,13 +3,15 @@
 The living part of a repository: the newest readings of every sensor, complete or in part, which join as they pass and
 leave when newer ones need the place or when they are too old. A sensor is named by the query's groups and id.
 
-Small, because a sensor's own past says most where it is newest; and the same whatever the cut of the stream into
-batches: rows are taken in the order of their times, a row sees only older ones, and a late row finds its place.
+Small, because a sensor's own past says most where it is newest. A row sees only readings that are older than itself and
+that have arrived with it or before: within a call rows are taken in the order of their times, and a late row finds its
+place. So where rows come in order the cut of the stream into batches does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,22 +21,27 @@ from fogline.kernels import memory as kernel
 from fogline.kernels.clouds import Floats, Ints
 
 READINGS = 8  # kept of each sensor
-MOST = 100_000  # sensors; beyond, those that have been silent longest go
+MOST = 100_000  # sensors of one memory; beyond, those that have been silent longest go
 
 Name = tuple[Any, ...]
 Flags = NDArray[np.bool_]
 
 
 def sensor_names(ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None = None) -> list[Name]:
-    """What sensors are called: by their groups, if there are any, and their ids; in values that JSON can hold."""
+    """What sensors are called: by their groups, if there are any, and their ids, as texts."""
     plain = [_plain(each) for each in ids]
     if keys is None:
         return [(each,) for each in plain]
     return [(*(_plain(part) for part in key), each) for key, each in zip(keys, plain, strict=True)]
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float) else str(value)
+def _plain(value: Any) -> str | None:
+    """A value as a text, the same whether it came as a whole number, as 5.0 or as "5"."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return str(value)
+    return str(int(value)) if value == int(value) else str(float(value))
 
 
 class Recent(NamedTuple):
@@ -55,15 +62,20 @@ class Memory:
         self.number: dict[Name, int] = {}
         self.when = np.full((0, READINGS), -np.inf)
         self.said = np.full((0, READINGS, d), np.nan)
+        self.untouched = False  # whether it holds what history said, and nothing of the stream
 
-    def walk(self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags) -> Floats:
+    def walk(
+        self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
+    ) -> Floats:
         """(wanted, width) the contexts of the rows that are wanted, in the order of the rows; then they are known.
 
-        values (n, d), NaN = missing. A context is d · PARTS numbers, and READINGS values for each rule about the recent
-        past. O(rows · READINGS · d).
+        values (n, d), NaN = missing; `code` (n,): whose names[k] a row is, if not its own. A context is d · PARTS
+        numbers, and READINGS values for each rule about the recent past. O(rows · READINGS · d).
         """
+        if self.untouched and len(time):
+            self._older_than(float(time.min()))
         order = np.argsort(time, kind="stable")
-        sensor = self._numbers(names)
+        sensor = self._numbers(names) if code is None else self._numbers(names)[code]
         out = np.empty((int(np.count_nonzero(wanted)), self.width))
         kernel.walk(
             sensor[order], time[order], values[order], self.when, self.said, self.longest, *self.recent,
@@ -84,6 +96,17 @@ class Memory:
             self.when = np.concatenate((self.when, np.full((room, READINGS), -np.inf)))
             self.said = np.concatenate((self.said, np.full((room, READINGS, self.d), np.nan)))
         return found
+
+    def _older_than(self, now: float) -> None:
+        """What history says of times that the stream has yet to reach is not known yet."""
+        self.untouched = False
+        if not len(self.when) or self.when.max() < now:
+            return
+        gone = self.when >= now
+        self.when[gone], self.said[gone] = -np.inf, np.nan
+        order = np.argsort(-self.when, axis=1, kind="stable")
+        self.when = np.take_along_axis(self.when, order, axis=1)
+        self.said = np.take_along_axis(self.said, order[:, :, None], axis=1)
 
     def _forget(self) -> None:
         """The half that was heard last stays."""

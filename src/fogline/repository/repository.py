@@ -66,6 +66,8 @@ class Repository:
     """Where it was loaded from."""
     habits: Habits | None = None
     """How sensors change from reading to reading; None: rows are told from the history alone."""
+    method: str = "held-out"
+    """How it was fitted; "given": with rules of the user's own."""
 
     @classmethod
     def fit(
@@ -86,7 +88,18 @@ class Repository:
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
         """
-        longest = longest_of(retention)
+        return cls._fitted(history, query, rules, method, longest_of(retention, query), progress)
+
+    @classmethod
+    def _fitted(
+        cls,
+        history: Any,
+        query: Query,
+        rules: Iterable[Any] | None,
+        method: str,
+        longest: float,
+        progress: Progress | None,
+    ) -> Repository:
         past = history if isinstance(history, History) else read_history(in_order(as_table(history), query), query)
         told = tuple(discover(past, query, method=method, progress=progress) if rules is None else as_rules(rules))
         recent = about_recent(told, query)
@@ -98,32 +111,49 @@ class Repository:
             same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
             habits = gathered(past, query, longest, same, recent)
         lattices = {name: lattice.build(past, name, wanted, mean=method == "mean") for name in query.names}
-        return cls(past, wanted, lattices, habits=habits)
+        return cls(past, wanted, lattices, habits=habits, method=method if rules is None else "given")
+
+    def again(self, history: Any, query: Query) -> Repository:
+        """A repository fitted as this one was, to another history."""
+        longest = np.inf if self.habits is None else self.habits.longest
+        recent = () if self.habits is None else self.habits.recent
+        given = (*self.rules, *recent) if self.method == "given" else None
+        method = "held-out" if self.method == "given" else self.method
+        return Repository._fitted(history, query, given, method, longest, None)
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
         more = read_history(rows, query).like(self.history)
-        lattices = {name: each.grown(more) for name, each in self.lattices.items()}
-        joined = self.history.joined(more)
-        habits = self.habits and gathered(joined, query, self.habits.longest, self.habits.habits, self.habits.recent)
-        return Repository(joined, self.rules, lattices, habits=habits)
+        joined, habits = self.history.joined(more), self.habits
+        if self.method == "mean":
+            lattices = {name: lattice.build(joined, name, (), mean=True) for name in self.lattices}
+        else:
+            lattices = {name: each.grown(more) for name, each in self.lattices.items()}
+        if habits is not None:
+            if habits.names != query.names:
+                raise HistoryError(f"this repository was fitted for {', '.join(habits.names)}, in this order.")
+            habits.check_keys(query)
+            habits = gathered(joined, query, habits.longest, habits.habits, habits.recent)
+        return Repository(joined, self.rules, lattices, habits=habits, method=self.method)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder."""
-        store.save(folder, store.Stored(self.history, self.rules, dict(self.lattices), self.habits, self.fingerprint))
+        kept = dict(self.lattices), self.habits, self.method, self.fingerprint
+        store.save(folder, store.Stored(self.history, self.rules, *kept))
 
     @classmethod
     def load(cls, folder: str | Path) -> Repository:
         """The repository of a folder, mapped into memory: nothing is copied."""
         stored = store.load(folder)
-        repository = cls(stored.history, stored.rules, stored.lattices, Path(folder).absolute(), stored.habits)
+        place = Path(folder).absolute()
+        repository = cls(stored.history, stored.rules, stored.lattices, place, stored.habits, stored.method)
         vars(repository)["fingerprint"] = stored.fingerprint  # not worth reading all of the history for
         return repository
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same history and rules, wherever they were fitted."""
-        return fingerprint(self.history, self.rules, self.habits)
+        return fingerprint(self.history, self.rules, self.habits, self.method)
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
@@ -213,11 +243,12 @@ class Repository:
         return self.lattices[then]
 
 
-def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None = None) -> str:
+def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None = None, method: str = "") -> str:
     """The same for the same history, rules and habits."""
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
+    digest.update(b"mean" if method == "mean" else b"")
     if habits is not None:
-        digest.update(f"{habits.names} {habits.keys} {habits.longest} {sorted(habits.habits)}".encode())
+        digest.update(f"{habits.names} {habits.keys} {habits.time} {habits.longest} {sorted(habits.habits)}".encode())
         digest.update(str([each.error for each in habits.habits.values()]).encode())
         digest.update("\n".join(map(str, habits.recent)).encode())
     for name in sorted(history.columns):
@@ -227,11 +258,16 @@ def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None =
     return digest.hexdigest()
 
 
-def longest_of(retention: Any) -> float:
+def longest_of(retention: Any, query: Query) -> float:
     """How old a reading may be, in units of the clock."""
     if retention is None:
         return np.inf
-    told = float(retention) if isinstance(retention, int | float) else float(duration(retention))
+    number = isinstance(retention, int | float)
+    if retention != 0 and query.lifetime is not None and number is (query.lifetime_us is not None):
+        raise HistoryError(
+            f"retention is {retention!r} and the lifetime {query.lifetime!r}: both are numbers, or both are durations."
+        )
+    told = float(retention) if number else float(duration(retention))
     if not told >= 0:
         raise HistoryError(f"retention is {retention!r}; it is an age, from 0 on.")
     return told

@@ -40,6 +40,7 @@ class Stored(NamedTuple):
     rules: tuple[Rule, ...]
     lattices: dict[str, Lattice]
     habits: Habits | None
+    method: str
     fingerprint: str
 
 
@@ -63,6 +64,7 @@ class Draft:
         rules: Sequence[Rule],
         lattices: Mapping[str, Any],
         habits: Any,
+        method: str,
         fingerprint: str,
     ) -> None:
         """Name what was written, all at once, and remove what it replaces."""
@@ -75,6 +77,7 @@ class Draft:
             "rules": [_plain(rule) for rule in rules],
             "lattices": lattices,
             "habits": habits,
+            "method": method,
         }
         fresh = self.root / f"{MANIFEST}.new"
         fresh.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
@@ -108,7 +111,7 @@ def save(folder: str | Path, stored: Stored) -> None:
         name: put_lattice(each, draft.files(f"lattice-{k}")) for k, (name, each) in enumerate(stored.lattices.items())
     }
     habits = put_habits(stored.habits, draft.files("habits"))
-    draft.finish(stored.history.rows, columns, stored.rules, lattices, habits, stored.fingerprint)
+    draft.finish(stored.history.rows, columns, stored.rules, lattices, habits, stored.method, stored.fingerprint)
 
 
 def load(folder: str | Path) -> Stored:
@@ -128,7 +131,8 @@ def load(folder: str | Path) -> Stored:
     ways: dict[str, Way] = {}
     lattices = {name: _read_lattice(name, each, rules, files, ways) for name, each in manifest["lattices"].items()}
     habits = _read_habits(manifest["habits"], files)
-    return Stored(History(columns, manifest["rows"]), rules, lattices, habits, manifest["fingerprint"])
+    history = History(columns, manifest["rows"])
+    return Stored(history, rules, lattices, habits, manifest["method"], manifest["fingerprint"])
 
 
 class Files:

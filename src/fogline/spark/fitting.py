@@ -1,6 +1,6 @@
 """How does a history of any size become a repository?
 
-Four Spark jobs, each a stage of what `Repository.fit` does in memory, by the same kernels: every partition writes its
+Five Spark jobs, each a stage of what `Repository.fit` does in memory, by the same kernels: every partition writes its
 columns as numbers; every column is joined; for every attribute rules are discovered; for every attribute the lattice is
 ranked and its tables and index are built. Tasks write their arrays into the repository's folder and map what earlier
 jobs left there, so the driver holds no rows. The folder must be one that every worker sees, as when it is used later.
@@ -51,7 +51,7 @@ def fit(
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
     check_method(method)
-    longest = longest_of(retention)
+    longest = longest_of(retention, query)
     told = () if rules is None else tuple(as_rules(rules))
     recent = about_recent(told, query)
     given = None if rules is None else tuple(rule for rule in told if rule not in recent)
@@ -96,8 +96,9 @@ def _write(
     else:
         same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
         habits = gathered(past, query, longest, same, recent)
+    how = method if given is None else "given"
     known = store.put_habits(habits, Files(arrays, "habits"))
-    draft.finish(rows, columns, rules, lattices, known, fingerprint(past, rules, habits))
+    draft.finish(rows, columns, rules, lattices, known, how, fingerprint(past, rules, habits, how))
 
 
 def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress) -> tuple[int, Entries]:

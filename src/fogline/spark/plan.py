@@ -106,7 +106,8 @@ def make_plan(
     check_teller(imputer)
     types = tuple(schema.field(name).type for name in query.by)
     plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer)  # type: ignore[arg-type]
-    assert plan.imputer is not None or opened is None  # an imputer refuses a repository that does not fit
+    if plan.imputer is not None and plan.imputer.habits is not None:  # an imputer refuses what does not fit
+        plan.imputer.habits.check_keys(query)
     return plan
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.impute.columns import read_times, write_times
-from fogline.impute.imputer import CONTEXT
+from fogline.impute.imputer import CONTEXT, TOLD
 from fogline.impute.scoring import Sums, add, from_plain, plain
 from fogline.monitor import Monitor
 from fogline.spark.awake import LARGE, Awake, digest, recall, remember
@@ -204,7 +204,7 @@ class Keeper:
 
     def _as_it_came(self, row: Any, key: str) -> str:
         by = dict(zip(self.plan.query.by, (v.as_py() for v in key_values(key, self.plan.by)), strict=True))
-        ours = (self.plan.expires, CONTEXT)
+        ours = (self.plan.expires, CONTEXT, TOLD)
         return as_json({**by, **{name: value for name, value in row.items() if name not in ours}})
 
 

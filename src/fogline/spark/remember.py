@@ -2,7 +2,7 @@
 
 Sensors are dealt into a fixed number of buckets; each has its memory as state, so buckets work in parallel and every
 reading is remembered exactly once, as any state of Spark is. The rows of a bucket come as one value per partition and
-leave as one, in the order of their times; those with gaps take their context along, in a column of its own, and from
+leave as one; those with gaps take their context along, in a column of its own, and from
 there on nobody needs to know who said what: screening and groups go on as with rows that know nothing.
 """
 
@@ -24,7 +24,7 @@ from fogline.impute.imputer import CONTEXT
 from fogline.impute.rows import Reader, Source
 from fogline.impute.scoring import chosen
 from fogline.kernels.clouds import Ints
-from fogline.repository.memory import Memory, Name
+from fogline.repository.memory import Memory, Name, sensor_names
 from fogline.snapshot import pack_memory, unpack_memory
 from fogline.spark.keys import Key, keyed
 from fogline.spark.parcel import table_from_bytes, table_to_bytes
@@ -61,13 +61,13 @@ def _dealing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
 
 def name_of(key: Key) -> Name:
     """What the sensor of this key is called in a memory."""
-    return tuple(json.loads(key))
+    *groups, name = json.loads(key)
+    return sensor_names([name], [tuple(groups)])[0]
 
 
 def bucket_of(name: Name) -> int:
-    """In which bucket the sensor of this name lies, today and after a restart; 5 and 5.0 are one name."""
-    plain = [int(each) if isinstance(each, float) and each.is_integer() else each for each in name]
-    return zlib.crc32(json.dumps(plain).encode()) % BUCKETS
+    """In which bucket the sensor of this name lies, today and after a restart."""
+    return zlib.crc32(json.dumps(name).encode()) % BUCKETS
 
 
 def _all_at_once(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
@@ -100,13 +100,13 @@ class Recaller:
         known = self.imputer.known(lambda _: None, read.clouds)[:, self.imputer.readings]
         able = np.isfinite(read.arrived)
         able[list(refused)] = False
-        nameless = np.array([None in name_of(key) for key in keys])
-        able &= ~nameless[code]
+        names = [name_of(key) for key in keys]
+        able &= ~np.array([name[-1] is None for name in names])[code]
         which = np.flatnonzero(able)
         gaps = np.asarray(np.isnan(known[which]).any(axis=1))
         gaps[chosen(read.arrived[which], self.imputer.single(read.clouds)[which])[0]] = True  # they will be asked
-        names = [name_of(key) for key in keys]
-        told = memory.walk([names[k] for k in code[which].tolist()], read.arrived[which], known[which], gaps)
+        who, mine = np.unique(code[which], return_inverse=True)
+        told = memory.walk([names[k] for k in who], read.arrived[which], known[which], gaps, mine.reshape(-1))
         return rows.append_column(CONTEXT, _listed(told, which[gaps], batch.num_rows)), pack_memory(memory)
 
     def _wake(self, bucket: int, state: bytes | None) -> Memory:
@@ -115,7 +115,9 @@ class Recaller:
             return unpack_memory(state, empty)
         mine = [k for k, name in enumerate(self.habits.sensors) if bucket_of(name) == bucket]
         names = [self.habits.sensors[k] for k in mine]
-        return empty.holding(names, self.habits.when[mine], self.habits.said[mine])
+        begun = empty.holding(names, self.habits.when[mine], self.habits.said[mine])
+        begun.untouched = True
+        return begun
 
 
 def _listed(told: Any, which: Ints, n: int) -> pa.Array:

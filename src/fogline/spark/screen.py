@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fogline.impute.columns import REAL, Reasons, write_times
-from fogline.impute.imputer import CONTEXT
+from fogline.impute.imputer import CONTEXT, TOLD
 from fogline.impute.plugin import told
 from fogline.impute.rows import Numbers, Reader, Source, refuse
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen, plain
@@ -80,7 +80,7 @@ class Screen:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.query = plan, plan.query
         self.reader = Reader(plan.query)
-        self.scorer = None if plan.imputer is None else Scorer(plan.imputer)
+        self.scorer = None if plan.imputer is None or plan.teller is not None else Scorer(plan.imputer)
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
         self._clear()
 
@@ -93,12 +93,10 @@ class Screen:
     def take(self, came: pa.RecordBatch) -> Numbers:
         """Read a slice, refuse what cannot be taken, and keep what can matter in it. Returns what was read."""
         refused: Reasons = {}
-        if CORRUPT in came.schema.names:
-            bad = came.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
-            refuse(refused, bad, "the line cannot be read")
         batch = readable(came, self.plan, refused)
         if self.plan.teller is not None:
-            batch = told(batch, self.query, self.plan.teller)
+            batch, unread = told(batch, self.query, self.plan.teller)
+            refused |= {i: reason for i, reason in unread.items() if i not in refused}
         source, group = Source(batch), self._groups(batch)
         names, nameless = _names(batch.column(self.query.id))
         refuse(refused, nameless, f"the id {self.query.id!r} is missing")
@@ -175,9 +173,10 @@ class Screen:
                 refuse(refused, bare, f"{name!r} is missing, and there is no repository to say what it may be")
             return clouds.lo, clouds.hi, rows
         few, column = _these(source, clouds, rows)
-        for i, reason in imputer.hopeless(few).items():
+        known = imputer.known(column, few)
+        for i, reason in imputer.hopeless(known, gaps).items():
             refused.setdefault(int(rows[i]), reason)
-        bounded = imputer.bound(few, imputer.known(column, few), gaps, rough=True)
+        bounded = imputer.bound(few, known, gaps, rough=True)
         lo, hi = clouds.lo.copy(), clouds.hi.copy()
         lo[rows], hi[rows] = bounded.lo, bounded.hi
         return lo, hi, rows
@@ -336,7 +335,7 @@ def _these(source: Source, clouds: Clouds, rows: Ints) -> tuple[Clouds, Callable
 def _travelling(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
     """What of the rows the monitor needs: id, time, attributes as they came, and what the rules ask for."""
     query = plan.query
-    beside = [name for name in (*plan.extra, CONTEXT) if name in batch.schema.names]
+    beside = [name for name in (*plan.extra, CONTEXT, TOLD) if name in batch.schema.names]
     names = [query.id, query.time, *query.names, *beside]
     columns = [batch.column(name) for name in names]
     return pa.RecordBatch.from_arrays(columns, names)
@@ -351,8 +350,11 @@ def _names(column: pa.Array) -> tuple[Ints, Flags]:
 
 
 def readable(batch: pa.RecordBatch, plan: Plan, refused: Reasons) -> pa.RecordBatch:
-    """The batch with times that came as texts read as the plan takes them."""
+    """The batch with times that came as texts read as the plan takes them; lines that make no sense are refused."""
     query = plan.query
+    if CORRUPT in batch.schema.names:
+        bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
+        refuse(refused, bad, "the line cannot be read")
     for name in (query.time, *([query.expires] if query.expires else [])):
         at = batch.schema.get_field_index(name)
         if pa.types.is_string(batch.schema.field(at).type) or pa.types.is_large_string(batch.schema.field(at).type):
