@@ -110,6 +110,14 @@ def watched(spark: Any, repository: fl.Repository, work: Path) -> float:
     return perf_counter() - began
 
 
+def timed(work: Path, **seconds: float) -> dict[str, float]:
+    """How long fitting and watching took when they were done: not when a later run found them done."""
+    path = work / "times.json"
+    if not path.exists():
+        path.write_text(json.dumps(seconds), encoding="utf-8")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
 def read_all(folder: Path) -> pd.DataFrame:
     """All files of a folder, in their order; an empty frame if there are none."""
     files = sorted(folder.glob("*.parquet")) if folder.exists() else []
@@ -321,6 +329,7 @@ def checks(
             "fogline": answers(test, places, repository),
             "dropped": answers(test.dropna(subset=NAMES), places),
             "carried": answers(carried(test), places),
+            "carried_into_silent_rows_too": answers(carried(shown[complete]), places),
         }
         numbers[label] = {
             "cells": judged(cells[label]),
@@ -512,7 +521,7 @@ def everything(path: Path, out: Path, work: Path) -> dict[str, Any]:
     grid = places.grid(changes)
     numbers: dict[str, Any] = {"rows": len(air), "silent": int(silent(air).sum()), "vague": int(vague(air).sum())}
     numbers["gaps"] = gaps(air)
-    numbers |= {"fit_seconds": fit_seconds, "run_seconds": run_seconds, "changes": len(changes)}
+    numbers |= timed(work, fit_seconds=fit_seconds, run_seconds=run_seconds) | {"changes": len(changes)}
     numbers |= {"health": health_of(work, len(sent)), "found": found(air, grid, places)}
     others = {"dropped": answers(sent.dropna(subset=NAMES), places), "carried": answers(carried(sent), places)}
     for label, since in (("differences", places.first), ("differences_after_history", HISTORY_ENDS)):
