@@ -86,6 +86,7 @@ def unpack_memory(saved: bytes, into: Memory) -> Memory:
     size, sensors, width = struct.unpack_from("<QQQ", saved)
     names = [tuple(each) for each in json.loads(saved[24 : 24 + size])]
     at = 24 + size
-    when = np.frombuffer(saved, np.float64, sensors * READINGS, at).reshape(sensors, READINGS)
-    said = np.frombuffer(saved, np.float64, sensors * READINGS * width, at + when.nbytes)
-    return into.holding(names, when, said.reshape(sensors, READINGS, width))
+    shape = sensors, width, READINGS
+    when = np.frombuffer(saved, np.float64, sensors * width * READINGS, at)
+    said = np.frombuffer(saved, np.float64, sensors * width * READINGS, at + when.nbytes)
+    return into.holding(names, when.reshape(shape), said.reshape(shape))

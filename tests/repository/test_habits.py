@@ -27,16 +27,13 @@ from tests.walks import NAMES, QUERY, walks
 
 def naive(readings, now, longest):
     """The context of a reading at `now`, from all (time, values) that came before it."""
-    kept: list[tuple[float, tuple[float, ...]]] = []
-    for when, values in readings:
-        if any(when == other for other, _ in kept):
-            continue
-        if len(kept) < READINGS or when > kept[-1][0]:
-            kept = sorted([*kept, (when, values)], reverse=True)[:READINGS]
-    seen = [(when, values) for when, values in kept if now - longest <= when < now]
     out = np.full((len(NAMES), memory.PARTS), np.nan)
     for j in range(len(NAMES)):
-        mine = [(when, values[j]) for when, values in seen if not np.isnan(values[j])]
+        kept: list[tuple[float, float]] = []
+        for when, values in readings:
+            if not np.isnan(values[j]) and all(when != other for other, _ in kept):
+                kept = sorted([*kept, (when, values[j])], reverse=True)[:READINGS]
+        mine = [(when, value) for when, value in kept if now - longest <= when < now]
         if mine:
             last = mine[0][1]
             out[j, memory.LAST], out[j, memory.AGE] = last, now - mine[0][0]
@@ -88,7 +85,30 @@ def test_the_sensors_that_were_silent_longest_are_forgotten():
     kept.check()
 
 
+def test_a_last_value_is_kept_however_long_the_attribute_is_silent():
+    kept = Memory(2)
+    values = np.array([[1.0, 5.0], *([np.nan, float(k)] for k in range(50))])
+    found = kept.walk([("a",)] * 51, np.arange(51.0), values, np.arange(51) == 50)
+    assert found[0, memory.LAST] == 1.0
+    assert found[0, memory.AGE] == 50.0
+
+
 # ---------------------------------------------------------------------------------------------------------- forest
+
+
+@pytest.mark.parametrize(("gaps", "points"), [(1, 20), (2, 20), (3, 10), (4, 5), (10, 2)])
+def test_rows_that_lack_much_have_fewer_values_per_cell(gaps, points):
+    assert forest.points_for(gaps) == points
+    told = np.sort(np.random.default_rng(1).random((3, 100)), axis=1)
+    start, size = np.empty(3, np.int64), np.empty(3, np.int64)
+    value, often = np.empty(60), np.empty(60)
+    lack, none = np.full(3, gaps), np.empty(0)
+    forest.spread(told, np.zeros(3), lack, none, 0.0, -np.inf, np.inf, start, size, value, often)
+    assert size.tolist() == [points] * 3
+    least, most = np.empty((2, 3))
+    forest.ends(told, lack, least, most)
+    assert value[start].tolist() == least.tolist()
+    assert value[start + size - 1].tolist() == most.tolist()
 
 
 def test_leaves_hold_rows_that_are_alike_and_a_seed_always_gives_the_same_tree():

@@ -54,7 +54,7 @@ def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spa
     assert asked(ours).equals(asked(theirs))
     assert asked(ours).num_rows > 50
     assert {what for what, _, _ in told} == {
-        "reading the history", "joining columns", "discovering rules", "building indexes",
+        "reading the history", "joining columns", "discovering rules", "building indexes", "learning how sensors change",
     }  # fmt: skip
     assert not list((tmp_path / "repo").glob("*/part-*"))
 
@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_said_before_any_work(spark, tmp_path):
         fl.spark.fit(df, fl.Query(attributes={"d": "max"}, id="id", time="t", lifetime=1))
     with pytest.raises(RuleError, match=r"speaks of 'sight'.*\nDid you mean 'site'"):
         fl.spark.fit(df, QUERY, rules=["sight -> b(1)"])
-    with pytest.raises(HistoryError, match="may be 'held-out' or 'paper'"):
+    with pytest.raises(HistoryError, match="may be 'held-out', 'paper', 'last', 'mean'"):
         fl.spark.fit(df, QUERY, method="guess")
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(HistoryError, match="holds no repository"):

@@ -15,7 +15,8 @@ import numpy as np
 from fogline.kernels.compile import kernel
 
 KEPT = 5  # targets kept per leaf
-POINTS = 20  # values of a distribution
+POINTS = 20  # values of a distribution …
+PLACES = 1024  # … or fewer, where a row lacks several: that many combinations at most
 CUT = 0.1  # of what the trees say, on either side: rows err together, so many small chances count for too much
 
 
@@ -129,18 +130,30 @@ def ask(feature, cut, child, kept, tree, rows, out):
         out[i].sort()
 
 
-def ends(width: int) -> tuple[int, int]:
-    """Where in the sorted changes the least and the greatest value of a distribution stand."""
-    first = int(CUT * width)
-    among = width - 2 * first
-    return first + among // (2 * POINTS), first + (2 * POINTS - 1) * among // (2 * POINTS)
+@kernel
+def points_for(gaps):
+    """How many values the distribution of a cell has in a row that lacks so many."""
+    return min(POINTS, max(2, int(PLACES ** (1.0 / max(gaps, 1)) + 1e-9)))
 
 
 @kernel
-def spread(told, base, grid, step, low, high, start, size, value, often):
+def ends(told, gaps, least, most):
+    """The least and the greatest change that `spread` uses of each line."""
+    n, width = told.shape
+    first = int(CUT * width)
+    among = width - 2 * first
+    for i in range(n):
+        points = points_for(gaps[i])
+        least[i] = told[i, first + among // (2 * points)]
+        most[i] = told[i, first + (2 * points - 1) * among // (2 * points)]
+
+
+@kernel
+def spread(told, base, gaps, grid, step, low, high, start, size, value, often):
     """Distributions of base + what was told (n, trees · KEPT), sorted: value[start : start + size], how often.
 
-    A value that lies within `step` of one in `grid` (sorted) becomes that one; none leaves [low, high].
+    gaps (n,): how many cells the row lacks. A value that lies within `step` of one in `grid` (sorted) becomes that one;
+    none leaves [low, high].
     """
     n, width = told.shape
     first = int(CUT * width)
@@ -148,8 +161,10 @@ def spread(told, base, grid, step, low, high, start, size, value, often):
     filled = 0
     for i in range(n):
         start[i] = filled
-        for k in range(POINTS):
-            x = min(max(nearest(base[i] + told[i, first + (2 * k + 1) * among // (2 * POINTS)], grid, step), low), high)
+        points = points_for(gaps[i])
+        for k in range(points):
+            change = told[i, first + (2 * k + 1) * among // (2 * points)]
+            x = min(max(nearest(base[i] + change, grid, step), low), high)
             if filled > start[i] and value[filled - 1] == x:
                 often[filled - 1] += 1.0
             else:

@@ -1,8 +1,8 @@
 """What did a sensor say before, as numbers that a new reading can be compared with?
 
-A memory holds the newest readings of each sensor, the newest first: when (s, k), -inf where there is none, and the
-values (s, k, d), NaN where one was missing. A reading sees only what is older than itself, whenever it comes; so what
-is said of it never depends on later ones.
+A memory holds the newest values of each sensor's attributes, the newest first: when (s, d, k), -inf where there is
+none, and said (s, d, k). A missing value takes no place: however long an attribute is silent, its last value is there.
+A reading sees only what is older than itself, whenever it comes; so what is said of it never depends on later ones.
 
 The context of a reading, per attribute: its last value, how old that is, how far it lay above the three before, and
 above the mean of them all, in which the newest count most.
@@ -28,7 +28,7 @@ def walk(sensor, time, values, when, said, longest, radius, span, then, wanted, 
     + r · k), NaN where nothing is remembered: the context, and what each rule finds among the sensor's k readings.
     """
     at = 0
-    d, k = said.shape[2], when.shape[1]
+    d, k = said.shape[1], said.shape[2]
     for i in range(sensor.shape[0]):
         s = sensor[i]
         if wanted[i]:
@@ -43,17 +43,17 @@ def walk(sensor, time, values, when, said, longest, radius, span, then, wanted, 
 @kernel
 def recall(when, said, now, longest, out):
     """The context (d, PARTS) of a reading at `now`."""
-    for j in range(said.shape[1]):
+    for j in range(said.shape[0]):
         out[j] = np.nan
         found, weight, total, heavy = 0, 1.0, 0.0, 0.0
-        for k in range(when.shape[0]):
-            if when[k] < now - longest:
+        for k in range(when.shape[1]):
+            if when[j, k] < now - longest or when[j, k] == -np.inf:
                 break
-            x = said[k, j]
-            if when[k] >= now or np.isnan(x):
+            if when[j, k] >= now:
                 continue
+            x = said[j, k]
             if found == 0:
-                out[j, LAST], out[j, AGE] = x, now - when[k]
+                out[j, LAST], out[j, AGE] = x, now - when[j, k]
             elif found <= 3:
                 out[j, AGE + found] = out[j, LAST] - x
             total += weight * x
@@ -67,32 +67,41 @@ def recall(when, said, now, longest, out):
 @kernel
 def recent(when, said, now, span, values, radius, j, out):
     """What attribute j was in the readings no older than `span` that are close to these values; NaN for the others."""
-    for k in range(when.shape[0]):
+    for k in range(when.shape[1]):
         out[k] = np.nan
-        if when[k] < now and now - when[k] <= span:
+        at = when[j, k]
+        if at < now and now - at <= span:
             near = True
             for q in range(values.shape[0]):
-                near = near and (np.isnan(radius[q]) or abs(said[k, q] - values[q]) <= radius[q])
+                near = near and (np.isnan(radius[q]) or _close(when[q], said[q], at, values[q], radius[q]))
             if near:
-                out[k] = said[k, j]
+                out[k] = said[j, k]
+
+
+@kernel
+def _close(when, said, at, value, radius):
+    """Whether the attribute was close to `value` in the reading at that time."""
+    for k in range(when.shape[0]):
+        if when[k] == at:
+            return abs(said[k] - value) <= radius
+    return False
 
 
 @kernel
 def remember(when, said, now, values):
-    """Put a reading in its place; the oldest one goes. One that is older than all, or of a known instant, is left."""
-    most, d = said.shape
-    k = 0
-    while k < most and when[k] > now:
-        k += 1
-    if k == most or when[k] == now:
-        return
-    for m in range(most - 1, k, -1):
-        when[m] = when[m - 1]
-        for j in range(d):
-            said[m, j] = said[m - 1, j]
-    when[k] = now
-    for j in range(d):
-        said[k, j] = values[j]
+    """Put what a reading says in its place; the oldest goes. What is older than all, or of a known instant, is left."""
+    most = when.shape[1]
+    for j in range(values.shape[0]):
+        if np.isnan(values[j]):
+            continue
+        k = 0
+        while k < most and when[j, k] > now:
+            k += 1
+        if k == most or when[j, k] == now:
+            continue
+        for m in range(most - 1, k, -1):
+            when[j, m], said[j, m] = when[j, m - 1], said[j, m - 1]
+        when[j, k], said[j, k] = now, values[j]
 
 
 @kernel

@@ -80,20 +80,20 @@ class Habit:
         """How much of the error it takes away."""
         return 1 - self.error / self.without if self.without else 0.0
 
-    def spread(self, last: Floats, features: Floats, low: float = -np.inf, high: float = np.inf) -> Spread:
-        """Distributions for readings with these last values and features. O(trees · depth) each."""
+    def spread(self, last: Floats, features: Floats, gaps: Ints, low: float = -np.inf, high: float = np.inf) -> Spread:
+        """Distributions for readings with these last values, features and numbers of gaps. O(trees · depth) each."""
         n = len(last)
         start, size = np.empty(n, np.int64), np.empty(n, np.int64)
         value, often = np.empty(n * forest.POINTS), np.empty(n * forest.POINTS)
         told = self.changes.ask(features)
-        used = forest.spread(told, last, self.grid, self.step, low, high, start, size, value, often)
+        used = forest.spread(told, last, gaps, self.grid, self.step, low, high, start, size, value, often)
         return Spread(start, size, value[:used], often[:used])
 
-    def bounds(self, last: Floats, features: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    def bounds(self, last: Floats, features: Floats, gaps: Ints, low: float, high: float) -> tuple[Floats, Floats]:
         """The least and greatest value that `spread` gives."""
-        told = self.changes.ask(features)
-        first, final = forest.ends(told.shape[1])
-        return self._moved(last, told[:, first], low, high), self._moved(last, told[:, final], low, high)
+        least, most = np.empty((2, len(last)))
+        forest.ends(self.changes.ask(features), gaps, least, most)
+        return self._moved(last, least, low, high), self._moved(last, most, low, high)
 
     def reach(self, last: Floats, low: float, high: float) -> tuple[Floats, Floats]:
         """Between which values `spread` stays whatever the features; found without asking the trees."""
@@ -173,10 +173,11 @@ class Habits:
         """The least and greatest values of the same."""
         return self.habits[name].bounds(*self._asked(name, values, context), low, high)
 
-    def _asked(self, name: str, values: Floats, context: Floats) -> tuple[Floats, Floats]:
+    def _asked(self, name: str, values: Floats, context: Floats) -> tuple[Floats, Floats, Ints]:
         j = self.names.index(name)
         shaped = _shaped(context, len(self.names))
-        return np.ascontiguousarray(shaped[:, j, memory.LAST]), features(values, shaped, j)
+        last = np.ascontiguousarray(shaped[:, j, memory.LAST])
+        return last, features(values, shaped, j), np.isnan(values).sum(axis=1)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
@@ -296,7 +297,7 @@ def learn_one(history: History, past: Past, then: str, rules: tuple[Rule, ...]) 
     shaped = past.shown[held].copy()
     shaped[:, j] = np.nan
     spread = Habit(tried, grid, step, 0.0, 0.0).spread(
-        past.context[held, j, memory.LAST].copy(), features(shaped, past.context[held], j)
+        past.context[held, j, memory.LAST].copy(), features(shaped, past.context[held], j), np.ones(len(held), np.int64)
     )
     ours = _scores(spread, past.truth[held, j])
     theirs = trial.scores(rules)[np.searchsorted(trial.rows, past.rows[held])]

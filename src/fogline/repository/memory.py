@@ -1,7 +1,8 @@
 """What did each sensor say lately?
 
-The living part of a repository: the newest readings of every sensor, complete or in part, which join as they pass and
-leave when newer ones need the place or when they are too old. A sensor is named by the query's groups and id.
+The living part of a repository: the newest values of every sensor's attributes, which join as they pass, whatever else
+their rows lack, and leave when newer ones need the place or when they are too old. A sensor
+is named by the query's groups and id.
 
 Small, because a sensor's own past says most where it is newest. A row sees only readings that are older than itself and
 that have arrived with it or before: within a call rows are taken in the order of their times, and a late row finds its
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from fogline.kernels import memory as kernel
 from fogline.kernels.clouds import Floats, Ints
 
-READINGS = 8  # kept of each sensor
+READINGS = 8  # values kept of each attribute of each sensor
 MOST = 100_000  # sensors of one memory; beyond, those that have been silent longest go
 
 Name = tuple[Any, ...]
@@ -60,8 +61,8 @@ class Memory:
         self.recent = recent or Recent(np.empty((0, d)), np.empty(0), np.empty(0, np.int64))
         self.width = d * kernel.PARTS + len(self.recent.span) * READINGS
         self.number: dict[Name, int] = {}
-        self.when = np.full((0, READINGS), -np.inf)
-        self.said = np.full((0, READINGS, d), np.nan)
+        self.when = np.full((0, d, READINGS), -np.inf)
+        self.said = np.full((0, d, READINGS), np.nan)
         self.untouched = False  # whether it holds what history said, and nothing of the stream
 
     def walk(
@@ -93,8 +94,8 @@ class Memory:
         more = len(number) - len(self.when)
         if more:
             room = max(more, len(self.when) // 2)  # grown by halves: few copies
-            self.when = np.concatenate((self.when, np.full((room, READINGS), -np.inf)))
-            self.said = np.concatenate((self.said, np.full((room, READINGS, self.d), np.nan)))
+            self.when = np.concatenate((self.when, np.full((room, self.d, READINGS), -np.inf)))
+            self.said = np.concatenate((self.said, np.full((room, self.d, READINGS), np.nan)))
         return found
 
     def _older_than(self, now: float) -> None:
@@ -104,20 +105,20 @@ class Memory:
             return
         gone = self.when >= now
         self.when[gone], self.said[gone] = -np.inf, np.nan
-        order = np.argsort(-self.when, axis=1, kind="stable")
-        self.when = np.take_along_axis(self.when, order, axis=1)
-        self.said = np.take_along_axis(self.said, order[:, :, None], axis=1)
+        order = np.argsort(-self.when, axis=2, kind="stable")
+        self.when = np.take_along_axis(self.when, order, axis=2)
+        self.said = np.take_along_axis(self.said, order, axis=2)
 
     def _forget(self) -> None:
         """The half that was heard last stays."""
         count = len(self.number)
-        stay = np.sort(np.argsort(-self.when[:count, 0], kind="stable")[: self.most // 2])
+        stay = np.sort(np.argsort(-self.when[:count, :, 0].max(axis=1), kind="stable")[: self.most // 2])
         names = list(self.number)
         self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
         self.when, self.said = self.when[stay], self.said[stay]
 
     def arrays(self) -> tuple[Floats, Floats]:
-        """when (s, READINGS) and said (s, READINGS, d), in the order of the names."""
+        """when and said (s, d, READINGS), in the order of the names."""
         count = len(self.number)
         return self.when[:count], self.said[:count]
 
@@ -128,10 +129,10 @@ class Memory:
         return self
 
     def check(self) -> None:
-        """Assert that each sensor's readings are in order, the newest first, and the places without one empty."""
+        """Assert that each attribute's values are in order, the newest first, and the places without one empty."""
         when, said = self.arrays()
         there = when > -np.inf
-        assert (when[:, 1:] < when[:, :-1])[there[:, 1:]].all(), "readings out of order"
-        assert not np.any(there[:, 1:] & ~there[:, :-1]), "a reading behind an empty place"
-        assert np.isnan(said[~there]).all(), "an empty place with a value"
+        assert (when[:, :, 1:] < when[:, :, :-1])[there[:, :, 1:]].all(), "values out of order"
+        assert not np.any(there[:, :, 1:] & ~there[:, :, :-1]), "a value behind an empty place"
+        assert np.array_equal(np.isnan(said), ~there), "an empty place with a value, or one without"
         assert sorted(self.number.values()) == list(range(len(self.number))), "numbers of sensors"
