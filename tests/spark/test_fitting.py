@@ -54,7 +54,8 @@ def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spa
     assert asked(ours).equals(asked(theirs))
     assert asked(ours).num_rows > 50
     assert {what for what, _, _ in told} == {
-        "reading the history", "joining columns", "discovering rules", "building indexes", "learning how sensors change",
+        "reading the history", "joining columns", "discovering rules", "building indexes",
+        "learning how sensors change",
     }  # fmt: skip
     assert not list((tmp_path / "repo").glob("*/part-*"))
 

@@ -1,8 +1,8 @@
 """What did each sensor say lately?
 
 The living part of a repository: the newest values of every sensor's attributes, which join as they pass, whatever else
-their rows lack, and leave when newer ones need the place or when they are too old. A sensor
-is named by the query's groups and id.
+their rows lack, and leave when newer ones need the place or when they are too old. A sensor is named by the query's
+groups and id.
 
 Small, because a sensor's own past says most where it is newest. A row sees only readings that are older than itself and
 that have arrived with it or before: within a call rows are taken in the order of their times, and a late row finds its
