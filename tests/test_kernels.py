@@ -3,16 +3,20 @@
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.caching import IndexDataCacheFile
 
 from fogline.impute.columns import PAIRS
 from fogline.kernels import arrow
 from fogline.kernels.boxes import beats, covers, cut_points, fences, outlived, words
 from fogline.kernels.clouds import empty_clouds
+from fogline.kernels.compile import kernel
 from fogline.kernels.probability import beats_cloud, lemma
 from tests import oracle
 
@@ -104,3 +108,24 @@ def test_the_cache_of_kernels_works_when_the_package_cannot_be_written(tmp_path)
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
         assert done.stdout.strip() == "True", done.stderr
     assert any(tmp_path.rglob("*.nbi"))
+
+
+def test_machine_code_that_is_kept_by_several_at_once_is_kept_apart(monkeypatch):
+    """One for another type must not get the same name, however slowly the index is read."""
+    kept = kernel(_nothing)._cache._cache_file
+    read = IndexDataCacheFile._load_index
+
+    def slowly(self):
+        found = read(self)
+        time.sleep(0.3)
+        return found
+
+    monkeypatch.setattr(IndexDataCacheFile, "_load_index", slowly)
+    kinds = [("a",), ("b",), ("c",)]
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        list(pool.map(lambda kind: kept.save(kind, f"code for {kind}"), kinds))
+    assert [kept.load(kind) for kind in kinds] == [f"code for {kind}" for kind in kinds]
+
+
+def _nothing():
+    return 0

@@ -12,6 +12,11 @@ from typing import Any
 
 from numba import njit
 
+try:
+    import fcntl
+except ImportError:  # not everywhere
+    fcntl = None  # type: ignore[assignment]
+
 # Numba asks only whether the kernel's own file has changed, not the files of the kernels it calls.
 _ROOM = tuple(
     (path.name, path.stat().st_mtime, path.stat().st_size) for path in sorted(Path(__file__).parent.glob("*.py"))
@@ -27,4 +32,25 @@ def kernel(function: Callable[..., Any]) -> Any:
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if index is not None and hasattr(index, "_source_stamp"):
         index._source_stamp = _ROOM
+        for name in ("save", "load"):
+            setattr(index, name, _one_at_a_time(getattr(index, name), Path(index._cache_path)))
     return compiled
+
+
+def _one_at_a_time(work: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    """Numba reads its index, looks for a free name, and writes, index first: two processes that compile a kernel for
+    different types at once would take the same name, and one would later run the other's machine code.
+    """
+
+    def alone(*what: Any) -> Any:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = (folder / ".lock").open("w")
+        except OSError:  # read-only: nobody writes
+            return work(*what)
+        with lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            return work(*what)
+
+    return alone
