@@ -77,6 +77,15 @@ def test_only_rows_that_ask_get_a_context_and_in_their_order():
     assert found[:, memory.AGE].tolist() == [4.0, 1.0]
 
 
+def test_a_memory_grows_only_when_somebody_new_speaks():
+    kept = Memory(1)
+    for size in (3, 4, 4, 4):
+        kept.walk(
+            [(f"s{k}",) for k in range(size)], np.arange(float(size)), np.ones((size, 1)), np.zeros(size, np.bool_)
+        )
+    assert len(kept.when) == 4
+
+
 def test_the_sensors_that_were_silent_longest_are_forgotten():
     kept = Memory(1, most=10)
     for k in range(11):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.clouds import VAGUE, Floats, copy_cells
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import ascending, kernel
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3  # what a slot of the live set holds
 BLOCK = 32  # words compared before anybody looks
@@ -142,7 +142,7 @@ def outlived(rows, expires, word_lo, word_hi, fence):
                 w += 1
         kept[w], strong[w] = q, word_lo[q]
         m = w + 1
-    return np.sort(kept[:m])
+    return ascending(kept[:m])
 
 
 @kernel

@@ -10,7 +10,7 @@ import heapq
 
 import numpy as np
 
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import ascending, kernel
 from fogline.kernels.probability import SCALE, SURE, beats_point, dominators, logarithm, share, shares
 
 
@@ -41,7 +41,7 @@ def merge_places(clouds, o, near, value, weight, start, size):
                 for k in range(clouds.start[g, j], clouds.start[g, j] + clouds.size[g, j]):
                     breaks[count] = clouds.value[k]
                     count += 1
-        breaks.sort()
+        breaks[:] = ascending(breaks)
         start[j] = cursor
         gap_before, on_before = -1, False
         for k in range(first, first + n):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 try:
@@ -54,3 +55,13 @@ def _one_at_a_time(work: Callable[..., Any], folder: Path) -> Callable[..., Any]
             return work(*what)
 
     return alone
+
+
+@kernel
+def ascending(values):
+    """The values, sorted; NaN last. Kernels sort by this and `np.argsort` alone, never by `np.sort`.
+
+    Numba gives the inner loops of `np.sort` and `np.argsort` the same name. Machine code that different processes have
+    kept may then be linked to the wrong one of them, and an argsort gives values for places.
+    """
+    return values[np.argsort(values)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import ascending, kernel
 
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …
@@ -43,7 +43,7 @@ def grow(given, then, smallest, seed):
             chosen, at, left = _best_cut(given, then, rows[a:b], smallest, dice)
         if chosen < 0:
             child[node] = leaves
-            targets = np.sort(then[rows[a:b]])
+            targets = ascending(then[rows[a:b]])
             for k in range(KEPT):
                 kept[leaves, k] = targets[(2 * k + 1) * (b - a) // (2 * KEPT)]
             leaves += 1
@@ -127,7 +127,7 @@ def ask(feature, cut, child, kept, tree, rows, out):
                 node = first + child[node] + (1 if rows[i, feature[node]] > cut[node] else 0)
             for k in range(KEPT):
                 out[i, t * KEPT + k] = kept[leaf + child[node], k]
-        out[i].sort()
+        out[i] = ascending(out[i])
 
 
 @kernel

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import ascending, kernel
 
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
 PARTS = 6
@@ -128,7 +128,7 @@ def gather(found, start, size, value, often):
     """The values of each line (n, k), NaN = none, as distributions: value[start : start + size], how often."""
     filled = 0
     for i in range(found.shape[0]):
-        line = np.sort(found[i])  # NaN last
+        line = ascending(found[i])  # NaN last
         start[i] = filled
         for x in line:
             if np.isnan(x):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.boxes import BLOCK, DEAD, IN, OUT, any_covers, beats, covers, ladder, rung
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import ascending, kernel
 
 SCALE = 2.0**42
 SURE = 1.0 - 1e-12  # beaten at least this likely: the factor is zero
@@ -329,7 +329,7 @@ def dominators_on(clouds, columns, fence, steps, o, threshold, near):
                 if g != o and covers(words[r], weak, fence) and beats(clouds.hi, g, clouds.lo, o):
                     near[n] = -g
                     n += 1
-    near[:n] = -np.sort(near[:n])
+    near[:n] = -ascending(near[:n])
     left, until = 1.0, np.inf
     for k in range(n):
         p = beats_point(clouds, near[k], clouds.hi, o)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.kernels.clouds import Floats
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import ascending, kernel
 
 
 class Sorted(NamedTuple):
@@ -122,7 +122,7 @@ def find_close(table, leads, keys, radius, centre, radii):
             if close(table.others, r, centre, i, radii):
                 values[at] = table.then[r]
                 at += 1
-        values[begin:at].sort()
+        values[begin:at] = ascending(values[begin:at])
         offsets[i + 1] = at
     return offsets, values[:at].copy()
 

@@ -92,7 +92,7 @@ class Memory:
         number = self.number
         found = np.fromiter((number.setdefault(name, len(number)) for name in names), np.int64, len(names))
         more = len(number) - len(self.when)
-        if more:
+        if more > 0:
             room = max(more, len(self.when) // 2)  # grown by halves: few copies
             self.when = np.concatenate((self.when, np.full((room, self.d, READINGS), -np.inf)))
             self.said = np.concatenate((self.said, np.full((room, self.d, READINGS), np.nan)))
