@@ -14,7 +14,6 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,7 +37,6 @@ LABELS = {"pm25": "PM2.5", "no2": "NO₂", "co": "CO", "o3": "O₃"}
 QUERY = fl.Query(dict.fromkeys(NAMES, "max"), id="station", time="timestamp", lifetime="1 day", alpha=0.5)
 HISTORY_ENDS, LAST_YEAR = pd.Timestamp("2014-03-01"), pd.Timestamp("2016-03-01")
 HOURS = 24  # that a reading counts
-HEARD = 8  # readings of a station that are remembered
 SEED, HIDDEN = 7, 0.05
 BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # told apart by colour-blind eyes too
 
@@ -46,27 +44,6 @@ Grid = NDArray[np.float64]  # (readings, HOURS): a reading's probability k hours
 
 
 # ---------------------------------------------------------------------------------------------------- the stream
-
-
-def silent(air: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows without any value: the station said nothing."""
-    return np.asarray(air[NAMES].isna().all(axis=1))
-
-
-def vague(air: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows with two or more gaps of which the station's last HEARD readings say nothing."""
-    heard = air[~silent(air)]
-    count = pd.Series(0, air.index)
-    for name in NAMES:
-        there = heard[name].notna().groupby(heard["station"])
-        lately = there.transform(lambda each: each.shift(1, fill_value=False).rolling(HEARD, min_periods=1).max())
-        count = count.add((heard[name].isna() & (lately == 0)).astype(int), fill_value=0)
-    return np.asarray(count >= 2)
-
-
-def taken(air: pd.DataFrame) -> NDArray[np.bool_]:
-    """The rows that are sent."""
-    return ~silent(air) & ~vague(air)
 
 
 def write_stream(air: pd.DataFrame, folder: Path) -> None:
@@ -78,15 +55,6 @@ def write_stream(air: pd.DataFrame, folder: Path) -> None:
         os.utime(path, (1e9 + k, 1e9 + k))
 
 
-def from_scratch(repository: fl.Repository, folder: Path) -> fl.Repository:
-    """The same without what the stations said last: a stream that begins before the history ends must not know it."""
-    habits = repository.habits
-    assert habits is not None
-    none = replace(habits, sensors=(), when=habits.when[:0], said=habits.said[:0])
-    replace(repository, habits=none, folder=None).save(folder)
-    return fl.Repository.load(folder)
-
-
 def fitted(spark: Any, history: pd.DataFrame, work: Path) -> tuple[fl.Repository, float]:
     """The repository of the first year, and how many seconds it took."""
     began = perf_counter()
@@ -94,9 +62,7 @@ def fitted(spark: Any, history: pd.DataFrame, work: Path) -> tuple[fl.Repository
         history.to_parquet(work / "history.parquet", index=False)
         fl.spark.fit(spark.read.parquet(str(work / "history.parquet")), QUERY, folder=work / "year.repo")
     seconds = perf_counter() - began
-    if (work / "start.repo").exists():
-        return fl.Repository.load(work / "start.repo"), seconds
-    return from_scratch(fl.Repository.load(work / "year.repo"), work / "start.repo"), seconds
+    return fl.Repository.load(work / "year.repo"), seconds
 
 
 def watched(spark: Any, repository: fl.Repository, work: Path) -> float:
@@ -244,9 +210,8 @@ def gaps(air: pd.DataFrame) -> dict[str, Any]:
     for name in NAMES:
         lacks = air.pivot(index="timestamp", columns="station", values=name).isna()
         runs = [each for station in lacks for each in lengths(lacks[station].to_numpy())]
-        late = sum(max(0, each - HEARD) for each in runs)
         out[name] = {"cells": sum(runs), "share": sum(runs) / len(air), "runs": len(runs), "longest": max(runs)}
-        out[name] |= {"median_run": float(np.median(runs)), "beyond_memory": late / sum(runs)}
+        out[name]["median_run"] = float(np.median(runs))
     lacking = air[NAMES].isna().sum(axis=1)
     out["rows_with_gaps"] = int((lacking > 0).sum())
     out["rows_by_gaps"] = {int(k): int(v) for k, v in lacking.value_counts().sort_index().items()}
@@ -322,14 +287,12 @@ def checks(
     truth = answers(year[complete], places)
     for label, mask in masks.items():
         shown = hide(year, mask)
-        sent = taken(shown)
-        cells[label] = with_truth(told_of(spark, shown[sent], repository, work), year, shown)
-        test = shown[complete & sent]
+        cells[label] = with_truth(told_of(spark, shown, repository, work), year, shown)
+        test = shown[complete]
         given = {
             "fogline": answers(test, places, repository),
             "dropped": answers(test.dropna(subset=NAMES), places),
             "carried": answers(carried(test), places),
-            "carried_into_silent_rows_too": answers(carried(shown[complete]), places),
         }
         numbers[label] = {
             "cells": judged(cells[label]),
@@ -510,23 +473,22 @@ def health_of(work: Path, sent: int) -> dict[str, Any]:
 def everything(path: Path, out: Path, work: Path) -> dict[str, Any]:
     """See the module."""
     air = pd.read_parquet(path).sort_values(["timestamp", "station"], ignore_index=True)
-    places, sent = Places(air), air[taken(air)]
+    places = Places(air)
     assert len(air) == places.hours * len(places.stations), "a row is missing"
     if not (work / "stream").exists():
-        write_stream(sent, work / "stream")
+        write_stream(air, work / "stream")
     spark = fl.spark.session(master="local[2]", log=work / "spark.log")
     repository, fit_seconds = fitted(spark, air[air["timestamp"] < HISTORY_ENDS], work)
     run_seconds = watched(spark, repository, work)
     changes = read_all(work / "watched" / "changes")
     grid = places.grid(changes)
-    numbers: dict[str, Any] = {"rows": len(air), "silent": int(silent(air).sum()), "vague": int(vague(air).sum())}
-    numbers["gaps"] = gaps(air)
+    numbers: dict[str, Any] = {"rows": len(air), "gaps": gaps(air)}
     numbers |= timed(work, fit_seconds=fit_seconds, run_seconds=run_seconds) | {"changes": len(changes)}
-    numbers |= {"health": health_of(work, len(sent)), "found": found(air, grid, places)}
-    others = {"dropped": answers(sent.dropna(subset=NAMES), places), "carried": answers(carried(sent), places)}
+    numbers |= {"health": health_of(work, len(air)), "found": found(air, grid, places)}
+    others = {"dropped": answers(air.dropna(subset=NAMES), places), "carried": answers(carried(air), places)}
     for label, since in (("differences", places.first), ("differences_after_history", HISTORY_ENDS)):
         numbers[label] = {who: difference(grid, each, places, since) for who, each in others.items()}
-    numbers["furthest_from_one_process"] = furthest(grid, answers(sent, places, repository))
+    numbers["furthest_from_one_process"] = furthest(grid, answers(air, places, repository))
     print(json.dumps(numbers, indent=1), flush=True)
     numbers["checks"], cells = checks(spark, air, repository, work)
     spark.stop()
