@@ -128,10 +128,11 @@ def workers(root: Path, chance: random.Random) -> None:
 
 
 def is_worker(pid: int) -> bool:
-    """Forked from Spark's daemon, which is itself a child of the JVM."""
+    """Forked from Spark's daemon, which is itself a child of the JVM; helpers of the JVM look like it for a moment."""
     try:
         parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        return all(b"spark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in (pid, parent))
+        words = [Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0") for each in (pid, parent)]
+        return all(b"python" in each[0] and any(b"spark.daemon" in word for word in each) for each in words)
     except OSError:
         return False
 
