@@ -34,6 +34,11 @@ def cells(rows, teller):
     }
 
 
+def always(name, value):
+    """A teller that knows one thing."""
+    return lambda rows: {name: [value] * rows.num_rows}
+
+
 @pytest.mark.parametrize("form", [list, pa.Table.from_pylist, pd.DataFrame])
 def test_a_teller_gets_the_rows_with_gaps_and_fills_only_gaps(form):
     seen = []
@@ -90,7 +95,7 @@ def test_an_imputer_is_a_function():
 
 
 def test_a_restored_monitor_is_given_its_imputer_again():
-    teller = lambda rows: {"a": [50.0] * rows.num_rows}  # noqa: E731
+    teller = always("a", 50.0)
     monitor = fl.Monitor(PLAIN, imputer=teller)
     monitor.advance(0, ROWS[:1])
     again = fl.Monitor.restore(PLAIN, monitor.snapshot(), imputer=teller)
@@ -129,7 +134,7 @@ def test_a_method_nobody_knows_is_an_error():
 
 def test_rows_that_cannot_be_read_are_refused_as_without_an_imputer():
     rows = [{**ROWS[0], "a": "abc"}, ROWS[1]]
-    teller = lambda rows: {"a": [5.0] * rows.num_rows}  # noqa: E731
+    teller = always("a", 5.0)
     with_one, without = fl.Monitor(PLAIN, imputer=teller), fl.Monitor(PLAIN)
     with_one.advance(0, rows)
     without.advance(0, rows[:1])
@@ -137,10 +142,12 @@ def test_rows_that_cannot_be_read_are_refused_as_without_an_imputer():
     assert with_one.rejects[0].row == rows[0]
     assert with_one.stats()["rows"] == 2
     assert with_one.answer()["id"].to_pylist() == [2]
+    with_one.advance(1, rows[:1])  # nothing else came
+    assert with_one.stats()["rejected"] == 2
 
 
 def test_what_somebody_else_tells_is_not_remembered_as_said_by_the_sensor():
-    teller = lambda rows: {"heat": [99.0] * rows.num_rows}  # noqa: E731
+    teller = always("heat", 99.0)
     monitor = fl.Monitor(QUERY, Repository.fit(walks(), QUERY), imputer=teller)
     monitor.advance(200, [{"sensor": "s1", "t": 200, "heat": None, "damp": 0.0, "light": 0.0}])
     assert monitor.memory is not None

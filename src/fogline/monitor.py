@@ -105,6 +105,8 @@ class Monitor:
         if taken is not None:
             self._admissible(taken, until)
             parts = self._admit(taken, refused)
+        else:
+            self._refuse(refused)
         self._told = join_kinds(self._told, told, "now")
         if self.kinds.time == INTEGER and self._told == REAL:  # late rows enter at the clock: it must be shown as it is
             self.kinds = replace(self.kinds, time=REAL)
@@ -297,9 +299,8 @@ class Monitor:
         rejects += [Reject(taken.row(i), refused[i]) for i in sorted(refused)]
         if self.imputer is not None and taken.gaps:
             batch = self._impute(batch)
-        self.rejects.extend(rejects)
-        self._counts["rejected"] += len(rejects)
-        self._counts["rows"] += len(batch.id) + len(rejects)
+        self._refuse(rejects)
+        self._counts["rows"] += len(batch.id)
         if keys is None:
             parts = {(): batch}
         else:
@@ -311,6 +312,11 @@ class Monitor:
             if key not in self.groups:
                 self.groups[key] = self._new_group()
         return parts
+
+    def _refuse(self, rejects: list[Reject]) -> None:
+        self.rejects.extend(rejects)
+        self._counts["rejected"] += len(rejects)
+        self._counts["rows"] += len(rejects)
 
     def _recall(self, batch: Batch, keys: list[Key] | None) -> None:
         """Let rows with gaps know what their sensors said before; now and then hide a value, and keep score."""

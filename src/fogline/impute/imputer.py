@@ -57,13 +57,11 @@ class Imputer:
     def known(self, column: Callable[[str], pa.Array | None], clouds: Clouds) -> Floats:
         """(n, width) what may be asked for. Of the skyline's attributes only single, plausible values count."""
         single = self.single(clouds)
-        out = np.full((len(single), self.width), np.nan)
-        out[:, self.mine] = single[:, self.theirs]
-        told = column(TOLD)
-        if told is not None:  # what a function of the user's told is not known
+        if (told := column(TOLD)) is not None:  # what a function of the user's told is not known
             bits = told.to_numpy(zero_copy_only=False)
             single = np.where((bits[:, None] >> np.arange(single.shape[1])) & 1, np.nan, single)
-            out[:, self.mine] = single[:, self.theirs]
+        out = np.full((len(single), self.width), np.nan)
+        out[:, self.mine] = single[:, self.theirs]
         if self.habits is not None:
             for k, name in enumerate(self.habits.names):
                 if name in self.query.attributes:

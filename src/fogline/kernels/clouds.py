@@ -196,3 +196,13 @@ def no_rows(d: int) -> Batch:
     """A batch of nothing, for ticks at which something only expires."""
     none = np.empty(0)
     return Batch(np.empty(0, object), none, none, np.empty((0, d)), np.empty((0, 0)), empty_clouds(0, d, 0))
+
+
+@kernel
+def count_in(x, first, filled, value, often):
+    """Add x to the sorted values from `first` on, of which there are some up to `filled`; returns the new end."""
+    if filled > first and value[filled - 1] == x:
+        often[filled - 1] += 1.0
+        return filled
+    value[filled], often[filled] = x, 1.0
+    return filled + 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import ascending, kernel
 
 KEPT = 5  # targets kept per leaf
@@ -165,11 +166,7 @@ def spread(told, base, gaps, grid, step, low, high, start, size, value, often):
         for k in range(points):
             change = told[i, first + (2 * k + 1) * among // (2 * points)]
             x = min(max(nearest(base[i] + change, grid, step), low), high)
-            if filled > start[i] and value[filled - 1] == x:
-                often[filled - 1] += 1.0
-            else:
-                value[filled], often[filled] = x, 1.0
-                filled += 1
+            filled = count_in(x, start[i], filled, value, often)
         size[i] = filled - start[i]
     return filled
 

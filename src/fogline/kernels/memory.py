@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import ascending, kernel
 
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
@@ -133,10 +134,6 @@ def gather(found, start, size, value, often):
         for x in line:
             if np.isnan(x):
                 break
-            if filled > start[i] and value[filled - 1] == x:
-                often[filled - 1] += 1.0
-            else:
-                value[filled], often[filled] = x, 1.0
-                filled += 1
+            filled = count_in(x, start[i], filled, value, often)
         size[i] = filled - start[i]
     return filled

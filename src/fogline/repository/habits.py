@@ -15,7 +15,7 @@ this way or by rules is decided on the newest tenth of the history, which the tr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,9 +137,10 @@ class Habits:
         """Numbers of a context."""
         return self.empty().width
 
-    def memory(self) -> Memory:
-        """What is remembered when the stream begins."""
-        begun = self.empty().holding(self.sensors, self.when, self.said)
+    def memory(self, which: Sequence[int] | None = None) -> Memory:
+        """What is remembered when the stream begins; of these sensors only."""
+        mine = range(len(self.sensors)) if which is None else which
+        begun = self.empty().holding([self.sensors[k] for k in mine], self.when[mine], self.said[mine])
         begun.untouched = True
         return begun
 
@@ -246,7 +247,8 @@ class Past:
         with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
             grown = list(pool.map(lambda k: forest.grow(given, change, LEAF, SEED + k), range(trees)))
         ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
-        return Forest(*(np.concatenate([each[k] for each in grown]) for k in range(4)), ends[:-1])  # type: ignore[call-arg]
+        feature, cut, child, kept = (np.concatenate(each) for each in zip(*grown, strict=True))
+        return Forest(feature, cut, child, kept, ends[:-1])
 
 
 class Sensors(NamedTuple):

@@ -2,8 +2,9 @@
 
 Five Spark jobs, each a stage of what `Repository.fit` does in memory, by the same kernels: every partition writes its
 columns as numbers; every column is joined; for every attribute rules are discovered; for every attribute the lattice is
-ranked and its tables and index are built. Tasks write their arrays into the repository's folder and map what earlier
-jobs left there, so the driver holds no rows. The folder must be one that every worker sees, as when it is used later.
+ranked and its tables and index are built; for every attribute it is learnt how sensors change. Tasks write their arrays
+into the repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor
+said last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
 
 Rows are put in the order of (time, id), so the repository does not depend on files and partitions.
 """

@@ -110,14 +110,9 @@ class Recaller:
         return rows.append_column(CONTEXT, _listed(told, which[gaps], batch.num_rows)), pack_memory(memory)
 
     def _wake(self, bucket: int, state: bytes | None) -> Memory:
-        empty = self.habits.empty()
         if state is not None:
-            return unpack_memory(state, empty)
-        mine = [k for k, name in enumerate(self.habits.sensors) if bucket_of(name) == bucket]
-        names = [self.habits.sensors[k] for k in mine]
-        begun = empty.holding(names, self.habits.when[mine], self.habits.said[mine])
-        begun.untouched = True
-        return begun
+            return unpack_memory(state, self.habits.empty())
+        return self.habits.memory([k for k, name in enumerate(self.habits.sensors) if bucket_of(name) == bucket])
 
 
 def _listed(told: Any, which: Ints, n: int) -> pa.Array:

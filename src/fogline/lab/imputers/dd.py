@@ -15,7 +15,7 @@ import pyarrow as pa
 from fogline.kernels.clouds import Floats
 from fogline.lab.case import matrix
 from fogline.lab.imputers.once import fit_once
-from fogline.lab.imputers.protocol import Cells
+from fogline.lab.imputers.protocol import Cells, cells_of
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -41,27 +41,13 @@ class DD:
     def impute(self, rows: pa.Table) -> Cells:
         values = matrix(rows, self.query.names)
         gaps = np.isnan(values)
-        row, attribute, size, value, weight = [], [], [], [], []
+        found = []
         for j, name in enumerate(self.query.names):
             mine = np.flatnonzero(gaps[:, j])
-            if not len(mine):
-                continue
-            centres = {given: self._known(rows, values, given, k)[mine] for given, k in self.asked[j]}
-            found = self.repository.search(name, centres, len(mine))
-            ends = np.cumsum(found.size)
-            at = np.repeat(found.start - (ends - found.size), found.size) + np.arange(ends[-1])
-            row.append(mine)
-            attribute.append(np.full(len(mine), j))
-            size.append(found.size)
-            value.append(found.value[at])
-            weight.append(found.often[at])
-        if not row:
-            none = np.empty(0, np.int64)
-            return Cells(none, none, np.zeros(1, np.int64), np.empty(0), np.empty(0))
-        offset = np.concatenate(([0], np.cumsum(np.concatenate(size))))
-        return Cells(
-            np.concatenate(row), np.concatenate(attribute), offset, np.concatenate(value), np.concatenate(weight)
-        )
+            if len(mine):
+                centres = {given: self._known(rows, values, given, k)[mine] for given, k in self.asked[j]}
+                found.append((j, mine, self.repository.search(name, centres, len(mine))))
+        return cells_of(found)
 
     def _determinants(self, then: str) -> tuple[str, ...]:
         return tuple(self.repository.lattices[then].determinants)

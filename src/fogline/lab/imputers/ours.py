@@ -14,7 +14,7 @@ from fogline.impute.imputer import Imputer
 from fogline.impute.rows import Kinds, Reader
 from fogline.lab.case import AT, SENSOR
 from fogline.lab.imputers.once import fit_once
-from fogline.lab.imputers.protocol import Cells
+from fogline.lab.imputers.protocol import Cells, cells_of
 from fogline.lab.imputers.sensors import Sensors
 from fogline.model import Query
 from fogline.repository.memory import Memory
@@ -40,20 +40,7 @@ class Ours:
             if self.memory is None:
                 self.memory = self._remembered(rows)
             self.imputer.recall(self.memory, batch)
-        none = np.empty(0, np.int64)
-        row, attribute, size, value, weight = [none], [none], [none], [np.empty(0)], [np.empty(0)]
-        for j, which, found in self.imputer.search(batch.known, np.isnan(batch.clouds.lo)):
-            ends = np.cumsum(found.size)
-            at = np.repeat(found.start - (ends - found.size), found.size) + np.arange(ends[-1])
-            row.append(which)
-            attribute.append(np.full(len(which), j))
-            size.append(found.size)
-            value.append(found.value[at])
-            weight.append(found.often[at])
-        offset = np.concatenate(([0], np.cumsum(np.concatenate(size))))
-        return Cells(
-            np.concatenate(row), np.concatenate(attribute), offset, np.concatenate(value), np.concatenate(weight)
-        )
+        return cells_of(self.imputer.search(batch.known, np.isnan(batch.clouds.lo)))
 
     def _remembered(self, rows: pa.Table) -> Memory:
         """What the sensors said before the first of these rows; R may also hold what they say later."""

@@ -8,6 +8,7 @@ Cells are one flat value, whoever made them, so that any imputer feeds any maint
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from fogline.kernels.clouds import Clouds, Floats, Ints, empty_clouds
 from fogline.kernels.rivals import write_cells
 from fogline.model import Query
+from fogline.repository.repository import Found
 
 
 class Cells(NamedTuple):
@@ -44,6 +46,22 @@ def points(gaps: NDArray[np.bool_], filled: Floats) -> Cells:
     row, attribute = np.nonzero(gaps)
     value = np.ascontiguousarray(filled[row, attribute])
     return Cells(row, attribute, np.arange(len(row) + 1), value, np.ones(len(row)))
+
+
+def cells_of(parts: Iterable[tuple[int, Ints, Found]]) -> Cells:
+    """What a repository found: attribute, rows, and a distribution for each of them."""
+    none = np.empty(0, np.int64)
+    row, attribute, size, value, weight = [none], [none], [none], [np.empty(0)], [np.empty(0)]
+    for j, which, found in parts:
+        ends = np.cumsum(found.size)
+        at = np.repeat(found.start - (ends - found.size), found.size) + np.arange(ends[-1])
+        row.append(which)
+        attribute.append(np.full(len(which), j))
+        size.append(found.size)
+        value.append(found.value[at])
+        weight.append(found.often[at])
+    offset = np.concatenate(([0], np.cumsum(np.concatenate(size))))
+    return Cells(np.concatenate(row), np.concatenate(attribute), offset, np.concatenate(value), np.concatenate(weight))
 
 
 def fill(clouds: Clouds, cells: Cells, signs: Floats) -> Clouds:
