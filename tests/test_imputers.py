@@ -134,12 +134,18 @@ def test_a_method_nobody_knows_is_an_error():
 
 def test_rows_that_cannot_be_read_are_refused_as_without_an_imputer():
     rows = [{**ROWS[0], "a": "abc"}, ROWS[1]]
-    teller = always("a", 5.0)
+    seen = []
+
+    def teller(rows):
+        seen.extend(rows.column("id").to_pylist())
+        return {"a": [5.0] * rows.num_rows}
+
     with_one, without = fl.Monitor(PLAIN, imputer=teller), fl.Monitor(PLAIN)
     with_one.advance(0, rows)
     without.advance(0, rows[:1])
     assert [each.reason for each in with_one.rejects] == [each.reason for each in without.rejects]
     assert with_one.rejects[0].row == rows[0]
+    assert seen == [2]  # nobody is asked about a row that is refused
     assert with_one.stats()["rows"] == 2
     assert with_one.answer()["id"].to_pylist() == [2]
     with_one.advance(1, rows[:1])  # nothing else came

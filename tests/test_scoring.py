@@ -95,6 +95,7 @@ def test_a_stream_that_behaves_otherwise_is_noticed():
         stream = stream.set_column(stream.schema.get_field_index(name), name, noise)
     monitor = watched(learnt(), stream)
     assert all(each.drifts for each in monitor.scores())
+    assert all(each.inside < 0.6 for each in monitor.scores())
     assert monitor.stats()["doubtful"] == 3
 
 
