@@ -12,8 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from benchmarks.streams import Floats
-from fogline.repository.cost import BETA, Law, Load, cost, power_law, sides, unit_costs
-from fogline.repository.index import Index
+from fogline.repository.access.cost import BETA, Law, Load, cost, power_law, sides, unit_costs
+from fogline.repository.access.index import Index
 
 ROWS, RANGE, CENTRES, REPEATS = 120_000, 10.0, 2_000, 15
 TRIED = (0.1, 0.2, 0.4, 0.7, 1.0)

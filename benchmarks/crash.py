@@ -82,7 +82,7 @@ def prepare(root: Path, living: bool) -> None:
     if not living:
         return fl.Repository.fit(history, query, rules=rules).save(root / "repo")
     repository = fl.Repository.fit(wandering(history), query)
-    assert repository.habits is not None, "nothing was learnt: there would be nothing to remember"
+    assert repository.sensors is not None, "nothing was learnt: there would be nothing to remember"
     repository.save(root / "repo")
 
 

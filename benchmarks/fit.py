@@ -3,7 +3,7 @@
     python -m benchmarks.fit --rows 1000000 --attributes 6
     python -m benchmarks.fit --rows 10000000 --attributes 4 --memory 8g
 
-Memory is proportional (PSS) and of all processes together: the command, the JVM, its Python workers. Loading is
+SensorState is proportional (PSS) and of all processes together: the command, the JVM, its Python workers. Loading is
 measured in fresh processes; two at a time then read every page of the repository, and what is private to each is told.
 """
 

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 import fogline as fl
 from benchmarks.streams import Floats, seed_points
 from benchmarks.ticks import Rival
-from fogline.repository.index import Index
+from fogline.repository.access.index import Index
 
 SPACE, NEAR, HISTORY, SEEDS = 0.002, 0.0005, 120_000, 5_000
 FLOORS = {"uniform": 8, "correlated": 8, "anti": 3}

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 import fogline as fl
-from fogline.changes import answer_of
+from fogline.rows.changes import answer_of
 from fogline.spark.source import register
 
 D, MISSING, HISTORY, WINDOW, RATE = 4, 0.3, 120_000, 1_000_000, 1_000
@@ -119,7 +119,7 @@ def living(spark: SparkSession, query: fl.Query, batches: int, rows: int) -> Non
     """What does it cost to remember what every sensor said?"""
     history = wandering(stream(spark, rows=HISTORY, missing=0.0, reader=spark.read)).toArrow()
     alive, dead = fl.Repository.fit(history, query), fl.Repository.fit(history, query, retention=0)
-    assert alive.habits is not None, "nothing was learnt: the comparison would be with itself"
+    assert alive.sensors is not None, "nothing was learnt: the comparison would be with itself"
     partitions = spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 

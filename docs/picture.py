@@ -13,9 +13,9 @@ from pathlib import Path
 from rich.console import Console
 
 from fogline.demo import Plan
+from fogline.demo.display import frame
 from fogline.demo.engine import Embedded
 from fogline.demo.room import earlier_shift
-from fogline.demo.screen import frame
 from fogline.demo.shift import Shift, question
 from fogline.demo.watch import Watch
 

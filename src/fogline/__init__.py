@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
 from fogline.impute.scoring import Score
-from fogline.impute.spread import distributions
+from fogline.impute.table import distributions
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
 from fogline.repository.discover import Quality

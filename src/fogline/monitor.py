@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.changes import Key, Tables
+from fogline.arrays import Batch, Delta
 from fogline.errors import ClockError, FoglineError, RowsError, SnapshotError
-from fogline.impute.columns import INTEGER, REAL, instant, join_kinds, write_times
-from fogline.impute.imputer import Imputer
-from fogline.impute.plugin import Teller, check_teller
-from fogline.impute.plugin import told as told_by
-from fogline.impute.rows import Kinds, Reader, Rows, Source
+from fogline.impute.chain import Chain
+from fogline.impute.function import ImputeFunction, check_teller
+from fogline.impute.function import told as told_by
 from fogline.impute.scoring import Score, Scorer, Sums, add, chosen, from_plain, plain
-from fogline.kernels.clouds import Batch, extent
+from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
+from fogline.rows.changes import Key, Tables
+from fogline.rows.columns import INTEGER, REAL, instant, join_kinds, write_times
+from fogline.rows.reader import Kinds, Reader, Rows
+from fogline.rows.source import RowSource
 from fogline.skyline.explain import Explanation, explain
-from fogline.skyline.group import Delta, Group
+from fogline.skyline.group import Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import as_bytes, from_bytes, pack, pack_memory, unpack, unpack_memory
@@ -52,15 +54,15 @@ class Monitor:
         *,
         places: int = 1_000_000,
         eager: bool = False,
-        imputer: Teller | None = None,
+        imputer: ImputeFunction | None = None,
         remember: bool = True,
     ) -> None:
         """A monitor for rows that bring their own distributions, or with a repository that gives them.
 
         `places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed).
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
-        `imputer`: a function that is asked first what a missing value may be, see `fogline.imputers`.
-        `remember`: keep what each sensor said lately, if the repository knows their habits; without, rows are told by
+        `imputer`: a function that is asked first what a missing value may be, see `fogline.impute.knn`.
+        `remember`: keep what each sensor said lately, if the repository knows their sensors; without, rows are told by
         rules alone.
         """
         if not isinstance(places, int) or places < 1:
@@ -77,11 +79,11 @@ class Monitor:
         self.kinds = Kinds()
         self.groups: dict[Key, Group] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
-        self.imputer = None if repository is None else Imputer(repository, query)
-        habits = None if repository is None or not remember else repository.habits
-        if habits is not None:
-            habits.check_keys(query)
-        self.memory = None if habits is None else habits.memory()
+        self.imputer = None if repository is None else Chain(repository, query)
+        sensors = None if repository is None or not remember else repository.sensors
+        if sensors is not None:
+            sensors.check_keys(query)
+        self.memory = None if sensors is None else sensors.memory()
         self._reader, self._tables = Reader(query, self.imputer), Tables(query)
         self.eager = eager
         scoring = remember and imputer is None  # what somebody else tells is not ours to judge
@@ -202,7 +204,7 @@ class Monitor:
         saved: bytes,
         repository: Repository | None = None,
         *,
-        imputer: Teller | None = None,
+        imputer: ImputeFunction | None = None,
         remember: bool = True,
     ) -> Monitor:
         """The monitor that `snapshot` saved, for the same query and repository."""
@@ -272,7 +274,7 @@ class Monitor:
         """The rows with what the user's function tells, and those that cannot be read."""
         assert self.teller is not None
         filled, unread = told_by(rows, self.query, self.teller)
-        source = Source(rows)
+        source = RowSource(rows)
         refused = [Reject(source.row(i), unread[i]) for i in sorted(unread)]
         left = np.setdiff1d(np.arange(filled.num_rows), list(unread)) if unread else None
         return filled if left is None else filled.take(pa.array(left)), refused

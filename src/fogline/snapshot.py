@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fogline.errors import SnapshotError
 from fogline.model import Query
-from fogline.repository.memory import READINGS, Memory
+from fogline.repository.sensors.state import READINGS, SensorState
 
 MAGIC = b"FOGLINE\x03"  # the last byte is the version of the format
 
@@ -73,7 +73,7 @@ def from_bytes(saved: NDArray[np.uint8]) -> tuple[list[Any], pa.DataType]:
     return column.to_pylist(), column.type
 
 
-def pack_memory(memory: Memory) -> bytes:
+def pack_memory(memory: SensorState) -> bytes:
     """What sensors said, in one bytes object."""
     when, said = memory.arrays()
     names = json.dumps([*memory.number]).encode()
@@ -81,7 +81,7 @@ def pack_memory(memory: Memory) -> bytes:
     return b"".join((head, names, when.tobytes(), said.tobytes()))
 
 
-def unpack_memory(saved: bytes, into: Memory) -> Memory:
+def unpack_memory(saved: bytes, into: SensorState) -> SensorState:
     """The memory again: one of the same kind, with what was saved in it."""
     size, sensors, width = struct.unpack_from("<QQQ", saved)
     names = [tuple(each) for each in json.loads(saved[24 : 24 + size])]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.impute.rows import Source
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.repository.history import as_table
 from fogline.repository.repository import Repository
+from fogline.rows.source import RowSource
 
 _ROW, _TIME = "fogline row", "fogline time"
 
@@ -28,7 +28,7 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     >>> skyline(rows, query)["id"].to_pylist()
     ['a', 'b']
     """
-    source = Source(table)
+    source = RowSource(table)
     gaps = any(_lacks(source, name) for name in query.names)
     if repository is None and gaps:
         repository = Repository.fit(table, query, retention=0)
@@ -45,7 +45,7 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     return answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
 
 
-def _lacks(source: Source, name: str) -> bool:
+def _lacks(source: RowSource, name: str) -> bool:
     """Is a cell of this column missing? (A distribution of its own is not.)"""
     column = source.require(name, "attribute")
     if isinstance(column, pa.Array) and pa.types.is_floating(column.type):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.kernels.clouds import empty_clouds
+from fogline.arrays import empty_clouds
 from fogline.lab.case import LabError, matrix
 from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
 from fogline.lab.imputers.con import Con, likeliest
@@ -176,7 +176,7 @@ def test_what_is_learnt_does_not_depend_on_which_way_is_better():
         fl.Repository.fit(walk(2_000, 1), fl.Query(attributes={"a": a, "b": b}, id="sensor", time="at", lifetime=5))
         for a, b in (("max", "min"), ("min", "max"))
     ]
-    assert made[0].habits is not None
+    assert made[0].sensors is not None
     assert made[0].fingerprint == made[1].fingerprint
 
 
@@ -186,7 +186,7 @@ def test_fogline_remembers_from_before_the_stream_alone_even_where_history_goes_
     now = table(["x", "x"], [1_999.2, 1_999.6], [None, None], [0.5, 0.5])
     made = Ours()
     made.fit(pa.concat_tables([past, later]), QUERY)
-    assert made.imputer.habits is not None
+    assert made.imputer.sensors is not None
     cells = made.impute(now)
     last = past.column("a").to_numpy()[-1]
     assert np.median(cells.value) == pytest.approx(last, abs=0.5)

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.impute.rows import Kinds, Reader
-from fogline.kernels.clouds import no_rows
+from fogline.arrays import no_rows
 from fogline.lab.case import LabError
 from fogline.lab.maintainers import MAINTAINERS, candidates, maintainer
+from fogline.rows.reader import Kinds, Reader
 from tests import oracle
 from tests.contracts import agree, members
 from tests.strategies import streams

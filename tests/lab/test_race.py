@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import fogline as fl
+from fogline.lab.accuracy import calibration, score, scores, truth_answers
 from fogline.lab.case import LabError, Settings
 from fogline.lab.maintainers.protocol import Answer
 from fogline.lab.race import RIVALS, race, system
 from fogline.lab.real import real
-from fogline.lab.score import calibration, score, scores, truth_answers
 from fogline.lab.synthetic import KINDS, synthetic
 from tests.lab.conftest import SMALL
 from tests.lab.test_maintainers import EXACT

@@ -74,7 +74,7 @@ def test_the_same_rules_are_chosen_and_the_same_values_found_as_in_the_naive_way
     for k, row in enumerate(asked):
         chosen, values = naive.impute(history, rules, row, "c")
         lattice = repository.lattices["c"]
-        assert (() if found.choice[k] == LEVEL_0 else lattice.choices[found.choice[k]].rules) == chosen
+        assert (() if found.source[k] == LEVEL_0 else lattice.choices[found.source[k]].rules) == chosen
         part = slice(found.start[k], found.start[k] + found.size[k])
         assert dict(zip(found.value[part], found.often[part], strict=True)) == Counter(values)
         if values:
@@ -120,7 +120,7 @@ def test_appended_rows_count_as_if_they_had_been_there_from_the_start(first, mor
     centres = coded(grown, asked)
     found = grown.search("c", centres, len(asked))
     for k, row in enumerate(asked):
-        choice = found.choice[k]
+        choice = found.source[k]
         given_now = {} if choice == LEVEL_0 else grown.lattices["c"].choices[choice].given
         values = [r["c"] for r in naive.closeness([*first, *more], given_now, row, "c")]
         part = slice(found.start[k], found.start[k] + found.size[k])

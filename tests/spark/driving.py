@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.spark.awake import Awake
-from fogline.spark.parcel import Parcel
-from fogline.spark.plan import Plan, make_plan
+from fogline.flow.cache import Awake
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import Plan, make_plan
+from fogline.flow.screening import screened
 from fogline.spark.processor import Keeper
-from fogline.spark.screen import screened
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
 

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.impute.imputer import CONTEXT
+from fogline.flow.plan import make_plan
+from fogline.impute.chain import CONTEXT
 from fogline.impute.scoring import Sums, add, chosen, from_plain
-from fogline.repository.memory import Memory
 from fogline.repository.repository import Repository
+from fogline.repository.sensors.state import SensorState
 from fogline.snapshot import unpack_memory
 from fogline.spark.pipeline import journal, watch
-from fogline.spark.plan import make_plan
 from fogline.spark.remember import BUCKETS, Recaller, bucket_of, name_of
 from tests.spark.crowd import write_files
 from tests.spark.test_watch import kind, run, stream_of
@@ -56,9 +56,9 @@ def test_every_sensor_has_one_bucket_and_all_buckets_are_used():
 
 def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     plan = make_plan(QUERY, stream().schema, opened=learnt)
-    habits = learnt().habits
-    assert habits is not None
-    mine = [name for name in habits.sensors if bucket_of(name) == 3]
+    sensors = learnt().sensors
+    assert sensors is not None
+    mine = [name for name in sensors.known_sensors if bucket_of(name) == 3]
     table = stream().filter(pa.compute.is_in(stream()["sensor"], pa.array([name[0] for name in mine])))
     recaller, state, parts = Recaller(plan), None, []
     for begin in range(0, table.num_rows, 7):
@@ -72,7 +72,7 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
     gaps = np.isnan(values).any(axis=1)
     gaps[chosen(table["t"].to_numpy().astype(float), values)[0]] = True  # those will be asked, too
-    memory = habits.memory()
+    memory = sensors.memory()
     names = [(name,) for name in table["sensor"].to_pylist()]
     expected = memory.walk(names, table["t"].to_numpy().astype(float), values, gaps)
     assert whole[CONTEXT].is_valid().to_pylist() == gaps.tolist()
@@ -89,11 +89,11 @@ def test_rows_without_a_name_or_a_time_pass_and_are_not_remembered():
     bad = pa.Table.from_pylist(rows, schema=stream().schema)
     told, state = Recaller(plan).take(0, None, [bad])
     assert told[CONTEXT].null_count == 2
-    kept, habits = unpack_memory(state, Memory(3)), learnt().habits
-    assert habits is not None
-    mine = [k for k, name in enumerate(habits.sensors) if bucket_of(name) == 0]
-    assert list(kept.number) == [habits.sensors[k] for k in mine]
-    np.testing.assert_array_equal(kept.when, habits.when[mine])
+    kept, sensors = unpack_memory(state, SensorState(3)), learnt().sensors
+    assert sensors is not None
+    mine = [k for k, name in enumerate(sensors.known_sensors) if bucket_of(name) == 0]
+    assert list(kept.number) == [sensors.known_sensors[k] for k in mine]
+    np.testing.assert_array_equal(kept.when, sensors.when[mine])
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
@@ -180,8 +180,8 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     said = command("refit", "repo", "in/1.parquet", "-q", "q.yaml", "--newest", "3000", "-o", "new")
     assert "3,000 rows" in said
     made = Repository.load("new")
-    assert made.habits is not None
-    assert made.habits.when.max() == 299
+    assert made.sensors is not None
+    assert made.sensors.when.max() == 299
     assert "was begun with another repository" in command("run", "in", "-q", "q.yaml", "-r", "new", "-o", "out", code=2)
 
 

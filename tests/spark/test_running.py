@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 import fogline as fl
-from fogline.changes import answer_of
 from fogline.cli import app
 from fogline.errors import FoglineError
+from fogline.rows.changes import answer_of
 from fogline.spark.folder import folder
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nby: [site]\n"

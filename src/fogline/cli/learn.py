@@ -22,9 +22,9 @@ from fogline.cli.terminal import (
     on_spark,
     paper,
 )
-from fogline.impute.imputer import Imputer
+from fogline.impute.chain import Chain
 from fogline.impute.scoring import Scorer
-from fogline.impute.spread import OWN
+from fogline.impute.table import OWN
 from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
@@ -117,10 +117,10 @@ def show_rules(
                 f"{each.error:.3g}",
                 f"{each.gain:.0%}",
             )
-        for name, habit in ({} if loaded.habits is None else loaded.habits.habits).items():
-            table.add_row(f"{OWN} -> {name}", "", "", f"{habit.error:.3g}", f"{habit.gain:.0%}")
+        for name, transition in ({} if loaded.sensors is None else loaded.sensors.transitions).items():
+            table.add_row(f"{OWN} -> {name}", "", "", f"{transition.error:.3g}", f"{transition.gain:.0%}")
         console.print(table)
-        for rule in () if loaded.habits is None else loaded.habits.recent:
+        for rule in () if loaded.sensors is None else loaded.sensors.recent:
             console.print(f"{rule} (of the sensor's own readings)", markup=False)
         for name, lattice in loaded.lattices.items():
             if not lattice.rules:
@@ -132,10 +132,10 @@ def show_rules(
 
 def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
-    from fogline.spark.answers import read_scores
+    from fogline.flow.answers import read_scores
 
     query = Query(attributes=dict.fromkeys(repository.lattices, "max"), id=" id", time=" time", last=1)  # none is asked
-    scores = Scorer(Imputer(repository, query)).listed(read_scores(output))
+    scores = Scorer(Chain(repository, query)).listed(read_scores(output))
     console = paper()
     if not scores:
         console.print("No value has been hidden yet: that happens once in about a hundred rows.")
@@ -178,7 +178,7 @@ def refit(
     began = perf_counter()
     with helpful():
         asked, known = Query.load(query), Repository.load(repository)
-        Imputer(known, asked)  # do they fit?
+        Chain(known, asked)  # do they fit?
         target = repository if output is None else output
         store.check_folder(target)
         files = must_be_there(rows)
@@ -209,7 +209,7 @@ def impute(
     began = perf_counter()
     with helpful():
         asked, known = Query.load(query), Repository.load(repository)
-        Imputer(known, asked)  # do they fit?
+        Chain(known, asked)  # do they fit?
         files = must_be_there(stream)
         files.check_output(output, overwrite=overwrite)
         with on_spark(master, memory) as (spark, progress):

@@ -23,7 +23,7 @@ from fogline.cli.terminal import (
     on_spark,
     paper,
 )
-from fogline.impute.imputer import Imputer
+from fogline.impute.chain import Chain
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -52,7 +52,7 @@ def run(
         known = None if repository is None else Repository.load(repository)
         asked = Query.load(query)
         if known is not None:
-            Imputer(known, asked)  # do they fit?
+            Chain(known, asked)  # do they fit?
         must_be_there(stream)
         with on_spark(master, memory) as (spark, progress):
             from fogline.spark.running import Order, Run
@@ -80,7 +80,7 @@ def answer(
 ) -> None:
     """Show the answer, now or at any past instant, rebuilt from the changes."""
     with helpful():
-        from fogline.spark.answers import read_answer
+        from fogline.flow.answers import read_answer
 
         found = read_answer(output, at)
         if as_json:
@@ -120,7 +120,7 @@ def check(
         asked = Query.load(query)
         known = None if repository is None else Repository.load(repository)
         if known is not None:
-            Imputer(known, asked)
+            Chain(known, asked)
         files = must_be_there(stream)
         with on_spark(master, memory) as (spark, progress):
             from fogline.spark.census import census

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.live import Live
 
+from fogline.demo.display import frame, line, summary
 from fogline.demo.engine import Engine
 from fogline.demo.mine import PERIOD, STEP
 from fogline.demo.room import earlier_shift
-from fogline.demo.screen import frame, line, summary
 from fogline.demo.shift import Shift, question
 from fogline.demo.watch import Told, Watch
 from fogline.errors import FoglineError

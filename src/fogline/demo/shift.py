@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fogline.demo.mine import ATTRIBUTES, PERIOD, STEP, Floats, Indices, Mine, Reports
 from fogline.demo.room import ControlRoom
-from fogline.impute.spread import Spreader
+from fogline.impute.table import Spreader
 from fogline.model import Query
 from fogline.repository.repository import Repository
 

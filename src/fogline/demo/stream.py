@@ -25,15 +25,15 @@ import pyarrow.parquet as pq
 from fogline.demo.mine import ATTRIBUTES, OPENING
 from fogline.demo.room import CLOCK
 from fogline.demo.watch import Told
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import make_plan
+from fogline.flow.screening import screened
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark import fit
 from fogline.spark.errors import plainly
-from fogline.spark.parcel import Parcel
 from fogline.spark.pipeline import journal
-from fogline.spark.plan import make_plan
 from fogline.spark.processor import Keeper
-from fogline.spark.screen import screened
 from fogline.spark.share import shared
 
 # A demo lasts less than a minute: what would pay off later (optimised machine code, generated code) costs more than

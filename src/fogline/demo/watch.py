@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from fogline.demo.accuracy import Score
 from fogline.demo.mine import ATTRIBUTES, OPENING, Floats, Mine
-from fogline.demo.score import Score
 from fogline.demo.shift import Heard
 
 SAMPLE_EVERY = 5  # ticks

@@ -1,194 +1,149 @@
-"""How does a row with gaps become a cloud?
+"""What may a missing cell be? The one protocol for everything that answers.
 
-The repository gives, for each missing cell, the values that matching rows of history hold and how often; imputed values
-never feed other imputations. Before that it gives bounds, which are often enough: a row whose box is surely beaten
-needs no distribution (paper: "imputation and query processing at the same time").
+An imputer *looks* at rows once, as they come, and keeps a few numbers of each. From those numbers alone it is asked
+later, if it comes to that: for bounds, which are often enough, or for the distribution itself. So a row can wait in the
+live set, in a parcel or in a snapshot, and be imputed when it matters. An imputer that cannot wait (`lasting` False: a
+function of the user's, a model that walks along the stream) is asked right after it has looked, before it looks again.
+
+The contract, which `tests/impute/test_contract.py` holds every imputer to:
+
+- `able`, `bounds` and `distributions` agree: where an imputer has no answer, it is not able, its bounds are NaN and its
+  distribution has size 0;
+- bounds are the ends of the distribution; `rough` ones may lie beyond, where that is quicker, never within;
+- values of a distribution are finite and strictly increasing, how often each occurs is positive;
+- an answer depends on the row's own numbers: on no other row of the call, nor on the order of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from fogline.errors import HistoryError
-from fogline.kernels.clouds import ONE, VAGUE, Batch, Clouds, Floats, Ints, empty_clouds
-from fogline.kernels.sorted import pour
-from fogline.model import Query
-from fogline.repository.habits import counted
-from fogline.repository.memory import Memory, sensor_names
-from fogline.repository.repository import LEVEL_0, Found, Repository
-
-CONTEXT = "fogline context"  # the column in which rows on their way carry what their sensors said before
-TOLD = "fogline told"  # a column of bits: which attributes a function of the user's told
-HABIT = -2  # the choice of a distribution that no combination of rules gave, but the sensor's habit
+from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.rows.source import RowSource
 
 
-class Imputer:
-    """Fills gaps from a repository, for one query."""
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What imputers may look at: rows as they came, their attributes decoded."""
 
-    def __init__(self, repository: Repository, query: Query) -> None:
-        lacking = [name for name in query.names if name not in repository.lattices]
-        if lacking:
-            raise HistoryError(
-                f"the repository was fitted for another query: it imputes {', '.join(sorted(repository.lattices))}, "
-                f"not {', '.join(lacking)}."
-            )
-        self.repository, self.query = repository, query
-        self.names = repository.determinants
-        place = {name: k for k, name in enumerate(self.names)}
-        self.mine = [k for k, name in enumerate(self.names) if name in query.attributes]  # determinants that are …
-        self.theirs = [query.names.index(self.names[k]) for k in self.mine]  # … attributes, and which
-        self.extra = [(k, name) for k, name in enumerate(self.names) if name not in query.attributes]
-        self.asked = [  # per attribute: what its rules ask for, and where that stands in `known`
-            [(name, place[name]) for name in repository.lattices[each].determinants] for each in query.names
-        ]
-        self.signs = np.array(query.signs)
-        self.habits = repository.habits
-        past, now = (0, 0) if self.habits is None else (self.habits.width, len(self.habits.names))
-        self.context = slice(len(self.names), len(self.names) + past)  # where what sensors said stands in `known`, …
-        self.readings = slice(self.context.stop, self.context.stop + now)  # … and what they say, in the same order
-        self.width = self.readings.stop
-        self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
+    values: Floats  # (n, d) attributes as the user sees them; NaN where missing, implausible or a distribution
+    missing: Flags  # (n, d) the cells to be imputed
+    source: RowSource  # every column, as it came
+    which: Ints | None = None  # (n,) which rows of the source these are; None: all of them
+    context: Floats | None = None  # (n, w) what the row's sensor has read before, where sensors are remembered
 
-    def known(self, column: Callable[[str], pa.Array | None], clouds: Clouds) -> Floats:
-        """(n, width) what may be asked for. Of the skyline's attributes only single, plausible values count."""
-        single = self.single(clouds)
-        if (told := column(TOLD)) is not None:  # what a function of the user's told is not known
-            bits = told.to_numpy(zero_copy_only=False)
-            single = np.where((bits[:, None] >> np.arange(single.shape[1])) & 1, np.nan, single)
-        out = np.full((len(single), self.width), np.nan)
-        out[:, self.mine] = single[:, self.theirs]
-        if self.habits is not None:
-            for k, name in enumerate(self.habits.names):
-                if name in self.query.attributes:
-                    out[:, self.readings.start + k] = single[:, self.query.names.index(name)]
-            if (context := column(CONTEXT)) is not None:
-                there = context.is_valid().to_numpy(zero_copy_only=False)
-                out[there, self.context] = context.drop_null().flatten().to_numpy().reshape(-1, self.habits.width)
-        for k, name in self.extra:
-            if (values := column(name)) is not None:
-                out[:, k] = self.repository.history.columns[name].encode(values)
-        return out
+    def column(self, name: str) -> pa.Array | None:
+        """A column of these rows, if there is one."""
+        column = self.source.optional(name)
+        return column if column is None or self.which is None else column.take(pa.array(self.which))
 
-    def single(self, clouds: Clouds) -> Floats:
-        """(n, d) attributes as they came, where they did as single, plausible values; of clouds with NaN for gaps."""
-        return np.where(clouds.start < 0, clouds.lo * self.signs + 0.0, np.nan)
+    def part(self, which: Ints) -> Evidence:
+        """Some of these rows."""
+        rows = which if self.which is None else self.which[which]
+        context = None if self.context is None else self.context[which]
+        return Evidence(self.values[which], self.missing[which], self.source, rows, context)
 
-    def recall(
-        self, memory: Memory, batch: Batch, keys: Sequence[tuple[Any, ...]] | None = None, also: Ints | None = None
-    ) -> None:
-        """Write what the sensors said before into what is known of rows with gaps; then these rows are remembered.
 
-        `keys`: the groups of the rows; `also`: other rows that want to know.
-        """
-        names = sensor_names(batch.id.tolist(), keys)
-        readings = batch.known[:, self.readings]
-        gaps = np.asarray(np.isnan(readings).any(axis=1))
-        if also is not None:
-            gaps[also] = True
-        told = memory.walk(names, batch.arrived, readings, gaps)
-        batch.known[gaps, self.context] = told
+class Imputer(Protocol):
+    """See the module. `j` is the number of an attribute of the query; `known` (n, width) is what `look` gave."""
 
-    def hopeless(self, known: Floats, gaps: NDArray[np.bool_]) -> dict[int, str]:
-        """Rows that lack an attribute of which nobody knows any value, with that as the reason."""
-        out: dict[int, str] = {}
-        if all(len(each.values) for each in self.repository.lattices.values()):
-            return out
-        for j, rows, source in self._sources(known, gaps):
-            name = self.query.names[j]
-            if source == LEVEL_0 and not len(self.repository.lattices[name].values):
-                reason = f"{name!r} is missing, and the repository has no value for it"
-                out |= dict.fromkeys(rows.tolist(), reason)
-        return out
+    name: str
+    width: int  # numbers kept of a row
+    lasting: bool  # whether it can be asked at any time later; else right after `look` only
 
-    def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_], *, rough: bool = False) -> Clouds:
-        """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart.
+    def look(self, rows: Evidence) -> Floats:
+        """(n, width) what it will need of these rows."""
 
-        They are the ends of the distribution that `fill` gives; `rough`: or beyond, where that is quicker.
-        """
-        lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
-        for j, rows, source in self._sources(known, gaps):
-            low, high = self._ends(j, rows, source, known, rough)
-            lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
-            start[rows, j] = np.where(low == high, ONE, VAGUE)
-        return clouds._replace(lo=lo, hi=hi, start=start)
+    def able(self, known: Floats, j: int) -> Flags:
+        """(n,) for which rows it can tell attribute j."""
 
-    def fill(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
-        """The clouds with distributions where `gaps` (n, d) says that a cell is missing."""
-        found = self.search(known, gaps)
-        used = len(clouds.value)
-        n, d = clouds.lo.shape
-        out = empty_clouds(n, d, used + sum(int(each.size.sum()) for _, _, each in found))
-        for name in ("lo", "hi", "start", "size"):
-            getattr(out, name)[:] = getattr(clouds, name)
-        for name in ("value", "weight", "tail"):
-            getattr(out, name)[:used] = getattr(clouds, name)
-        for j, rows, each in found:
-            used = pour(each.start, each.size, each.value, each.often, rows, j, self.signs[j], out, used)
-        return out
+    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        """(n,) least and greatest possible value of attribute j; NaN where it is not able."""
 
-    def search(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, Found]]:
-        """The distributions of all missing cells: attribute, rows, and one for each of them."""
-        return [(j, rows, self._told(j, rows, source, known)) for j, rows, source in self._sources(known, gaps)]
+    def distributions(self, known: Floats, j: int) -> Distributions:
+        """A distribution of attribute j for each row; of size 0 where it is not able."""
 
-    def _told(self, j: int, rows: Ints, source: int, known: Floats) -> Found:
-        """The distributions of attribute j."""
-        name = self.query.names[j]
-        if source == LEVEL_0 or self.habits is None:
-            return self.repository.search(name, self.centres(j, known, rows), len(rows))
-        values, context = known[rows, self.readings], known[rows, self.context]
-        if source == HABIT:
-            spread = self.habits.spread(name, values, context, *self.limits[j])
-        else:
-            spread = counted(self.habits.found(HABIT - 1 - source, context))
-        return Found(*spread, np.full(len(rows), source))
+    def sources(self, j: int) -> Sequence[str]:
+        """What the numbers in `Distributions.source` stand for: rules, or just the imputer's name."""
 
-    def _ends(self, j: int, rows: Ints, source: int, known: Floats, rough: bool) -> tuple[Floats, Floats]:
-        """The least and the greatest value of the same, or what lies beyond them."""
-        name = self.query.names[j]
-        if source == LEVEL_0 or self.habits is None:
-            return self.repository.bounds(name, self.centres(j, known, rows), len(rows))
-        values, context = known[rows, self.readings], known[rows, self.context]
-        if source != HABIT:
-            found = self.habits.found(HABIT - 1 - source, context)
-            return np.nanmin(found, axis=1), np.nanmax(found, axis=1)
-        if rough:
-            return self.habits.habits[name].reach(self.habits.last(name, context), *self.limits[j])
-        return self.habits.bounds(name, values, context, *self.limits[j])
 
-    def _sources(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, int]]:
-        """Per attribute that any row lacks, who tells it of which rows.
+class Eager:
+    """A base for imputers that answer as they look: `impute` gives, per attribute, distributions for all rows.
 
-        A rule about the recent past (HABIT - 1 for the first, and so on), the sensor's HABIT, or, for those of whom
-        neither knows anything, the lattice of rules (LEVEL_0, if none of them does either).
-        """
-        out: list[tuple[int, Ints, int]] = []
-        for j, rows in self.missing(gaps):
-            for source, able in self._asked_first(self.query.names[j], known[:, self.context]):
-                mine = rows[able[rows]]
-                rows = rows[~able[rows]]
-                out += [(j, mine, source)] if len(mine) else []
-            out += [(j, rows, LEVEL_0)] if len(rows) else []
-        return out
+    `known` is the number of the row among those last looked at.
+    """
 
-    def _asked_first(self, name: str, context: Floats) -> list[tuple[int, NDArray[np.bool_]]]:
-        """Who is asked for an attribute before the lattice is, and for which rows they have something to say."""
-        if self.habits is None:
-            return []
-        rules = [r for r, rule in enumerate(self.habits.recent) if rule.then == name]
-        out = [(HABIT - 1 - r, np.asarray(~np.isnan(self.habits.found(r, context)).all(axis=1))) for r in rules]
-        if name in self.habits.habits:
-            out.append((HABIT, np.asarray(~np.isnan(self.habits.last(name, context)))))
-        return out
+    width, lasting = 1, False
 
-    def missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
-        """Per attribute that any row lacks, the rows that lack it."""
-        return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.answers: dict[int, Distributions] = {}
 
-    def centres(self, j: int, known: Floats, rows: Ints) -> dict[str, Floats]:
-        """What the rules for attribute j ask of these rows."""
-        return {name: known[rows, k] for name, k in self.asked[j]}
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
+        """Per attribute, a distribution for each row: of size 0 where nothing is missing, or nothing is known."""
+        raise NotImplementedError
+
+    def look(self, rows: Evidence) -> Floats:
+        self.answers = self.impute(rows)
+        return np.arange(len(rows.values), dtype=np.float64)[:, None]
+
+    def able(self, known: Floats, j: int) -> Flags:
+        return np.asarray(self.distributions(known, j).size > 0)
+
+    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        return ends(self.distributions(known, j))
+
+    def distributions(self, known: Floats, j: int) -> Distributions:
+        found, which = self.answers.get(j), known[:, 0].astype(np.int64)
+        return nothing(len(which)) if found is None else part(found, which)
+
+    def sources(self, j: int) -> Sequence[str]:
+        return (self.name,)
+
+
+def nothing(n: int) -> Distributions:
+    """No answer for any of n rows."""
+    none = np.zeros(n, np.int64)
+    return Distributions(none, none, np.empty(0), np.empty(0), none)
+
+
+def part(found: Distributions, which: Any) -> Distributions:
+    """Some of the distributions; the values are shared."""
+    return found._replace(start=found.start[which], size=found.size[which], source=found.source[which])
+
+
+def ends(found: Distributions) -> tuple[Floats, Floats]:
+    """(n,) the least and the greatest value of each distribution; NaN where there is none."""
+    low, high = np.full(len(found.size), np.nan), np.full(len(found.size), np.nan)
+    there = found.size > 0
+    low[there] = found.value[found.start[there]]
+    high[there] = found.value[found.start[there] + found.size[there] - 1]
+    return low, high
+
+
+def points(value: Floats) -> Distributions:
+    """Single values (n,) as distributions; NaN: none."""
+    there = ~np.isnan(value)
+    size = there.astype(np.int64)
+    zeros = np.zeros(len(value), np.int64)
+    return Distributions(np.cumsum(size) - size, size, value[there], np.ones(int(size.sum())), zeros)
+
+
+def listed(value: Floats, often: Floats | None = None) -> Distributions:
+    """Lists of values (n, k), in any order and NaN for none, as distributions; equal values are merged."""
+    weight = np.ones(value.shape) if often is None else often
+    order = np.argsort(value, axis=1, kind="stable")
+    value, weight = np.take_along_axis(value, order, 1), np.take_along_axis(weight, order, 1)
+    there = ~np.isnan(value)
+    first = there.copy()
+    first[:, 1:] &= value[:, 1:] != value[:, :-1]
+    size = first.sum(axis=1)
+    start = np.cumsum(size) - size
+    group = np.cumsum(first.ravel())[there.ravel()] - 1
+    total = np.asarray(np.bincount(group, weight[there], int(size.sum())), np.float64)
+    return Distributions(start, size, value[first], total, np.zeros(len(size), np.int64))

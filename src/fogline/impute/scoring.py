@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from fogline.impute.imputer import HABIT, Imputer
-from fogline.impute.spread import names_of_rules
-from fogline.kernels.clouds import Floats, Ints
+from fogline.arrays import Floats, Ints
+from fogline.impute.chain import PAST, Chain
+from fogline.impute.table import names_of_rules
 from fogline.repository.repository import LEVEL_0
 
 SHARE = 128  # of so many rows, one
@@ -75,7 +75,7 @@ def _mixed(x: Any) -> Any:
 class Scorer:
     """Keeps score for one imputer."""
 
-    def __init__(self, imputer: Imputer) -> None:
+    def __init__(self, imputer: Chain) -> None:
         self.imputer = imputer
         self.rules = names_of_rules(imputer.repository)
         self.whole = {name: Whole(each.values, each.counts) for name, each in imputer.repository.lattices.items()}
@@ -89,7 +89,7 @@ class Scorer:
             self._hide(known, name, np.flatnonzero(gaps[:, j]))
         out: Sums = {}
         for j, rows, found in self.imputer.search(known, gaps):
-            for k, (row, choice) in enumerate(zip(rows.tolist(), found.choice.tolist(), strict=True)):
+            for k, (row, choice) in enumerate(zip(rows.tolist(), found.source.tolist(), strict=True)):
                 name = self.imputer.query.names[j]
                 key = name, self.rules[name][choice]
                 part = slice(found.start[k], found.start[k] + found.size[k])
@@ -103,25 +103,25 @@ class Scorer:
         imputer = self.imputer
         if name in imputer.names:
             known[rows, imputer.names.index(name)] = np.nan
-        if imputer.habits is not None and name in imputer.habits.names:
-            known[rows, imputer.readings.start + imputer.habits.names.index(name)] = np.nan
+        if imputer.sensors is not None and name in imputer.sensors.names:
+            known[rows, imputer.readings.start + imputer.sensors.names.index(name)] = np.nan
 
     def _otherwise(self, j: int, choice: int, known: Floats, row: int, truth: float) -> float:
         """The error of what would be told without the rule: by the lattice, or, without that, by the whole history."""
         repository, name = self.imputer.repository, self.imputer.query.names[j]
-        if choice <= HABIT and repository.lattices[name].choices:
+        if choice <= PAST and repository.lattices[name].choices:
             found = repository.search(name, self.imputer.centres(j, known, np.array([row])), 1)
-            if found.choice[0] != LEVEL_0:
+            if found.source[0] != LEVEL_0:
                 part = slice(found.start[0], found.start[0] + found.size[0])
                 return crps(found.value[part], found.often[part], truth)
         return self.whole[name].crps(truth)
 
     def fitted(self, attribute: str, rule: str) -> float | None:
-        """The error of a habit when it was learnt."""
-        habits = self.imputer.habits
-        if habits is None or attribute not in habits.habits or rule != self.rules[attribute][HABIT]:
+        """The error of a transition when it was learnt."""
+        sensors = self.imputer.sensors
+        if sensors is None or attribute not in sensors.transitions or rule != self.rules[attribute][PAST]:
             return None
-        return habits.habits[attribute].error or None
+        return sensors.transitions[attribute].error or None
 
     def listed(self, sums: Sums) -> list[Score]:
         """Sums as scores."""

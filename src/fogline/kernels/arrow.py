@@ -17,7 +17,8 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fogline.kernels.clouds import Clouds, fill_cell
+from fogline.arrays import Clouds
+from fogline.kernels.clouds import fill_cell
 from fogline.kernels.compile import kernel
 
 BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.clouds import VAGUE, Floats, copy_cells
+from fogline.arrays import VAGUE, Floats
+from fogline.kernels.clouds import copy_cells
 from fogline.kernels.compile import ascending, kernel
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3  # what a slot of the live set holds

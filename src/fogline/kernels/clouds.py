@@ -9,66 +9,10 @@ tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last]
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
+from fogline.arrays import Clouds, Ints, empty_clouds
 from fogline.kernels.compile import kernel
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-ONE, VAGUE = -1, -2
-
-
-class Clouds(NamedTuple):
-    """Many clouds in columns."""
-
-    lo: Floats  # (n, d) lowest possible value
-    hi: Floats  # (n, d) highest
-    start: Ints  # (n, d) where the cell's values begin in the pools, ONE for a single value, VAGUE for bounds only
-    size: Ints  # (n, d) how many values
-    value: Floats  # (p,)
-    weight: Floats  # (p,)
-    tail: Floats  # (p,)
-
-
-class Columns(NamedTuple):
-    """What the live set knows of each slot, beside its cloud."""
-
-    arrived: Floats
-    expires: Floats  # -inf: the slot is dead
-    until: Floats  # SEALED: surely beaten until then; OUT: kept out until then
-    probability: Floats  # of a member
-    reported: Floats  # what the world was last told; NaN: not in the answer
-    places: Ints  # 0: too many to keep sums for
-    at: Ints  # where a member's sums begin
-    word_lo: NDArray[np.uint64]
-    word_hi: NDArray[np.uint64]
-    state: NDArray[np.uint8]  # DEAD, SEALED, OUT or IN
-    exact: NDArray[np.bool_]
-    counted: NDArray[np.bool_]  # under one of the pruning counters
-
-
-class Batch(NamedTuple):
-    """Rows on their way in: what they are called, how long they stay, what came, and what it may mean."""
-
-    id: NDArray[Any]  # (n,) objects
-    arrived: Floats  # (n,)
-    expires: Floats  # (n,)
-    raw: Floats  # (n, d) as it came, not oriented; NaN = was missing
-    known: Floats  # (n, u) what rules may ask for, in the repository's terms; NaN = missing
-    clouds: Clouds
-
-    def part(self, which: Any) -> Batch:
-        """Some of the rows (a slice or indices); the pools are shared, not copied."""
-        c = self.clouds
-        clouds = c._replace(lo=c.lo[which], hi=c.hi[which], start=c.start[which], size=c.size[which])
-        return Batch(
-            self.id[which], self.arrived[which], self.expires[which], self.raw[which], self.known[which], clouds
-        )
 
 
 @kernel
@@ -171,31 +115,12 @@ def all_within(values, limit):
     return True
 
 
-def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
-    """Room for clouds, not yet filled."""
-    return Clouds(
-        lo=np.empty((rows, d)),
-        hi=np.empty((rows, d)),
-        start=np.full((rows, d), -1, np.int64),
-        size=np.ones((rows, d), np.int64),
-        value=np.empty(pool),
-        weight=np.empty(pool),
-        tail=np.empty(pool),
-    )
-
-
 def dense(clouds: Clouds, which: Ints) -> Clouds:
     """A copy of some clouds with pools of just their size."""
     pool = int(clouds.size[which][clouds.start[which] >= 0].sum())
     out = empty_clouds(len(which), clouds.lo.shape[1], pool)
     copy_cells(clouds, which, out, 0, 0)
     return out
-
-
-def no_rows(d: int) -> Batch:
-    """A batch of nothing, for ticks at which something only expires."""
-    none = np.empty(0)
-    return Batch(np.empty(0, object), none, none, np.empty((0, d)), np.empty((0, 0)), empty_clouds(0, d, 0))
 
 
 @kernel

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.kernels.clouds import Floats, Ints
+from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import kernel
 
 OUTSIDE, PARTLY, WHOLE = 0, 1, 2  # how much of a box surely lies within the radii

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
 from fogline.kernels.compile import ascending, kernel
 
 

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fogline.arrays import Floats
 from fogline.errors import FoglineError
-from fogline.kernels.clouds import Floats
 from fogline.model import Query
 
 Flags = NDArray[np.bool_]

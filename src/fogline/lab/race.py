@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from fogline.impute.rows import Kinds, Reader
-from fogline.kernels.clouds import Batch, Floats, Ints
+from fogline.arrays import Batch, Floats, Ints
 from fogline.lab.case import Case, LabError
 from fogline.lab.imputers import fitted
 from fogline.lab.imputers.protocol import Imputer, fill
@@ -27,6 +26,7 @@ from fogline.lab.maintainers.tree import Stopwatch, members
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.repository.repository import Repository
+from fogline.rows.reader import Kinds, Reader
 from fogline.skyline.group import Group
 
 FOGLINE = "fogline"

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fogline.arrays import Floats, Ints
 from fogline.errors import did_you_mean
-from fogline.kernels.clouds import Floats, Ints
 from fogline.lab.case import AT, SENSOR, TOP, Case, Flags, LabError, Settings, build, matrix
 
 Columns = Mapping[str, Floats]

@@ -13,7 +13,7 @@ from string import ascii_uppercase
 import numpy as np
 import pyarrow as pa
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
 from fogline.lab.case import TOP, Case, LabError, Settings, build
 
 KINDS = ("uniform", "correlated", "anti")

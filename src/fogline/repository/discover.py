@@ -19,12 +19,12 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
+from fogline.arrays import Floats
 from fogline.errors import HistoryError
-from fogline.kernels.clouds import Floats
-from fogline.kernels.score import crps, widest_stretch
+from fogline.kernels.crps import crps, widest_stretch
 from fogline.model import Query, Rule
+from fogline.repository.access.paths import SortedPath
 from fogline.repository.history import Column, History
-from fogline.repository.paths import SortedPath
 from fogline.repository.rules import combine, subsets
 
 RADII = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the range between the 1st and 99th percentile

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import Floats, Ints
 from fogline.errors import HistoryError, did_you_mean
-from fogline.kernels.clouds import Floats, Ints
 from fogline.model import Query
-from fogline.repository.text import read_numbers
+from fogline.rows.text import read_numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fogline.arrays import Floats, Ints
 from fogline.errors import RuleError
-from fogline.kernels.clouds import Floats, Ints
 from fogline.model import Rule
+from fogline.repository.access.paths import Path
+from fogline.repository.access.planner import Planner
 from fogline.repository.history import History
-from fogline.repository.paths import Path
-from fogline.repository.plan import Planner
 from fogline.repository.rules import MOST, combine, subsets
 
 EXACT, SAMPLE, SEED = 100_000, 10_000, 7  # up to how many rows the mean is exact; beyond, how many rows are asked

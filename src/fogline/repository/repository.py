@@ -11,32 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from fogline.arrays import Distributions, Floats, Ints
 from fogline.errors import HistoryError, RuleError, did_you_mean
-from fogline.kernels.clouds import Floats, Ints
 from fogline.kernels.sorted import distinct
 from fogline.model import Query, Rule, duration
 from fogline.repository import lattice, store
 from fogline.repository.discover import Progress, Quality, discover, judge
-from fogline.repository.habits import UNCHANGED, Habits, about_recent, gathered, learn
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.rules import as_rules
+from fogline.repository.sensors.model import UNCHANGED, SensorModel, about_recent, gathered, learn
 
 LEVEL_0 = -1
-
-
-class Found(NamedTuple):
-    """A distribution per row: value[start : start + size], with how often each value occurs."""
-
-    start: Ints  # (q,)
-    size: Ints  # (q,)
-    value: Floats
-    often: Floats
-    choice: Ints  # (q,) which combination of the lattice gave it; LEVEL_0: none did
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +54,7 @@ class Repository:
     lattices: Mapping[str, Lattice]
     folder: Path | None = None
     """Where it was loaded from."""
-    habits: Habits | None = None
+    sensors: SensorModel | None = None
     """How sensors change from reading to reading; None: rows are told from the history alone."""
     method: str = "held-out"
     """How it was fitted; "given": with rules of the user's own."""
@@ -106,17 +96,17 @@ class Repository:
         wanted = tuple(rule for rule in told if rule not in recent)
         check_rules(wanted, past)
         if rules is None and method == "held-out":
-            habits = learn(past, query, wanted, longest)
+            sensors = learn(past, query, wanted, longest)
         else:
             same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
-            habits = gathered(past, query, longest, same, recent)
+            sensors = gathered(past, query, longest, same, recent)
         lattices = {name: lattice.build(past, name, wanted, mean=method == "mean") for name in query.names}
-        return cls(past, wanted, lattices, habits=habits, method=method if rules is None else "given")
+        return cls(past, wanted, lattices, sensors=sensors, method=method if rules is None else "given")
 
     def again(self, history: Any, query: Query) -> Repository:
         """A repository fitted as this one was, to another history."""
-        longest = np.inf if self.habits is None else self.habits.longest
-        recent = () if self.habits is None else self.habits.recent
+        longest = np.inf if self.sensors is None else self.sensors.longest
+        recent = () if self.sensors is None else self.sensors.recent
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
         return Repository._fitted(history, query, given, method, longest, None)
@@ -124,21 +114,21 @@ class Repository:
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
         more = read_history(rows, query).like(self.history)
-        joined, habits = self.history.joined(more), self.habits
+        joined, sensors = self.history.joined(more), self.sensors
         if self.method == "mean":
             lattices = {name: lattice.build(joined, name, (), mean=True) for name in self.lattices}
         else:
             lattices = {name: each.grown(more) for name, each in self.lattices.items()}
-        if habits is not None:
-            if habits.names != query.names:
-                raise HistoryError(f"this repository was fitted for {', '.join(habits.names)}, in this order.")
-            habits.check_keys(query)
-            habits = gathered(joined, query, habits.longest, habits.habits, habits.recent)
-        return Repository(joined, self.rules, lattices, habits=habits, method=self.method)
+        if sensors is not None:
+            if sensors.names != query.names:
+                raise HistoryError(f"this repository was fitted for {', '.join(sensors.names)}, in this order.")
+            sensors.check_keys(query)
+            sensors = gathered(joined, query, sensors.longest, sensors.transitions, sensors.recent)
+        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder."""
-        kept = dict(self.lattices), self.habits, self.method, self.fingerprint
+        kept = dict(self.lattices), self.sensors, self.method, self.fingerprint
         store.save(folder, store.Stored(self.history, self.rules, *kept))
 
     @classmethod
@@ -146,14 +136,14 @@ class Repository:
         """The repository of a folder, mapped into memory: nothing is copied."""
         stored = store.load(folder)
         place = Path(folder).absolute()
-        repository = cls(stored.history, stored.rules, stored.lattices, place, stored.habits, stored.method)
+        repository = cls(stored.history, stored.rules, stored.lattices, place, stored.sensors, stored.method)
         vars(repository)["fingerprint"] = stored.fingerprint  # not worth reading all of the history for
         return repository
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same history and rules, wherever they were fitted."""
-        return fingerprint(self.history, self.rules, self.habits, self.method)
+        return fingerprint(self.history, self.rules, self.sensors, self.method)
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
@@ -178,7 +168,7 @@ class Repository:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
 
-    def search(self, then: str, centres: Mapping[str, Floats], size: int) -> Found:
+    def search(self, then: str, centres: Mapping[str, Floats], size: int) -> Distributions:
         """The distribution of `then` for each of `size` rows, from their other attributes (NaN = missing).
 
         Paper, Algorithm 2. O(choices) questions to the paths, each for all rows at once.
@@ -204,7 +194,7 @@ class Repository:
             start[left], length[left] = filled, len(mine.values)
             values.append(mine.values)
             counts.append(mine.counts)
-        return Found(start, length, np.concatenate(values), np.concatenate(counts), choice)
+        return Distributions(start, length, np.concatenate(values), np.concatenate(counts), choice)
 
     def bounds(self, then: str, centres: Mapping[str, Floats], size: int) -> tuple[Floats, Floats]:
         """The least and greatest value that `search` would give each row, without collecting the values."""
@@ -243,14 +233,16 @@ class Repository:
         return self.lattices[then]
 
 
-def fingerprint(history: History, rules: Iterable[Rule], habits: Habits | None = None, method: str = "") -> str:
-    """The same for the same history, rules and habits."""
+def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | None = None, method: str = "") -> str:
+    """The same for the same history, rules and sensors."""
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
     digest.update(b"mean" if method == "mean" else b"")
-    if habits is not None:
-        digest.update(f"{habits.names} {habits.keys} {habits.time} {habits.longest} {sorted(habits.habits)}".encode())
-        digest.update(str([each.error for each in habits.habits.values()]).encode())
-        digest.update("\n".join(map(str, habits.recent)).encode())
+    if sensors is not None:
+        digest.update(
+            f"{sensors.names} {sensors.keys} {sensors.time} {sensors.longest} {sorted(sensors.transitions)}".encode()
+        )
+        digest.update(str([each.error for each in sensors.transitions.values()]).encode())
+        digest.update("\n".join(map(str, sensors.recent)).encode())
     for name in sorted(history.columns):
         column = history.columns[name]
         digest.update(f"{name} {column.words}".encode())

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from fogline.errors import HistoryError
 from fogline.kernels.sorted import Sorted
 from fogline.model import Rule
-from fogline.repository.habits import Forest, Habit, Habits
+from fogline.repository.access.index import Index
+from fogline.repository.access.paths import IndexPath, SortedPath, readonly
+from fogline.repository.access.paths import Path as Way
 from fogline.repository.history import Column, History
-from fogline.repository.index import Index
 from fogline.repository.lattice import Choice, Lattice
-from fogline.repository.paths import IndexPath, SortedPath, readonly
-from fogline.repository.paths import Path as Way
+from fogline.repository.sensors.model import Forest, SensorModel, Transition
 
 VERSION = 3
 MANIFEST = "manifest.json"
@@ -39,7 +39,7 @@ class Stored(NamedTuple):
     history: History
     rules: tuple[Rule, ...]
     lattices: dict[str, Lattice]
-    habits: Habits | None
+    sensors: SensorModel | None
     method: str
     fingerprint: str
 
@@ -63,7 +63,7 @@ class Draft:
         columns: Mapping[str, Any],
         rules: Sequence[Rule],
         lattices: Mapping[str, Any],
-        habits: Any,
+        sensors: Any,
         method: str,
         fingerprint: str,
     ) -> None:
@@ -76,7 +76,7 @@ class Draft:
             "columns": columns,
             "rules": [_plain(rule) for rule in rules],
             "lattices": lattices,
-            "habits": habits,
+            "sensors": sensors,
             "method": method,
         }
         fresh = self.root / f"{MANIFEST}.new"
@@ -110,8 +110,8 @@ def save(folder: str | Path, stored: Stored) -> None:
     lattices = {
         name: put_lattice(each, draft.files(f"lattice-{k}")) for k, (name, each) in enumerate(stored.lattices.items())
     }
-    habits = put_habits(stored.habits, draft.files("habits"))
-    draft.finish(stored.history.rows, columns, stored.rules, lattices, habits, stored.method, stored.fingerprint)
+    sensors = put_sensors(stored.sensors, draft.files("sensors"))
+    draft.finish(stored.history.rows, columns, stored.rules, lattices, sensors, stored.method, stored.fingerprint)
 
 
 def load(folder: str | Path) -> Stored:
@@ -130,9 +130,9 @@ def load(folder: str | Path) -> Stored:
     rules = tuple(Rule(**each) for each in manifest["rules"])
     ways: dict[str, Way] = {}
     lattices = {name: _read_lattice(name, each, rules, files, ways) for name, each in manifest["lattices"].items()}
-    habits = _read_habits(manifest["habits"], files)
+    sensors = _read_sensors(manifest["sensors"], files)
     history = History(columns, manifest["rows"])
-    return Stored(history, rules, lattices, habits, manifest["method"], manifest["fingerprint"])
+    return Stored(history, rules, lattices, sensors, manifest["method"], manifest["fingerprint"])
 
 
 class Files:
@@ -193,44 +193,44 @@ def _plain(rule: Rule) -> dict[str, Any]:
     return {"given": dict(rule.given), "then": rule.then, "within": rule.within}
 
 
-def put_habit(habit: Habit, files: Files) -> dict[str, Any]:
-    """Write a habit; returns its entry in the manifest."""
-    changes = {name: files.put(array) for name, array in habit.changes._asdict().items()}
-    about = {name: getattr(habit, name) for name in ("step", "error", "without")}
-    return {"changes": changes, "grid": files.put(habit.grid), **about}
+def put_transition(transition: Transition, files: Files) -> dict[str, Any]:
+    """Write a transition; returns its entry in the manifest."""
+    changes = {name: files.put(array) for name, array in transition.changes._asdict().items()}
+    about = {name: getattr(transition, name) for name in ("step", "error", "without")}
+    return {"changes": changes, "grid": files.put(transition.grid), **about}
 
 
-def get_habit(saved: Mapping[str, Any], files: Files) -> Habit:
-    """The habit of an entry, mapped."""
+def get_transition(saved: Mapping[str, Any], files: Files) -> Transition:
+    """The transition of an entry, mapped."""
     changes = Forest(**{name: readonly(files.get(file)) for name, file in saved["changes"].items()})
-    return Habit(changes, readonly(files.get(saved["grid"])), saved["step"], saved["error"], saved["without"])
+    return Transition(changes, readonly(files.get(saved["grid"])), saved["step"], saved["error"], saved["without"])
 
 
-def put_habits(habits: Habits | None, files: Files) -> dict[str, Any] | None:
-    """Write habits with what sensors said last; returns their entry in the manifest."""
-    if habits is None:
+def put_sensors(sensors: SensorModel | None, files: Files) -> dict[str, Any] | None:
+    """Write sensors with what sensors said last; returns their entry in the manifest."""
+    if sensors is None:
         return None
     return {
-        "names": habits.names,
-        "keys": habits.keys,
-        "longest": None if np.isinf(habits.longest) else habits.longest,
-        "habits": {name: put_habit(each, files) for name, each in habits.habits.items()},
-        "recent": [_plain(rule) for rule in habits.recent],
-        "time": habits.time,
-        "sensors": habits.sensors,
-        "when": files.put(habits.when),
-        "said": files.put(habits.said),
+        "names": sensors.names,
+        "keys": sensors.keys,
+        "longest": None if np.isinf(sensors.longest) else sensors.longest,
+        "transitions": {name: put_transition(each, files) for name, each in sensors.transitions.items()},
+        "recent": [_plain(rule) for rule in sensors.recent],
+        "time": sensors.time,
+        "sensors": sensors.known_sensors,
+        "when": files.put(sensors.when),
+        "said": files.put(sensors.said),
     }
 
 
-def _read_habits(saved: dict[str, Any] | None, files: Files) -> Habits | None:
+def _read_sensors(saved: dict[str, Any] | None, files: Files) -> SensorModel | None:
     if saved is None:
         return None
-    return Habits(
+    return SensorModel(
         tuple(saved["names"]),
         tuple(saved["keys"]),
         np.inf if saved["longest"] is None else saved["longest"],
-        {name: get_habit(each, files) for name, each in saved["habits"].items()},
+        {name: get_transition(each, files) for name, each in saved["transitions"].items()},
         tuple(Rule(**each) for each in saved["recent"]),
         saved["time"],
         tuple(tuple(each) for each in saved["sensors"]),

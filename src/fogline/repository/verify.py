@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fogline.kernels.clouds import Ints
+from fogline.arrays import Ints
 from fogline.model import Query, Rule
+from fogline.repository.access.planner import Planner
 from fogline.repository.history import History, read_history
 from fogline.repository.lattice import holders
-from fogline.repository.plan import Planner
 from fogline.repository.repository import check_rules
 from fogline.repository.rules import as_rules
 

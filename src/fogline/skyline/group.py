@@ -8,31 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fogline.arrays import Batch, Delta, Floats
 from fogline.kernels.boxes import news, tell
-from fogline.kernels.clouds import Batch, Floats, Ints, extent
+from fogline.kernels.clouds import extent
 from fogline.model import TOLERANCE
 from fogline.skyline.live import Fill, Live
-from fogline.skyline.order import Order, moved_expiries
-
-LEAVE = 1
-CHANGES = ("enter", "leave", "update")  # by number
-
-
-class Delta(NamedTuple):
-    """What changed at one tick, ordered by (arrival, id)."""
-
-    time: float
-    id: NDArray[Any]  # (n,)
-    arrived: Floats  # (n,)
-    change: Ints  # (n,)
-    probability: Floats  # (n,) NaN on leave
-    exact: NDArray[np.bool_]  # (n,)
-    raw: Floats  # (n, d)
+from fogline.skyline.window import Order, moved_expiries
 
 
 class Group:

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fogline.arrays import VAGUE, Batch, Clouds, Floats, Ints, no_rows
 from fogline.kernels.boxes import DEAD, IN, OUT, is_vague, meet, screen
 from fogline.kernels.bracket import bracket
-from fogline.kernels.clouds import VAGUE, Batch, Clouds, Floats, Ints, copy_cells, no_rows
+from fogline.kernels.clouds import copy_cells
 from fogline.kernels.probability import HEAVY, judge, settle
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fogline.arrays import Batch, Clouds, Columns, Floats, Ints, empty_clouds
 from fogline.kernels.boxes import cut_points, fences, words
-from fogline.kernels.clouds import Batch, Clouds, Columns, Floats, Ints, copy_cells, dense, empty_clouds
+from fogline.kernels.clouds import copy_cells, dense
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
 

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fogline.arrays import Batch, Clouds, Ints
 from fogline.kernels.boxes import IN, OUT
-from fogline.kernels.clouds import Batch, Clouds, Ints, dense
+from fogline.kernels.clouds import dense
 from fogline.model import Query
 from fogline.skyline.group import Group
 from fogline.skyline.slots import Slots

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from fogline.arrays import Ints
 from fogline.kernels.boxes import IN, OUT, SEALED, beats
 from fogline.kernels.bracket import bracket
-from fogline.kernels.clouds import Ints
 from fogline.kernels.probability import beats_cloud, guards_of
 from fogline.model import TOLERANCE, Node
 from fogline.skyline.group import Group

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from fogline.flow.plan import Plan
+from fogline.flow.screening import SLICE, Screen, slices
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark.pipeline import plan_for
-from fogline.spark.plan import Plan
-from fogline.spark.screen import SLICE, Screen, slices
 
 
 @dataclass(slots=True)

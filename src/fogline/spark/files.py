@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from fogline.errors import FoglineError, did_you_mean
+from fogline.flow.screening import CORRUPT
 from fogline.model import Query
 from fogline.spark.errors import plainly
-from fogline.spark.screen import CORRUPT
 
 SUFFIXES = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 CORRUPT_OPTION = "columnNameOfCorruptRecord"

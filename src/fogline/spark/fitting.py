@@ -27,10 +27,10 @@ from fogline.errors import HistoryError
 from fogline.model import Query, Rule
 from fogline.repository import lattice, store
 from fogline.repository.discover import check_method, discover_one
-from fogline.repository.habits import UNCHANGED, Habits, Past, about_recent, gathered, learn_one
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository, check_rules, fingerprint, longest_of
 from fogline.repository.rules import as_rules
+from fogline.repository.sensors.model import UNCHANGED, Past, SensorModel, about_recent, gathered, learn_one
 from fogline.repository.store import Draft, Files
 from fogline.spark.errors import plainly
 from fogline.spark.progress import Progress, followed, silent
@@ -93,13 +93,13 @@ def _write(
     with followed(spark, "building indexes", progress):
         lattices = dict(zip(query.names, _each(spark, len(query.names), build), strict=True))
     if given is None and method == "held-out":
-        habits = _habits(spark, query, rows, columns, arrays, rules, longest, progress)
+        sensors = _sensors(spark, query, rows, columns, arrays, rules, longest, progress)
     else:
         same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
-        habits = gathered(past, query, longest, same, recent)
+        sensors = gathered(past, query, longest, same, recent)
     how = method if given is None else "given"
-    known = store.put_habits(habits, Files(arrays, "habits"))
-    draft.finish(rows, columns, rules, lattices, known, how, fingerprint(past, rules, habits, how))
+    known = store.put_sensors(sensors, Files(arrays, "sensors"))
+    draft.finish(rows, columns, rules, lattices, known, how, fingerprint(past, rules, sensors, how))
 
 
 def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress) -> tuple[int, Entries]:
@@ -199,7 +199,7 @@ def _discovered(
         return tuple(Rule(**each) for found in _each(spark, len(query.names), find) for each in found)
 
 
-def _habits(
+def _sensors(
     spark: SparkSession,
     query: Query,
     rows: int,
@@ -208,19 +208,19 @@ def _habits(
     rules: tuple[Rule, ...],
     longest: float,
     progress: Progress,
-) -> Habits | None:
+) -> SensorModel | None:
     def find(k: int) -> Any:
         history = _mapped(rows, columns, arrays)
         past = Past.of(history, query, longest)
-        habit = None if past is None else learn_one(history, past, query.names[k], rules)
-        return habit and store.put_habit(habit, Files(arrays, f"habit-{k}"))
+        transition = None if past is None else learn_one(history, past, query.names[k], rules)
+        return transition and store.put_transition(transition, Files(arrays, f"transition-{k}"))
 
     if not longest > 0:
         return None
     with followed(spark, "learning how sensors change", progress):
         found = dict(zip(query.names, _each(spark, len(query.names), find), strict=True))
     files = Files(arrays)
-    learnt = {name: store.get_habit(each, files) for name, each in found.items() if each is not None}
+    learnt = {name: store.get_transition(each, files) for name, each in found.items() if each is not None}
     return gathered(_mapped(rows, columns, arrays), query, longest, learnt)
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from fogline.impute.spread import Spreader
+from fogline.flow.parcel import unpacked
+from fogline.flow.plan import make_plan
+from fogline.impute.table import Spreader
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.spark.parcel import unpacked
-from fogline.spark.plan import make_plan
 from fogline.spark.remember import remembering
 from fogline.spark.share import shared
 

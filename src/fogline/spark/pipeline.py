@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from fogline.errors import FoglineError
-from fogline.impute.plugin import Teller
+from fogline.flow.parcel import Parcel, unpacked
+from fogline.flow.plan import Plan, make_plan
+from fogline.flow.screening import refusals, screened
+from fogline.impute.function import ImputeFunction
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.spark.parcel import Parcel, unpacked
-from fogline.spark.plan import Plan, make_plan
 from fogline.spark.processor import (
     COUNTERS,
     SCORES,
@@ -31,7 +32,6 @@ from fogline.spark.processor import (
     journal_schema,
 )
 from fogline.spark.remember import remembering
-from fogline.spark.screen import refusals, screened
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
 
@@ -46,14 +46,14 @@ def watch(
     *,
     every: str = "tick",
     lateness: Any = 0,
-    imputer: Teller | None = None,
+    imputer: ImputeFunction | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, attributes. Of a stream or a table.
 
     `every`: "tick" tells the answer of every tick, "batch" only the one at the end of each micro-batch.
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
     else a duration such as "30 seconds". What comes later still is late: it enters, at the clock.
-    `imputer`: a function that is asked first what a missing value may be, see `fogline.imputers`.
+    `imputer`: a function that is asked first what a missing value may be, see `fogline.impute.knn`.
     """
     plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer)
     told = _told(df, plan)
@@ -74,7 +74,7 @@ def journal(
     *,
     every: str = "tick",
     lateness: Any = 0,
-    imputer: Teller | None = None,
+    imputer: ImputeFunction | None = None,
 ) -> DataFrame:
     """Changes, rejects and health in one pass, for those who write them to several places.
 

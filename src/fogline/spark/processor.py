@@ -24,15 +24,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from fogline.impute.columns import read_times, write_times
-from fogline.impute.imputer import CONTEXT, TOLD
+from fogline.flow.cache import LARGE, Awake, digest, recall, remember
+from fogline.flow.keys import key_values
+from fogline.flow.parcel import Parcel, table_from_bytes, table_to_bytes
+from fogline.flow.plan import Plan, reached, timer
+from fogline.flow.screening import as_json
+from fogline.impute.chain import CONTEXT, TOLD
 from fogline.impute.scoring import Sums, add, from_plain, plain
 from fogline.monitor import Monitor
-from fogline.spark.awake import LARGE, Awake, digest, recall, remember
-from fogline.spark.keys import key_values
-from fogline.spark.parcel import Parcel, table_from_bytes, table_to_bytes
-from fogline.spark.plan import Plan, reached, timer
-from fogline.spark.screen import as_json
+from fogline.rows.columns import read_times, write_times
 
 _HEAD = struct.Struct("<QqQ")  # bytes of the snapshot, the timer (-1: none), bytes of the rows that wait
 _PRESS = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that Spark takes to carry the rest

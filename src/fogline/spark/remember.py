@@ -19,17 +19,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from fogline.impute.columns import Reasons
-from fogline.impute.imputer import CONTEXT
-from fogline.impute.rows import Reader, Source
+from fogline.arrays import Ints
+from fogline.flow.keys import Key, keyed
+from fogline.flow.parcel import table_from_bytes, table_to_bytes
+from fogline.flow.plan import Plan
+from fogline.flow.screening import CHUNK, readable, slices
+from fogline.impute.chain import CONTEXT
 from fogline.impute.scoring import chosen
-from fogline.kernels.clouds import Ints
-from fogline.repository.memory import Memory, Name, sensor_names
+from fogline.repository.sensors.state import Name, SensorState, sensor_names
+from fogline.rows.columns import Reasons
+from fogline.rows.reader import Reader
+from fogline.rows.source import RowSource
 from fogline.snapshot import pack_memory, unpack_memory
-from fogline.spark.keys import Key, keyed
-from fogline.spark.parcel import table_from_bytes, table_to_bytes
-from fogline.spark.plan import Plan
-from fogline.spark.screen import CHUNK, readable, slices
 
 BUCKETS = 8  # of sensors; a checkpoint holds one memory for each
 
@@ -84,8 +85,8 @@ class Recaller:
 
     def __init__(self, plan: Plan) -> None:
         assert plan.imputer is not None
-        assert plan.imputer.habits is not None
-        self.plan, self.imputer, self.habits = plan, plan.imputer, plan.imputer.habits
+        assert plan.imputer.sensors is not None
+        self.plan, self.imputer, self.sensors = plan, plan.imputer, plan.imputer.sensors
         self.reader = Reader(plan.query)
 
     def take(self, bucket: int, state: bytes | None, parts: list[pa.Table]) -> tuple[pa.Table, bytes]:
@@ -94,7 +95,7 @@ class Recaller:
         rows = pa.concat_tables(parts).combine_chunks()
         batch = rows.to_batches()[0]
         refused: Reasons = {}
-        source = Source(readable(batch, self.plan, refused))
+        source = RowSource(readable(batch, self.plan, refused))
         read = self.reader.numbers(source, None, refused)
         keys, code = keyed(batch, (*self.plan.query.by, self.plan.query.id))
         known = self.imputer.known(lambda _: None, read.clouds)[:, self.imputer.readings]
@@ -109,10 +110,12 @@ class Recaller:
         told = memory.walk([names[k] for k in who], read.arrived[which], known[which], gaps, mine.reshape(-1))
         return rows.append_column(CONTEXT, _listed(told, which[gaps], batch.num_rows)), pack_memory(memory)
 
-    def _wake(self, bucket: int, state: bytes | None) -> Memory:
+    def _wake(self, bucket: int, state: bytes | None) -> SensorState:
         if state is not None:
-            return unpack_memory(state, self.habits.empty())
-        return self.habits.memory([k for k, name in enumerate(self.habits.sensors) if bucket_of(name) == bucket])
+            return unpack_memory(state, self.sensors.empty())
+        return self.sensors.memory(
+            [k for k, name in enumerate(self.sensors.known_sensors) if bucket_of(name) == bucket]
+        )
 
 
 def _listed(told: Any, which: Ints, n: int) -> pa.Array:

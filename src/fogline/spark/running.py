@@ -96,7 +96,7 @@ class Run:
             writer = told.writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{files.absolute(order.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
-            remembers = order.repository is not None and order.repository.habits is not None
+            remembers = order.repository is not None and order.repository.sensors is not None
             with _partitions(self.spark, None if order.query.by or remembers else 1):
                 return writer.start()
 

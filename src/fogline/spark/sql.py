@@ -29,11 +29,11 @@ from pyspark.sql.udtf import (
 from pyspark.util import PythonEvalType
 
 from fogline.errors import FoglineError
-from fogline.impute.columns import read_cells, read_objects
-from fogline.impute.imputer import Imputer
-from fogline.impute.rows import Source
+from fogline.impute.chain import Chain
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.rows.columns import read_cells, read_objects
+from fogline.rows.source import RowSource
 from fogline.spark.share import shared
 from fogline.static import skyline
 
@@ -78,7 +78,7 @@ class Question:
 
     def schema(self, table: StructType) -> StructType:
         """The columns of the answer over such a table, if the query fits it."""
-        query, source = self.query, Source(to_arrow_schema(table, timezone="UTC").empty_table())
+        query, source = self.query, RowSource(to_arrow_schema(table, timezone="UTC").empty_table())
         source.require(query.id, "id column")
         for name in query.by:
             read_objects(source.require(name, "group column"), name, {})
@@ -101,7 +101,7 @@ def ask(query: Query, repository: Repository | None) -> Question:
     """The question, if query and repository fit each other."""
     if repository is None:
         return Question(query)
-    imputer = Imputer(repository, query)  # refuses a repository that does not fit
+    imputer = Chain(repository, query)  # refuses a repository that does not fit
     return Question(query, frozenset({query.id, *query.by, *query.names, *imputer.names}), shared(repository))
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
+from fogline.lab.accuracy import calibration, truth_answers
 from fogline.lab.case import PROTOCOLS, Case
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.ahead import DEFAULT
 from fogline.lab.experiments.common import SHORT, case_at, sets
 from fogline.lab.experiments.fscore import EVERY, LARGE, ROOMS, leaps
 from fogline.lab.imputers import imputer
-from fogline.lab.score import calibration, truth_answers
 from fogline.lab.synthetic import KINDS
 
 ALPHA = 0.01

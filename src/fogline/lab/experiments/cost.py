@@ -17,10 +17,10 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
-from fogline.repository.cost import BETA, Load, best_side, cost, power_law, unit_costs
-from fogline.repository.index import Index
+from fogline.repository.access.cost import BETA, Load, best_side, cost, power_law, unit_costs
+from fogline.repository.access.index import Index
 
 RANGE = 10.0
 SIDES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from fogline.lab.accuracy import scores, truth_answers
 from fogline.lab.case import PROTOCOLS, Case
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from fogline.lab.experiments.ahead import DEFAULT, XI, ahead
@@ -27,7 +28,6 @@ from fogline.lab.imputers.protocol import Imputer
 from fogline.lab.maintainers.protocol import Answer
 from fogline.lab.maintainers.tree import Tree, members
 from fogline.lab.race import Pair
-from fogline.lab.score import scores, truth_answers
 
 EVERY = 50  # ticks between two answers
 MEASURES = ("f", "precision", "recall")

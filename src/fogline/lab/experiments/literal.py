@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
 from fogline.model import TOLERANCE
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fogline.kernels.clouds import Floats, Ints
+from fogline.arrays import Floats, Ints
 from fogline.lab.case import ID, TIME, mask
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import listed

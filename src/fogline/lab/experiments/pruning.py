@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from fogline.arrays import Ints
 from fogline.kernels.boxes import beats
-from fogline.kernels.clouds import Ints
 from fogline.kernels.probability import lemma
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import SHORT, case_of, kind_of, sets

@@ -16,11 +16,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fogline.kernels.clouds import Floats, Ints
-from fogline.kernels.rivals import speed_counts, steer
+from fogline.arrays import Floats, Ints
 from fogline.lab.case import AT, matrix
 from fogline.lab.imputers.protocol import Cells, points
 from fogline.lab.imputers.sensors import Sensors
+from fogline.lab.kernels import speed_counts, steer
 from fogline.model import Query
 
 LEVELS = 101  # speeds told apart, standing still in the middle

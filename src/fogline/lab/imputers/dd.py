@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
 from fogline.lab.case import matrix
 from fogline.lab.imputers.once import fit_once
 from fogline.lab.imputers.protocol import Cells, cells_of

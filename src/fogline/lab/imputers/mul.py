@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fogline.kernels.clouds import Floats
+from fogline.arrays import Floats
 from fogline.lab.case import Flags, matrix
 from fogline.lab.imputers.protocol import Cells, points
 from fogline.model import Query

@@ -1,4 +1,4 @@
-"""Imputing as Fogline does by itself: by what it finds in the history, rules or habits, and nothing else.
+"""Imputing as Fogline does by itself: by what it finds in the history, rules or sensors, and nothing else.
 
 The same repository, the same memory and the same search that a monitor uses; every row at once. Where R also holds what
 comes later (the paper's protocol), sensors are remembered from before the stream only, as with `last` and `con`.
@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.impute.imputer import Imputer
-from fogline.impute.rows import Kinds, Reader
+from fogline.impute.chain import Chain
 from fogline.lab.case import AT, SENSOR
 from fogline.lab.imputers.once import fit_once
 from fogline.lab.imputers.protocol import Cells, cells_of
 from fogline.lab.imputers.sensors import Sensors
 from fogline.model import Query
-from fogline.repository.memory import Memory
+from fogline.repository.sensors.state import SensorState
+from fogline.rows.reader import Kinds, Reader
 
 
 class Ours:
@@ -29,26 +29,26 @@ class Ours:
         if self.named:
             query = Query(attributes=query.attributes, id=SENSOR, time=AT, lifetime=1, alpha=query.alpha)
         self.history = self._with_sensor(history)
-        self.imputer = Imputer(fit_once(self.history, query), query)
+        self.imputer = Chain(fit_once(self.history, query), query)
         self.reader = Reader(query, self.imputer)
-        self.memory: Memory | None = None
+        self.memory: SensorState | None = None
 
     def impute(self, rows: pa.Table) -> Cells:
         rows = self._with_sensor(rows)
         batch = self.reader.read(rows, Kinds()).batch
-        if self.imputer.habits is not None:
+        if self.imputer.sensors is not None:
             if self.memory is None:
                 self.memory = self._remembered(rows)
             self.imputer.recall(self.memory, batch)
         return cells_of(self.imputer.search(batch.known, np.isnan(batch.clouds.lo)))
 
-    def _remembered(self, rows: pa.Table) -> Memory:
+    def _remembered(self, rows: pa.Table) -> SensorState:
         """What the sensors said before the first of these rows; R may also hold what they say later."""
-        habits = self.imputer.habits
-        assert habits is not None
+        sensors = self.imputer.sensors
+        assert sensors is not None
         if pc.less_equal(pc.max(self.history.column(AT)), pc.min(rows.column(AT))).as_py():
-            return habits.memory()
-        memory = Memory(len(habits.names), habits.longest)
+            return sensors.memory()
+        memory = SensorState(len(sensors.names), sensors.longest)
         past = self.reader.read(Sensors().before(self.history, rows), Kinds()).batch
         self.imputer.recall(memory, past)
         return memory

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fogline.kernels.clouds import Floats
-from fogline.kernels.rivals import carry
+from fogline.arrays import Floats
 from fogline.lab.case import matrix
 from fogline.lab.imputers.protocol import Cells, points
 from fogline.lab.imputers.sensors import Sensors
+from fogline.lab.kernels import carry
 from fogline.model import Query
 
 

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fogline.kernels.clouds import Clouds, Floats, Ints, empty_clouds
-from fogline.kernels.rivals import write_cells
+from fogline.arrays import Clouds, Distributions, Floats, Ints, empty_clouds
+from fogline.lab.kernels import write_cells
 from fogline.model import Query
-from fogline.repository.repository import Found
 
 
 class Cells(NamedTuple):
@@ -48,7 +47,7 @@ def points(gaps: NDArray[np.bool_], filled: Floats) -> Cells:
     return Cells(row, attribute, np.arange(len(row) + 1), value, np.ones(len(row)))
 
 
-def cells_of(parts: Iterable[tuple[int, Ints, Found]]) -> Cells:
+def cells_of(parts: Iterable[tuple[int, Ints, Distributions]]) -> Cells:
     """What a repository found: attribute, rows, and a distribution for each of them."""
     none = np.empty(0, np.int64)
     row, attribute, size, value, weight = [none], [none], [none], [np.empty(0)], [np.empty(0)]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.kernels.clouds import Floats, Ints
+from fogline.arrays import Floats, Ints
 from fogline.lab.case import AT, SENSOR
 
 

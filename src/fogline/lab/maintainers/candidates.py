@@ -21,8 +21,9 @@ from time import perf_counter
 
 import numpy as np
 
-from fogline.kernels.clouds import ONE, Batch, Clouds, Ints, copy_cells, empty_clouds
-from fogline.kernels.rivals import Lists, empty_lists, expire_lists, free_slots, refresh_lists, take_rows
+from fogline.arrays import ONE, Batch, Clouds, Ints, empty_clouds
+from fogline.kernels.clouds import copy_cells
+from fogline.lab.kernels import Lists, empty_lists, expire_lists, free_slots, refresh_lists, take_rows
 from fogline.lab.maintainers.protocol import Answer, Spent, answer_of, threshold_of
 from fogline.model import Query
 

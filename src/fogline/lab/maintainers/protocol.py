@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.kernels.clouds import Batch, Floats, Ints
+from fogline.arrays import Batch, Floats, Ints
 from fogline.model import TOLERANCE, Query
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.kernels.clouds import Batch
+from fogline.arrays import Batch
 from fogline.lab.case import LabError
 from fogline.lab.maintainers.protocol import Answer, Spent, answer_of
 from fogline.model import Query

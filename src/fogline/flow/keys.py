@@ -1,0 +1,75 @@
+"""Which group, or which sensor, does a row belong to?
+
+Its key is the values of some columns as JSON: the same text for the same values, in any version and process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.arrays import Ints
+
+Key = str
+NO_COLUMNS = "[]"
+
+
+def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]:
+    """The keys that occur in these columns, and (n,) which of them each row has."""
+    if not names:
+        return [NO_COLUMNS], np.zeros(batch.num_rows, np.int64)
+    code, columns = np.zeros(batch.num_rows, np.int64), []
+    for name in names:
+        column = coded(_lettered(batch.column(name)))
+        mine = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
+        code = code * (len(column.dictionary) + 1) + mine
+        columns.append((mine, [*column.dictionary.to_pylist(), None]))
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    keys = [json.dumps([values[mine[i]] for mine, values in columns]) for i in first]
+    return keys, which.reshape(-1)
+
+
+def key_values(key: Key, kinds: Iterable[pa.DataType]) -> list[pa.Scalar]:
+    """The values of a group's columns, in the types they came in."""
+    values = []
+    for value, kind in zip(json.loads(key), kinds, strict=True):
+        plain = pa.array([value], _letters(kind))
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            plain = pa.array([None if value is None else bytes.fromhex(value)])
+        values.append((plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)[0])
+    return values
+
+
+def _letters(kind: pa.DataType) -> pa.DataType:
+    """The type in which JSON can hold values of this one."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return kind if plain else pa.string()
+
+
+def _lettered(column: pa.Array) -> pa.Array:
+    """The column in a type that JSON can hold; no negative zero."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return pa.array([None if each is None else each.hex() for each in column.to_pylist()], pa.string())
+    if pa.types.is_floating(column.type):
+        return pc.add(column, 0.0)
+    return column.cast(_letters(column.type))
+
+
+def coded(column: pa.Array) -> Any:
+    """Dictionary-encoded, NaN being null."""
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

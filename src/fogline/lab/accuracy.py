@@ -1,0 +1,91 @@
+"""How right is an answer?
+
+The true answer of a tick is the skyline of the window's complete rows. Rows of which nobody knows the truth (real
+nulls) take no part: neither in the truth nor in the answers that are held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fogline.arrays import Batch, Clouds, Floats, Ints
+from fogline.lab.case import Case
+from fogline.lab.maintainers.protocol import Answer
+from fogline.lab.maintainers.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Precision and recall of one answer; of nothing against nothing, 1."""
+
+    precision: float
+    recall: float
+    answered: int
+    true: int
+    lost_incomplete: int
+    """How many true members are missing from the answer that had gaps themselves."""
+    wrong_incomplete: int
+    """How many of the answered rows are no true members, and had gaps themselves."""
+
+    @property
+    def f(self) -> float:
+        """The paper's F-score: the harmonic mean of both."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
+def truth_answers(case: Case, at: Iterable[int]) -> dict[int, Ints]:
+    """Tick -> the rows that are really in the skyline then."""
+    wanted, answers = frozenset(at), {}
+    tree, last = Tree(case.query), max(wanted, default=-1)
+    for k in range(last + 1):
+        answer = tree.advance(k, _complete(case, k))
+        if k in wanted:
+            answers[k] = answer.id
+    return answers
+
+
+def _complete(case: Case, k: int) -> Batch:
+    """The rows of a tick as they really were."""
+    theta = case.settings.theta
+    rows = np.arange(k * theta, (k + 1) * theta)
+    rows = rows[case.certain[rows]]
+    n, d = len(rows), case.truth.shape[1]
+    point = case.truth[rows] * np.array(case.query.signs) + 0.0
+    none = np.empty(0)
+    clouds = Clouds(point, point, np.full((n, d), -1, np.int64), np.ones((n, d), np.int64), none, none, none)
+    arrived = np.full(n, float(k))
+    return Batch(
+        rows.astype(object), arrived, arrived + case.settings.lifetime, case.truth[rows], np.empty((n, 0)), clouds
+    )
+
+
+def score(case: Case, answer: Answer, true: Ints) -> Score:
+    """One answer against the truth."""
+    told = answer.id[case.certain[answer.id]]
+    hits = np.intersect1d(told, true, assume_unique=True)
+    lost = np.setdiff1d(true, told, assume_unique=True)
+    precision = len(hits) / len(told) if len(told) else float(not len(true))
+    recall = len(hits) / len(true) if len(true) else 1.0
+    wrong = np.setdiff1d(told, true, assume_unique=True)
+    gaps = [int(np.count_nonzero(case.incomplete[rows])) for rows in (lost, wrong)]
+    return Score(precision, recall, len(told), len(true), *gaps)
+
+
+def scores(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> dict[int, Score]:
+    """Tick -> score, where both are there."""
+    return {k: score(case, answer, truth[k]) for k, answer in answers.items() if k in truth}
+
+
+def calibration(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> Floats:
+    """(n, 2) for every answered row of every tick: its probability, and 1 if it really was in the skyline, else 0."""
+    pairs = [np.empty((0, 2))]
+    for k, answer in answers.items():
+        if k in truth:
+            certain = case.certain[answer.id]
+            right = np.isin(answer.id[certain], truth[k])
+            pairs.append(np.column_stack((answer.probability[certain], right)))
+    return np.concatenate(pairs)

@@ -1,0 +1,1 @@
+"""What does history know of each sensor's own readings?"""

@@ -1,0 +1,138 @@
+"""What did each sensor say lately?
+
+The living part of a repository: the newest values of every sensor's attributes, which join as they pass, whatever else
+their rows lack, and leave when newer ones need the place or when they are too old. A sensor is named by the query's
+groups and id.
+
+Small, because a sensor's own past says most where it is newest. A row sees only readings that are older than itself and
+that have arrived with it or before: within a call rows are taken in the order of their times, and a late row finds its
+place. So where rows come in order the cut of the stream into batches does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fogline.arrays import Floats, Ints
+from fogline.kernels import sensors as kernel
+
+READINGS = 8  # values kept of each attribute of each sensor
+MOST = 100_000  # sensors of one memory; beyond, those that have been silent longest go
+
+Name = tuple[Any, ...]
+Flags = NDArray[np.bool_]
+
+
+def sensor_names(ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None = None) -> list[Name]:
+    """What sensors are called: by their groups, if there are any, and their ids, as texts."""
+    plain = [_plain(each) for each in ids]
+    if keys is None:
+        return [(each,) for each in plain]
+    return [(*(_plain(part) for part in key), each) for key, each in zip(keys, plain, strict=True)]
+
+
+def _plain(value: Any) -> str | None:
+    """A value as a text, the same whether it came as a whole number, as 5.0 or as "5"."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return str(value)
+    return str(int(value)) if value == int(value) else str(float(value))
+
+
+class Recent(NamedTuple):
+    """Rules about what the same sensor said lately."""
+
+    radius: Floats  # (r, d) how close a reading must be in each attribute; NaN: that does not matter
+    span: Floats  # (r,) how old it may be
+    then: Ints  # (r,) which attribute is told
+
+
+class SensorState:
+    """The newest readings of every sensor: `walk` takes rows, and tells the context of those that ask for it."""
+
+    def __init__(self, d: int, longest: float = np.inf, *, recent: Recent | None = None, most: int = MOST) -> None:
+        self.d, self.longest, self.most = d, longest, most
+        self.recent = recent or Recent(np.empty((0, d)), np.empty(0), np.empty(0, np.int64))
+        self.width = d * kernel.PARTS + len(self.recent.span) * READINGS
+        self.number: dict[Name, int] = {}
+        self.when = np.full((0, d, READINGS), -np.inf)
+        self.said = np.full((0, d, READINGS), np.nan)
+        self.untouched = False  # whether it holds what history said, and nothing of the stream
+
+    def walk(
+        self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
+    ) -> Floats:
+        """(wanted, width) the contexts of the rows that are wanted, in the order of the rows; then they are known.
+
+        values (n, d), NaN = missing; `code` (n,): whose names[k] a row is, if not its own. A context is d · PARTS
+        numbers, and READINGS values for each rule about the recent past. O(rows · READINGS · d).
+        """
+        if self.untouched and len(time):
+            self._older_than(float(time.min()))
+        order = np.argsort(time, kind="stable")
+        sensor = self._numbers(names) if code is None else self._numbers(names)[code]
+        out = np.empty((int(np.count_nonzero(wanted)), self.width))
+        kernel.walk(
+            sensor[order], time[order], values[order], self.when, self.said, self.longest, *self.recent,
+            wanted[order], out,
+        )  # fmt: skip
+        if len(self.number) > self.most:
+            self._forget()
+        place = np.empty(len(order), np.int64)
+        place[order] = np.cumsum(wanted[order]) - 1
+        return out[place[wanted]]
+
+    def _numbers(self, names: Sequence[Name]) -> Ints:
+        number = self.number
+        found = np.fromiter((number.setdefault(name, len(number)) for name in names), np.int64, len(names))
+        more = len(number) - len(self.when)
+        if more > 0:
+            room = max(more, len(self.when) // 2)  # grown by halves: few copies
+            self.when = np.concatenate((self.when, np.full((room, self.d, READINGS), -np.inf)))
+            self.said = np.concatenate((self.said, np.full((room, self.d, READINGS), np.nan)))
+        return found
+
+    def _older_than(self, now: float) -> None:
+        """What history says of times that the stream has yet to reach is not known yet."""
+        self.untouched = False
+        if not len(self.when) or self.when.max() < now:
+            return
+        gone = self.when >= now
+        self.when[gone], self.said[gone] = -np.inf, np.nan
+        order = np.argsort(-self.when, axis=2, kind="stable")
+        self.when = np.take_along_axis(self.when, order, axis=2)
+        self.said = np.take_along_axis(self.said, order, axis=2)
+
+    def _forget(self) -> None:
+        """The half that was heard last stays."""
+        count = len(self.number)
+        stay = np.sort(np.argsort(-self.when[:count, :, 0].max(axis=1), kind="stable")[: self.most // 2])
+        names = list(self.number)
+        self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
+        self.when, self.said = self.when[stay], self.said[stay]
+
+    def arrays(self) -> tuple[Floats, Floats]:
+        """when and said (s, d, READINGS), in the order of the names."""
+        count = len(self.number)
+        return self.when[:count], self.said[:count]
+
+    def holding(self, names: Sequence[Name], when: Floats, said: Floats) -> SensorState:
+        """This memory with other readings: those of `arrays`."""
+        self.number = {name: k for k, name in enumerate(names)}
+        self.when, self.said = np.array(when), np.array(said)
+        return self
+
+    def check(self) -> None:
+        """Assert that each attribute's values are in order, the newest first, and the places without one empty."""
+        when, said = self.arrays()
+        there = when > -np.inf
+        assert (when[:, :, 1:] < when[:, :, :-1])[there[:, :, 1:]].all(), "values out of order"
+        assert not np.any(there[:, :, 1:] & ~there[:, :, :-1]), "a value behind an empty place"
+        assert np.array_equal(np.isnan(said), ~there), "an empty place with a value, or one without"
+        assert sorted(self.number.values()) == list(range(len(self.number))), "numbers of sensors"

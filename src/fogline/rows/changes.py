@@ -1,0 +1,105 @@
+"""How do changes become a table, and the answer again?
+
+In the types the stream has shown: times, ids and group columns come back as they came, missing attributes as null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fogline.arrays import CHANGES, LEAVE, Delta, objects
+from fogline.errors import ClockError
+from fogline.model import Query
+from fogline.rows.columns import instant, write_times
+from fogline.rows.reader import Kinds
+
+Key = tuple[Any, ...]
+
+
+class Tables:
+    """Builds tables of changes for one query; remembers the schema, which costs as much as a small table."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.kinds: Kinds | None = None
+        self.schema: pa.Schema = None
+        self.empty: pa.Table = None
+
+    def build(self, deltas: list[tuple[Key, Delta]], kinds: Kinds) -> pa.Table:
+        """The deltas as one table, in their order."""
+        if kinds is not self.kinds and kinds != self.kinds:
+            self._know(kinds)
+        if not deltas:
+            return self.empty
+        sizes = [len(delta.id) for _, delta in deltas]
+        raw, change = _join(deltas, "raw"), _join(deltas, "change")
+        gone = change == LEAVE
+        ticks = [delta.time for _, delta in deltas]
+        times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
+        columns = [write_times(times, kinds.time)]
+        columns += [
+            pa.array(np.repeat(objects([key[k] for key, _ in deltas]), sizes), kind) for k, kind in enumerate(kinds.by)
+        ]
+        columns += [
+            pa.array(_join(deltas, "id"), kinds.id),
+            write_times(_join(deltas, "arrived"), kinds.time),
+            pa.array([CHANGES[k] for k in change.tolist()], pa.string()),
+            pa.array(_join(deltas, "probability"), from_pandas=True),  # NaN, on leave, -> null
+            pa.array(_join(deltas, "exact"), mask=gone),
+        ]
+        columns += [pa.array(raw[:, j], from_pandas=True) for j in range(raw.shape[1])]  # NaN -> null
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _know(self, kinds: Kinds) -> None:
+        time = kinds.time or pa.float64()
+        seen = kinds.by or (None,) * len(self.query.by)
+        head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(self.query.by, seen, strict=True))]
+        head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
+        tail = [("probability", pa.float64()), ("exact", pa.bool_())]
+        self.schema = pa.schema([*head, *tail, *((name, pa.float64()) for name in self.query.names)])
+        self.kinds, self.empty = kinds, self.schema.empty_table()
+
+
+def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table:
+    """The answer that changes add up to, at their end or at an instant.
+
+    Columns: by…, id, arrived, probability, exact, attributes. The tables come in the order in which they were told:
+    what is told later of the same tick is truer.
+    """
+    tables = [table for table in changes if table.num_rows]
+    if not tables:
+        names = (*query.by, "id", "arrived", "probability", "exact", *query.names)
+        return pa.table({name: pa.array([], pa.null()) for name in names})
+    told = pa.concat_tables(tables, promote_options="permissive")
+    if at is not None:
+        told = told.filter(pc.less_equal(told["time"], as_instant(at, told.schema.field("time").type)))
+    keys = [*query.by, "id", "arrived"]
+    kept = ["change", "probability", "exact", *query.names]
+    told = told.sort_by([("time", "ascending")])  # a stable sort: the later table stays later
+    last = told.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
+    last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
+    there = last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select([*keys, *kept[1:]])
+    return there.sort_by([*((name, "ascending") for name in query.by), ("probability", "descending")])
+
+
+def as_instant(text: Any, kind: pa.DataType) -> pa.Scalar:
+    """An instant as a person writes it, in the terms of a clock."""
+    try:
+        read = instant(float(text) if not pa.types.is_timestamp(kind) and isinstance(text, str) else text)
+    except (ValueError, OverflowError):
+        read = None
+    if read is None or pa.types.is_timestamp(read[1]) != pa.types.is_timestamp(kind):
+        wanted = "a timestamp such as 2024-05-01T12:00:00" if pa.types.is_timestamp(kind) else "a number"
+        raise ClockError(f"{text!r} is no instant of this stream, whose clock shows {kind}; write {wanted}.")
+    return write_times(np.array([read[0]]), kind)[0] if pa.types.is_timestamp(kind) else pa.scalar(read[0])
+
+
+def _join(deltas: list[tuple[Key, Delta]], name: str) -> NDArray[Any]:
+    parts = [getattr(delta, name) for _, delta in deltas]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,84 @@
+"""Columns by name, whatever the rows came in: an Arrow table, a pandas frame or a list of dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from fogline.errors import QueryError, RowsError, did_you_mean
+
+
+class RowSource:
+    """Columns by name, whatever the rows came in."""
+
+    def __init__(self, rows: Any) -> None:
+        self.batch: pa.RecordBatch | None = None  # all of it, when it came as Arrow
+        self.known: list[str] = []
+        self.column: Callable[[str], Any]
+        self.row: Callable[[int], Mapping[str, Any]]
+        if isinstance(rows, pa.RecordBatch | pa.Table):
+            self._arrow(rows)
+        elif hasattr(rows, "columns") and hasattr(rows, "iloc"):
+            self._pandas(rows)
+        elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(row, Mapping) for row in rows):
+            self._dicts(rows)
+        else:
+            raise RowsError(
+                f"rows come as an Arrow table, a pandas frame or a list of dicts, not as {type(rows).__name__}."
+            )
+
+    def _arrow(self, table: Any) -> None:
+        if isinstance(table, pa.Table):
+            batches = table.to_batches()
+            if len(batches) != 1:  # none, for a table without rows
+                batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+            table = batches[0]
+        self.batch, self.length = table, table.num_rows
+        self.column = table.column
+        self.row = lambda i: table.slice(i, 1).to_pylist()[0]
+
+    def _pandas(self, frame: Any) -> None:
+        if not frame.columns.is_unique:
+            raise RowsError("the frame has several columns of one name.")
+        self.length, self.known = len(frame), [str(name) for name in frame.columns]
+        self.column = lambda name: _from_series(frame[name])
+        self.row = lambda i: {name: frame[name].iloc[i] for name in self.known}
+
+    def _dicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.length, self.known = len(rows), list(dict.fromkeys(str(name) for row in rows for name in row))
+        self.column = lambda name: [row.get(name) for row in rows]
+        self.row = lambda i: rows[i]
+
+    def optional(self, name: str) -> pa.Array | None:
+        """The column as Arrow, if there is one."""
+        if self.batch is not None:
+            return self.batch.column(name) if name in self.batch.schema.names else None
+        if name not in self.known:
+            return None
+        column = self.column(name)
+        try:
+            return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a mixture: as words
+            return pa.array([None if each is None else str(each) for each in column])
+
+    def require(self, name: str, role: str) -> Any:
+        """The column, or an error that says which there are."""
+        try:
+            if self.batch is not None:
+                return self.batch.column(name)
+            if name in self.known:
+                return self.column(name)
+        except KeyError:
+            if self.batch is not None and name in self.batch.schema.names:
+                raise RowsError(f"the table has several columns {name!r}.") from None
+        known = sorted(self.known if self.batch is None else self.batch.schema.names)
+        raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
+
+
+def _from_series(series: Any) -> Any:
+    if series.dtype == object:
+        return series.tolist()
+    column = pa.array(series, from_pandas=True)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

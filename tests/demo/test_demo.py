@@ -1,0 +1,334 @@
+"""Does the demo show the truth, and does it keep its own secrets?"""
+
+import io
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import fogline as fl
+from fogline.cli import app
+from fogline.demo import Plan, play, show
+from fogline.demo.accuracy import DROP, EXPECT, FILL, FOGLINE, Score, filled, skyline
+from fogline.demo.display import frame
+from fogline.demo.engine import Embedded
+from fogline.demo.mine import ATTRIBUTES, OPENING, STEP, Mine, gallery_of
+from fogline.demo.room import ControlRoom, earlier_shift
+from fogline.demo.shift import Shift, question
+from fogline.demo.watch import Watch
+
+
+def fogline(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+@contextmanager
+def embedded():
+    yield Embedded()
+
+
+@pytest.fixture(autouse=True)
+def no_warm_up(monkeypatch):
+    monkeypatch.setattr(play, "warm_up", lambda query: None)
+
+
+def shown(plan, *, plain=True, width=100, height=30):
+    """Run the demo without Spark; what it wrote, and what it knows in the end."""
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=not plain, width=width, height=height)
+    watch = show(plan, console, plain=plain, opened=embedded)
+    return terminal.getvalue(), watch
+
+
+@pytest.fixture(scope="module")
+def repository():
+    return fl.Repository.fit(earlier_shift(sensors=60, seed=3, readings=3_000), question(0.5))
+
+
+@pytest.fixture
+def shift(repository):
+    return Shift(60, 3, question(0.5), repository)
+
+
+def mine_and_room(*, sensors=60, seed=3):
+    mine = Mine(sensors, seed)
+    return mine, ControlRoom(mine.names, mine.readings())
+
+
+def everyone(mine, truth, lost):
+    """Reports of all sensors at one tick."""
+    return replace(mine.tick(), who=np.arange(len(truth)), truth=truth, lost=lost)
+
+
+# --- The mine and the control room ------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_seed_others():
+    def rows_of(seed):
+        mine, room = mine_and_room(seed=seed)
+        return [room.take(mine.tick()) for _ in range(60)]
+
+    assert rows_of(3) == rows_of(3)
+    assert rows_of(3) != rows_of(4)
+
+
+def test_another_shift_of_the_same_mine_has_other_readings_around_the_same_usual_ones():
+    now, before = Mine(60, 3), Mine(60, 3, shift=-1)
+    assert (now.usual == before.usual).all()
+    assert (now.wander != before.wander).all()
+    assert before.tick().when < OPENING
+
+
+def test_what_was_lost_is_written_nowhere():
+    mine, room = mine_and_room()
+    secretive = ControlRoom(mine.names, room.latest)
+    lost = 0
+    for _ in range(120):
+        reports = mine.tick()
+        hidden = replace(reports, truth=np.where(reports.lost, -1e6, reports.truth))
+        assert room.take(reports).equals(secretive.take(hidden))
+        lost += reports.lost.sum()
+    assert lost > 50
+
+
+def test_a_row_has_a_number_for_what_arrived_and_null_for_what_did_not():
+    mine, room = mine_and_room()
+    for _ in range(60):
+        reports = mine.tick()
+        for row, truth, lost in zip(room.take(reports).to_pylist(), reports.truth, reports.lost, strict=True):
+            for name, value, gone in zip(ATTRIBUTES, truth, lost, strict=True):
+                assert row[name] is None if gone else row[name] == value
+
+
+def test_a_lost_value_is_surrounded_by_the_last_known_one_moved_as_the_neighbours_moved():
+    mine, room = mine_and_room()
+    start, lost, i = room.latest.copy(), np.zeros((60, 4), bool), 30
+    lost[i, 0] = True
+    room.take(everyone(mine, start + 5.0, lost))
+    row = room.take(everyone(mine, start + 5.0, lost)).to_pylist()[i]
+    assert row["temperature"] is None
+    assert row["moved_temperature"] == pytest.approx(start[i, 0] + 5.0)
+    assert row["moved_gas"] == pytest.approx(start[i, 1] + 5.0)
+
+
+def test_a_reading_does_not_tell_itself_what_it_is():
+    """What stands beside a reading was known before it came: else history would find rules that never help."""
+    mine, room = mine_and_room()
+    before, who = room.latest.copy(), np.array([30])
+    alone = replace(mine.tick(), who=who, truth=before[who] + 5.0, lost=np.zeros((1, 4), bool))
+    assert room.take(alone).to_pylist()[0]["moved_temperature"] == pytest.approx(before[30, 0])
+
+
+def test_the_history_is_complete_and_about_as_long_as_asked():
+    for sensors in (20, 300, 5_000):
+        history = earlier_shift(sensors, seed=3, readings=1_000)
+        assert 1_000 <= history.num_rows < 1_100
+        assert all(column.null_count == 0 for column in history.columns)
+
+
+def test_the_fire_moves_from_one_gallery_to_the_next():
+    mine, hottest = Mine(sensors=100, seed=3), []
+    for _ in range(2):
+        hottest.append(mine.names[mine.readings()[:, 0].argmax()])
+        for _ in range(200):
+            mine.tick()
+    assert gallery_of(hottest[0]) != gallery_of(hottest[1])
+
+
+# --- The shift, the watch and its score -------------------------------------------------------------------------------
+
+
+def test_every_lost_value_gets_the_bounds_and_the_mean_of_its_distribution(shift, repository):
+    rows, heard = shift.next(90)
+    low, high, mean = (np.concatenate([getattr(tick, name) for tick in heard]) for name in ("low", "high", "mean"))
+    spread = fl.distributions(rows, question(0.5), repository).to_pylist()
+    names = list(zip(rows["sensor"].to_pylist(), rows["ts"].to_pylist(), strict=True))
+    gaps = np.argwhere(np.concatenate([tick.reports.lost for tick in heard]))
+    assert len(gaps) > 50
+    for i, j in gaps:
+        mine = [
+            each for each in spread if (each["id"], each["time"]) == names[i] and each["attribute"] == [*ATTRIBUTES][j]
+        ]
+        values = [each["value"] for each in mine]
+        assert (low[i, j], high[i, j]) == (min(values), max(values))
+        assert mean[i, j] == pytest.approx(sum(each["value"] * each["probability"] for each in mine))
+
+
+def follow(watch, engine):
+    told = engine.told(0.0)
+    assert told is not None
+    watch.follow(told)
+
+
+def watched(shift, repository, parcels):
+    watch, engine = Watch(60, 0.5), Embedded()
+    engine.start(question(0.5), repository, at_once=None)
+    for ticks in parcels:
+        rows, heard = shift.next(ticks)
+        engine.send(rows)
+        watch.hear(heard)
+        follow(watch, engine)
+    return watch, engine
+
+
+def test_the_changes_add_up_to_the_answer_of_the_monitor(shift, repository):
+    watch, engine = watched(shift, repository, [30, 30, 30])
+    answer = engine.monitor.answer()
+    names = zip(answer["id"].to_pylist(), answer["arrived"].to_pylist(), strict=True)
+    assert watch.members == dict(zip(names, answer["probability"].to_pylist(), strict=True))
+    assert set(watch.since) == set(watch.answer)
+    assert watch.now == OPENING + 89 * STEP
+
+
+def test_what_is_known_after_a_tick_does_not_depend_on_how_the_stream_was_cut(repository):
+    def all_of(parcels):
+        watch, _ = watched(Shift(60, 3, question(0.5), repository), repository, parcels)
+        return watch.members, watch.since, list(watch.news), watch.score.tallies, watch.ticks, watch.missing
+
+    assert all_of([90]) == all_of([7, 1, 40, 42]) == all_of([1] * 90)
+
+
+def test_a_tick_is_shown_when_it_is_complete_and_not_before(shift, repository):
+    watch, engine = Watch(60, 0.5), Embedded()
+    engine.start(question(0.5), repository, at_once=None)
+    for _ in range(2):
+        rows, heard = shift.next(10)
+        engine.send(rows)
+        watch.hear(heard)
+    assert watch.ticks == 0
+    follow(watch, engine)
+    assert (watch.ticks, watch.now) == (10, OPENING + 9 * STEP)
+
+
+def test_ticks_at_which_nobody_reports_are_ticks_too():
+    _, watch = shown(Plan(seconds=1, sensors=20, speed=48 * 5))
+    assert (watch.ticks, watch.rows) == (48, 40)
+
+
+def test_when_nothing_is_missing_every_way_of_asking_finds_the_truth(monkeypatch):
+    monkeypatch.setattr(Mine, "_fail", lambda self, who: np.zeros((len(who), 4), bool))
+    _, watch = shown(Plan(seconds=1, sensors=200, speed=300))
+    for tally in watch.score.tallies.values():
+        assert tally.right > 50
+        assert (tally.precision, tally.recall, tally.f1) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_reference_skyline_is_what_no_other_point_beats(seed):
+    points = np.random.default_rng(seed).integers(0, 4, size=(40, 3)) / 10
+    beats = lambda a, b: (a >= b).all() and (a > b).any()  # noqa: E731
+    assert sorted(skyline(points)) == [k for k in range(40) if not any(beats(other, points[k]) for other in points)]
+
+
+def test_gaps_are_filled_with_the_mean_of_what_the_window_knows():
+    assert filled(np.array([[1.0, np.nan], [3.0, 8.0], [np.nan, np.nan]])).tolist() == [[1, 8], [3, 8], [2, 8]]
+
+
+def test_each_plain_way_is_scored_for_what_it_does_to_a_gap():
+    """Sensor 1 is the hottest but does not say so; history makes 40 likely. Sensor 2 is beaten by 0 and by 1."""
+    truth = np.array([[30.0, 1.0, 1.0, 20.0], [50.0, 1.0, 1.0, 20.0], [20.0, 1.0, 1.0, 20.0]])
+    lost, mean = np.zeros((3, 4), bool), truth.copy()
+    lost[1, 0], mean[1, 0] = True, 40.0
+    mine, _ = mine_and_room()
+    score = Score(3)
+    score.take(everyone(mine, truth, lost), mean)
+    score.compare(answered={1, 2})
+    found = {name: (tally.right, tally.wrong, tally.overlooked) for name, tally in score.tallies.items()}
+    assert found == {FOGLINE: (1, 1, 0), DROP: (0, 1, 1), FILL: (0, 1, 1), EXPECT: (1, 0, 0)}
+
+
+# --- The screen and the command ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def busy():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(play, "warm_up", lambda query: None)
+        return shown(Plan(seconds=1, speed=500))[1]
+
+
+def drawn(watch, width, height):
+    console = Console(width=width, height=height, file=io.StringIO(), record=True, force_terminal=True)
+    console.print(frame(watch, width, height))
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 12)])
+def test_a_frame_fits_into_its_terminal(busy, width, height):
+    lines = drawn(busy, width, height)
+    assert len(lines) < height
+    assert max(map(len, lines)) <= width
+
+
+def test_at_80_columns_nothing_is_cut_off_and_missing_values_show_their_range(busy):
+    lines = drawn(busy, 80, 24)
+    assert not [line for line in lines if "…" in line]
+    assert any(re.search(r"\? [0-9.]+–[0-9.]+", line) for line in lines)
+
+
+def test_the_plain_demo_says_what_it_does_and_ends_with_a_summary():
+    text, _ = shown(Plan(seconds=4, sensors=100, seed=5, speed=75))
+    assert "learning from 12,000 readings" in text
+    assert len(re.findall(r"^\d\d:\d\d:\d\d .* answer \d+:", text, re.MULTILINE)) == 8
+    for words in ("missing cells", "ticks 60", "precision", "recall", FOGLINE, DROP, FILL):
+        assert words in text
+
+
+def test_the_live_demo_ends_by_itself_with_the_scores_of_the_plain_one():
+    plan = Plan(seconds=1.2, sensors=60)
+    text, live = shown(plan, plain=False)
+    drawing, _, summary = text.rpartition("\x1b[?1049l")  # the terminal's way back
+    assert "a simulated coal mine" in drawing
+    assert "missing cells" in summary
+    assert "precision" in summary
+    assert live.score.tallies == shown(plan)[1].score.tallies
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize(("after", "words"), [(2, "ticks 24"), (0, "before the first tick")])
+def test_an_interrupted_demo_still_sums_up(monkeypatch, after, words, plain):
+    batches = iter(range(after))
+
+    def told(self, patience, really=Embedded.told):
+        if next(batches, None) is None:
+            raise KeyboardInterrupt
+        return really(self, patience)
+
+    monkeypatch.setattr(Embedded, "told", told)
+    assert words in shown(Plan(seconds=3, sensors=60), plain=plain)[0]
+
+
+def test_without_pyspark_the_demo_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    for name in [name for name in sys.modules if name.startswith(("fogline.spark", "fogline.demo.stream"))]:
+        monkeypatch.delitem(sys.modules, name)
+    result = fogline("demo", "--plain")
+    assert result.exit_code == 2
+    assert "pip install 'fogline[spark]'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--alpha", "1.5", "QueryError: alpha is 1.5; it is a probability"), ("--seconds", "inf", "seconds is inf")],
+)
+def test_a_bad_option_is_refused_in_words(option, value, words):
+    result = fogline("demo", option, value)
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)  # told, not thrown
+    assert words in result.output
+
+
+def test_the_help_teaches_what_fogline_is_and_names_the_demo():
+    text = " ".join(fogline("--help").output.split())
+    assert "not beaten by any other" in text
+    assert "fogline demo" in text
+    assert "simulated coal mine" in text
+
+
+def test_the_version_is_told():
+    assert fogline("--version").output.startswith("fogline 0.")
