@@ -83,7 +83,7 @@ class Monitor:
         sensors = None if repository is None or not remember else repository.sensors
         if sensors is not None:
             sensors.check_keys(query)
-        self.memory = None if sensors is None else sensors.memory()
+        self.memory = None if sensors is None else sensors.state()
         self._reader, self._tables = Reader(query, self.imputer), Tables(query)
         self.eager = eager
         scoring = remember and imputer is None  # what somebody else tells is not ours to judge

@@ -72,9 +72,9 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
     gaps = np.isnan(values).any(axis=1)
     gaps[chosen(table["t"].to_numpy().astype(float), values)[0]] = True  # those will be asked, too
-    memory = sensors.memory()
+    memory = sensors.state()
     names = [(name,) for name in table["sensor"].to_pylist()]
-    expected = memory.walk(names, table["t"].to_numpy().astype(float), values, gaps)
+    expected = memory.update(names, table["t"].to_numpy().astype(float), values, gaps)
     assert whole[CONTEXT].is_valid().to_pylist() == gaps.tolist()
     np.testing.assert_array_equal(contexts(whole), expected)
 
@@ -93,7 +93,7 @@ def test_rows_without_a_name_or_a_time_pass_and_are_not_remembered():
     assert sensors is not None
     mine = [k for k, name in enumerate(sensors.known_sensors) if bucket_of(name) == 0]
     assert list(kept.number) == [sensors.known_sensors[k] for k in mine]
-    np.testing.assert_array_equal(kept.when, sensors.when[mine])
+    np.testing.assert_array_equal(kept.times, sensors.times[mine])
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
@@ -181,7 +181,7 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     assert "3,000 rows" in said
     made = Repository.load("new")
     assert made.sensors is not None
-    assert made.sensors.when.max() == 299
+    assert made.sensors.times.max() == 299
     assert "was begun with another repository" in command("run", "in", "-q", "q.yaml", "-r", "new", "-o", "out", code=2)
 
 

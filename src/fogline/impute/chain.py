@@ -90,7 +90,7 @@ class Chain:
         gaps = np.asarray(np.isnan(readings).any(axis=1))
         if also is not None:
             gaps[also] = True
-        told = memory.walk(names, batch.arrived, readings, gaps)
+        told = memory.update(names, batch.arrived, readings, gaps)
         batch.known[gaps, self.context] = told
 
     def hopeless(self, known: Floats, gaps: NDArray[np.bool_]) -> dict[int, str]:
@@ -142,9 +142,9 @@ class Chain:
             return self.repository.search(name, self.centres(j, known, rows), len(rows))
         values, context = known[rows, self.readings], known[rows, self.context]
         if source == PAST:
-            spread = self.sensors.spread(name, values, context, *self.limits[j])
+            spread = self.sensors.distributions(name, values, context, *self.limits[j])
         else:
-            spread = counted(self.sensors.found(PAST - 1 - source, context))
+            spread = counted(self.sensors.recent_values(PAST - 1 - source, context))
         return spread._replace(source=np.full(len(rows), source))
 
     def _ends(self, j: int, rows: Ints, source: int, known: Floats, rough: bool) -> tuple[Floats, Floats]:
@@ -154,10 +154,10 @@ class Chain:
             return self.repository.bounds(name, self.centres(j, known, rows), len(rows))
         values, context = known[rows, self.readings], known[rows, self.context]
         if source != PAST:
-            found = self.sensors.found(PAST - 1 - source, context)
+            found = self.sensors.recent_values(PAST - 1 - source, context)
             return np.nanmin(found, axis=1), np.nanmax(found, axis=1)
         if rough:
-            return self.sensors.transitions[name].reach(self.sensors.last(name, context), *self.limits[j])
+            return self.sensors.transitions[name].rough_bounds(self.sensors.last(name, context), *self.limits[j])
         return self.sensors.bounds(name, values, context, *self.limits[j])
 
     def _sources(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, int]]:
@@ -180,7 +180,7 @@ class Chain:
         if self.sensors is None:
             return []
         rules = [r for r, rule in enumerate(self.sensors.recent) if rule.then == name]
-        out = [(PAST - 1 - r, np.asarray(~np.isnan(self.sensors.found(r, context)).all(axis=1))) for r in rules]
+        out = [(PAST - 1 - r, np.asarray(~np.isnan(self.sensors.recent_values(r, context)).all(axis=1))) for r in rules]
         if name in self.sensors.transitions:
             out.append((PAST, np.asarray(~np.isnan(self.sensors.last(name, context)))))
         return out

@@ -42,7 +42,7 @@ class Spreader:
         sensors = repository.sensors if remember else None
         if sensors is not None:
             sensors.check_keys(query)
-        self.memory = None if sensors is None else sensors.memory()
+        self.memory = None if sensors is None else sensors.state()
         self.rules = names_of_rules(repository)
 
     def spread(self, rows: Any) -> pa.Table:

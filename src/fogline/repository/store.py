@@ -218,8 +218,8 @@ def put_sensors(sensors: SensorModel | None, files: Files) -> dict[str, Any] | N
         "recent": [_plain(rule) for rule in sensors.recent],
         "time": sensors.time,
         "sensors": sensors.known_sensors,
-        "when": files.put(sensors.when),
-        "said": files.put(sensors.said),
+        "times": files.put(sensors.times),
+        "values": files.put(sensors.values),
     }
 
 
@@ -234,8 +234,8 @@ def _read_sensors(saved: dict[str, Any] | None, files: Files) -> SensorModel | N
         tuple(Rule(**each) for each in saved["recent"]),
         saved["time"],
         tuple(tuple(each) for each in saved["sensors"]),
-        files.get(saved["when"]),
-        files.get(saved["said"]),
+        files.get(saved["times"]),
+        files.get(saved["values"]),
     )
 
 

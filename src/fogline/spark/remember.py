@@ -107,15 +107,13 @@ class Recaller:
         gaps = np.asarray(np.isnan(known[which]).any(axis=1))
         gaps[chosen(read.arrived[which], self.imputer.single(read.clouds)[which])[0]] = True  # they will be asked
         who, mine = np.unique(code[which], return_inverse=True)
-        told = memory.walk([names[k] for k in who], read.arrived[which], known[which], gaps, mine.reshape(-1))
+        told = memory.update([names[k] for k in who], read.arrived[which], known[which], gaps, mine.reshape(-1))
         return rows.append_column(CONTEXT, _listed(told, which[gaps], batch.num_rows)), pack_memory(memory)
 
     def _wake(self, bucket: int, state: bytes | None) -> SensorState:
         if state is not None:
-            return unpack_memory(state, self.sensors.empty())
-        return self.sensors.memory(
-            [k for k, name in enumerate(self.sensors.known_sensors) if bucket_of(name) == bucket]
-        )
+            return unpack_memory(state, self.sensors.empty_state())
+        return self.sensors.state([k for k, name in enumerate(self.sensors.known_sensors) if bucket_of(name) == bucket])
 
 
 def _listed(told: Any, which: Ints, n: int) -> pa.Array:

@@ -59,7 +59,7 @@ def test_a_row_sees_what_is_older_than_itself_and_nothing_else(calls, longest):
     for rows in calls:
         values = np.array([row[2] for row in rows], float).reshape(-1, 3)
         time = np.array([row[1] for row in rows], float)
-        found = kept.walk([(row[0],) for row in rows], time, values, np.ones(len(rows), np.bool_))
+        found = kept.update([(row[0],) for row in rows], time, values, np.ones(len(rows), np.bool_))
         kept.check()
         for i in np.argsort(time, kind="stable").tolist():
             sensor = rows[i][0]
@@ -71,9 +71,9 @@ def test_a_row_sees_what_is_older_than_itself_and_nothing_else(calls, longest):
 def test_only_rows_that_ask_get_a_context_and_in_their_order():
     kept = SensorState(3)
     rows = np.arange(12, dtype=float).reshape(4, 3)
-    kept.walk([("a",), ("b",)], np.array([1.0, 1.0]), rows[:2], np.zeros(2, np.bool_))
+    kept.update([("a",), ("b",)], np.array([1.0, 1.0]), rows[:2], np.zeros(2, np.bool_))
     asked = np.array([True, False, True])
-    found = kept.walk([("b",), ("a",), ("a",)], np.array([5.0, 3.0, 2.0]), rows[[0, 1, 2]], asked)
+    found = kept.update([("b",), ("a",), ("a",)], np.array([5.0, 3.0, 2.0]), rows[[0, 1, 2]], asked)
     assert found[:, memory.LAST].tolist() == [3.0, 0.0]  # b's first reading, then a's first: the one at 3 is later
     assert found[:, memory.AGE].tolist() == [4.0, 1.0]
 
@@ -81,16 +81,16 @@ def test_only_rows_that_ask_get_a_context_and_in_their_order():
 def test_a_memory_grows_only_when_somebody_new_speaks():
     kept = SensorState(1)
     for size in (3, 4, 4, 4):
-        kept.walk(
+        kept.update(
             [(f"s{k}",) for k in range(size)], np.arange(float(size)), np.ones((size, 1)), np.zeros(size, np.bool_)
         )
-    assert len(kept.when) == 4
+    assert len(kept.times) == 4
 
 
 def test_the_sensors_that_were_silent_longest_are_forgotten():
     kept = SensorState(1, most=10)
     for k in range(11):
-        kept.walk([(k,)], np.array([float(k)]), np.zeros((1, 1)), np.zeros(1, np.bool_))
+        kept.update([(k,)], np.array([float(k)]), np.zeros((1, 1)), np.zeros(1, np.bool_))
     assert sorted(kept.number) == [(k,) for k in range(6, 11)]
     kept.check()
 
@@ -98,7 +98,7 @@ def test_the_sensors_that_were_silent_longest_are_forgotten():
 def test_a_last_value_is_kept_however_long_the_attribute_is_silent():
     kept = SensorState(2)
     values = np.array([[1.0, 5.0], *([np.nan, float(k)] for k in range(50))])
-    found = kept.walk([("a",)] * 51, np.arange(51.0), values, np.arange(51) == 50)
+    found = kept.update([("a",)] * 51, np.arange(51.0), values, np.arange(51) == 50)
     assert found[0, memory.LAST] == 1.0
     assert found[0, memory.AGE] == 50.0
 
@@ -271,7 +271,7 @@ def test_limits_hold_for_what_is_imputed():
 def test_more_history_moves_what_is_remembered():
     grown = learnt().append(walks(steps=3, begin=200), QUERY)
     assert grown.sensors is not None
-    assert grown.sensors.when.max() == 202
+    assert grown.sensors.times.max() == 202
     assert grown.fingerprint != learnt().fingerprint
 
 
@@ -322,7 +322,7 @@ def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
     imputer = Chain(Repository.fit(walks(), query), query)
     batch = Reader(query, imputer).read(walks(steps=50, begin=200, gaps=0.3), Kinds()).batch
     assert imputer.sensors is not None
-    imputer.recall(imputer.sensors.memory(), batch)
+    imputer.recall(imputer.sensors.state(), batch)
     gaps = np.isnan(batch.clouds.lo)
     told, filled, rough = (
         imputer.bound(batch.clouds, batch.known, gaps),

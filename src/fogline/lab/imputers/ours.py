@@ -47,7 +47,7 @@ class Ours:
         sensors = self.imputer.sensors
         assert sensors is not None
         if pc.less_equal(pc.max(self.history.column(AT)), pc.min(rows.column(AT))).as_py():
-            return sensors.memory()
+            return sensors.state()
         memory = SensorState(len(sensors.names), sensors.longest)
         past = self.reader.read(Sensors().before(self.history, rows), Kinds()).batch
         self.imputer.recall(memory, past)

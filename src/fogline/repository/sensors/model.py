@@ -72,7 +72,7 @@ class Transition:
         """How much of the error it takes away."""
         return 1 - self.error / self.without if self.without else 0.0
 
-    def spread(
+    def distributions(
         self, last: Floats, features: Floats, gaps: Ints, low: float = -np.inf, high: float = np.inf
     ) -> Distributions:
         """Distributions for readings with these last values, features and numbers of gaps. O(trees · depth) each."""
@@ -89,7 +89,7 @@ class Transition:
         forest.ends(self.changes.ask(features), gaps, least, most)
         return self._moved(last, least, low, high), self._moved(last, most, low, high)
 
-    def reach(self, last: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    def rough_bounds(self, last: Floats, low: float, high: float) -> tuple[Floats, Floats]:
         """Between which values `spread` stays whatever the features; found without asking the trees."""
         least, most = (np.full(len(last), end) for end in self.extremes)
         return self._moved(last, least, low, high), self._moved(last, most, low, high)
@@ -123,18 +123,18 @@ class SensorModel:
     recent: tuple[Rule, ...]  # about what the sensor itself said lately; `time` among what is given
     time: str  # the clock's column
     known_sensors: tuple[Name, ...]
-    when: Floats
-    said: Floats
+    times: Floats
+    values: Floats
 
     @cached_property
     def width(self) -> int:
         """Numbers of a context."""
-        return self.empty().width
+        return self.empty_state().width
 
-    def memory(self, which: Sequence[int] | None = None) -> SensorState:
+    def state(self, which: Sequence[int] | None = None) -> SensorState:
         """What is remembered when the stream begins; of these sensors only."""
         mine = range(len(self.known_sensors)) if which is None else which
-        begun = self.empty().holding([self.known_sensors[k] for k in mine], self.when[mine], self.said[mine])
+        begun = self.empty_state().holding([self.known_sensors[k] for k in mine], self.times[mine], self.values[mine])
         begun.untouched = True
         return begun
 
@@ -147,7 +147,7 @@ class SensorModel:
                 "fit it for this query (or with retention=0, to do without what sensors said before)."
             )
 
-    def empty(self) -> SensorState:
+    def empty_state(self) -> SensorState:
         """A memory of nothing."""
         given = [[rule.given.get(name, np.nan) for name in self.names] for rule in self.recent]
         span = np.array([rule.given[self.time] for rule in self.recent], np.float64)
@@ -155,14 +155,14 @@ class SensorModel:
         radius = np.array(given, np.float64).reshape(len(span), len(self.names))
         return SensorState(len(self.names), self.longest, recent=Recent(radius, span, then))
 
-    def found(self, r: int, context: Floats) -> Floats:
+    def recent_values(self, r: int, context: Floats) -> Floats:
         """(n, READINGS) what the r-th rule about the recent past finds; NaN where there is nothing."""
         first = len(self.names) * memory.PARTS + r * READINGS
         return np.ascontiguousarray(context[:, first : first + READINGS])
 
-    def spread(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Distributions:
+    def distributions(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Distributions:
         """Distributions of attribute `name`: values (n, d) of the same readings, context (n, width)."""
-        return self.transitions[name].spread(*self._asked(name, values, context), low, high)
+        return self.transitions[name].distributions(*self._asked(name, values, context), low, high)
 
     def bounds(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
         """The least and greatest values of the same."""
@@ -225,7 +225,7 @@ class Past:
         hidden = np.random.default_rng(SEED).random(truth.shape) < HIDDEN
         shown = np.where(hidden, np.nan, truth)
         everyone = np.ones(len(rows), np.bool_)
-        context = SensorState(len(query.names), longest).walk(sensors.known, time, shown, everyone, sensors.code)
+        context = SensorState(len(query.names), longest).update(sensors.known, time, shown, everyone, sensors.code)
         return cls(query.names, rows, truth, shown, _shaped(context, len(query.names)))
 
     def learn(self, j: int, among: Ints, trees: int, most: int) -> Forest | None:
@@ -292,7 +292,7 @@ def learn_one(history: History, past: Past, then: str, rules: tuple[Rule, ...]) 
     grid, step = grid_of(history.columns[then].values)
     shaped = past.shown[held].copy()
     shaped[:, j] = np.nan
-    spread = Transition(tried, grid, step, 0.0, 0.0).spread(
+    spread = Transition(tried, grid, step, 0.0, 0.0).distributions(
         past.context[held, j, memory.LAST].copy(), features(shaped, past.context[held], j), np.ones(len(held), np.int64)
     )
     ours = _scores(spread, past.truth[held, j])
@@ -323,7 +323,7 @@ def remembered(history: History, query: Query, longest: float) -> SensorState:
     memory = SensorState(len(query.names), longest)
     if told is not None:
         rows, sensors, time, truth = told
-        memory.walk(sensors.known, time, truth, np.zeros(len(rows), np.bool_), sensors.code)
+        memory.update(sensors.known, time, truth, np.zeros(len(rows), np.bool_), sensors.code)
     return memory
 
 

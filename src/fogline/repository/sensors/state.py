@@ -61,11 +61,11 @@ class SensorState:
         self.recent = recent or Recent(np.empty((0, d)), np.empty(0), np.empty(0, np.int64))
         self.width = d * kernel.PARTS + len(self.recent.span) * READINGS
         self.number: dict[Name, int] = {}
-        self.when = np.full((0, d, READINGS), -np.inf)
-        self.said = np.full((0, d, READINGS), np.nan)
+        self.times = np.full((0, d, READINGS), -np.inf)
+        self.values = np.full((0, d, READINGS), np.nan)
         self.untouched = False  # whether it holds what history said, and nothing of the stream
 
-    def walk(
+    def update(
         self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
     ) -> Floats:
         """(wanted, width) the contexts of the rows that are wanted, in the order of the rows; then they are known.
@@ -79,7 +79,7 @@ class SensorState:
         sensor = self._numbers(names) if code is None else self._numbers(names)[code]
         out = np.empty((int(np.count_nonzero(wanted)), self.width))
         kernel.walk(
-            sensor[order], time[order], values[order], self.when, self.said, self.longest, *self.recent,
+            sensor[order], time[order], values[order], self.times, self.values, self.longest, *self.recent,
             wanted[order], out,
         )  # fmt: skip
         if len(self.number) > self.most:
@@ -91,41 +91,41 @@ class SensorState:
     def _numbers(self, names: Sequence[Name]) -> Ints:
         number = self.number
         found = np.fromiter((number.setdefault(name, len(number)) for name in names), np.int64, len(names))
-        more = len(number) - len(self.when)
+        more = len(number) - len(self.times)
         if more > 0:
-            room = max(more, len(self.when) // 2)  # grown by halves: few copies
-            self.when = np.concatenate((self.when, np.full((room, self.d, READINGS), -np.inf)))
-            self.said = np.concatenate((self.said, np.full((room, self.d, READINGS), np.nan)))
+            room = max(more, len(self.times) // 2)  # grown by halves: few copies
+            self.times = np.concatenate((self.times, np.full((room, self.d, READINGS), -np.inf)))
+            self.values = np.concatenate((self.values, np.full((room, self.d, READINGS), np.nan)))
         return found
 
     def _older_than(self, now: float) -> None:
         """What history says of times that the stream has yet to reach is not known yet."""
         self.untouched = False
-        if not len(self.when) or self.when.max() < now:
+        if not len(self.times) or self.times.max() < now:
             return
-        gone = self.when >= now
-        self.when[gone], self.said[gone] = -np.inf, np.nan
-        order = np.argsort(-self.when, axis=2, kind="stable")
-        self.when = np.take_along_axis(self.when, order, axis=2)
-        self.said = np.take_along_axis(self.said, order, axis=2)
+        gone = self.times >= now
+        self.times[gone], self.values[gone] = -np.inf, np.nan
+        order = np.argsort(-self.times, axis=2, kind="stable")
+        self.times = np.take_along_axis(self.times, order, axis=2)
+        self.values = np.take_along_axis(self.values, order, axis=2)
 
     def _forget(self) -> None:
         """The half that was heard last stays."""
         count = len(self.number)
-        stay = np.sort(np.argsort(-self.when[:count, :, 0].max(axis=1), kind="stable")[: self.most // 2])
+        stay = np.sort(np.argsort(-self.times[:count, :, 0].max(axis=1), kind="stable")[: self.most // 2])
         names = list(self.number)
         self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
-        self.when, self.said = self.when[stay], self.said[stay]
+        self.times, self.values = self.times[stay], self.values[stay]
 
     def arrays(self) -> tuple[Floats, Floats]:
         """when and said (s, d, READINGS), in the order of the names."""
         count = len(self.number)
-        return self.when[:count], self.said[:count]
+        return self.times[:count], self.values[:count]
 
     def holding(self, names: Sequence[Name], when: Floats, said: Floats) -> SensorState:
         """This memory with other readings: those of `arrays`."""
         self.number = {name: k for k, name in enumerate(names)}
-        self.when, self.said = np.array(when), np.array(said)
+        self.times, self.values = np.array(when), np.array(said)
         return self
 
     def check(self) -> None:
