@@ -55,7 +55,7 @@ def test_a_missing_cell_without_a_distribution_is_an_error_that_says_so():
     monitor = fl.Monitor(QUERY)
     nothing: list[Any] = [None, float("nan"), []]
     for missing in nothing:
-        with pytest.raises(fl.RowsError, match=r"row 'b'.*'gas'.*nothing says what it may be"):
+        with pytest.raises(fl.RowsError, match=r"row 'b'.*'gas'.*nothing to impute it from"):
             monitor.advance(1, [row("a", gas=[(1, 1)]), row("b", gas=missing)])
     assert monitor.advance(1, [row("a")])["id"].to_pylist() == ["a"]
 

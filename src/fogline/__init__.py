@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
+from fogline.impute.function import ImputeFunction
+from fogline.impute.imputer import Evidence, Imputer
 from fogline.impute.scoring import Score
 from fogline.impute.table import distributions
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
@@ -10,6 +12,7 @@ from fogline.monitor import Monitor
 from fogline.repository.discover import Quality
 from fogline.repository.repository import Repository, Step
 from fogline.repository.verify import Violation, verify
+from fogline.skyline.explain import Explanation
 from fogline.static import skyline
 
 if TYPE_CHECKING:
@@ -21,8 +24,12 @@ __all__ = [
     "Change",
     "ClockError",
     "Cloud",
+    "Evidence",
+    "Explanation",
     "FoglineError",
     "HistoryError",
+    "ImputeFunction",
+    "Imputer",
     "Monitor",
     "Node",
     "Quality",

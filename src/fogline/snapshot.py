@@ -1,92 +1,95 @@
 """How does a monitor outlive its process?
 
-Everything a monitor knows as flat arrays in one bytes object: a magic word with the version, a JSON header that lists
-the arrays, then their bytes. Only the live set is state, with the members' sums of logarithms: integers, so that a
-restored monitor goes on bit for bit.
+Everything a monitor knows as flat arrays in one bytes object. Only the live set is state, with the members' sums of
+logarithms, and the newest readings of each sensor: integers and values as they are, so that a restored monitor goes on
+bit for bit.
 """
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from fogline.errors import SnapshotError
+from fogline.impute.scoring import from_plain, to_plain
 from fogline.model import Query
-from fogline.repository.sensors.state import READINGS, SensorState
+from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack
+from fogline.repository.repository import Repository
+from fogline.repository.sensors.state import SensorState
+from fogline.rows.reader import Kinds
+from fogline.skyline.store import join_groups, save_group, split_groups
 
-MAGIC = b"FOGLINE\x03"  # the last byte is the version of the format
-
-Arrays = dict[str, NDArray[Any]]
-
-
-def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
-    """One bytes object of a header (JSON) and named arrays; objects are not allowed, see `as_bytes`."""
-    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    listing = [[name, array.dtype.str, list(array.shape)] for name, array in plain.items()]
-    head = json.dumps({**header, "arrays": listing}).encode()
-    body = b"".join((struct.pack("<Q", len(head)), head, *(array.tobytes() for array in plain.values())))
-    return MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+if TYPE_CHECKING:
+    from fogline.monitor import Monitor
 
 
-def unpack(saved: bytes, query: Query) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays again, if they belong to this query."""
-    if not isinstance(saved, bytes | bytearray | memoryview) or bytes(saved[:7]) != MAGIC[:7]:
-        raise SnapshotError("this is no snapshot of a monitor.")
-    saved = bytes(saved)
-    if saved[7:8] != MAGIC[7:]:
-        raise SnapshotError(f"this snapshot has format {saved[7:8]!r}; this version of Fogline reads {MAGIC[7:]!r}.")
-    if saved[8:12] != struct.pack("<I", zlib.crc32(saved[12:])):
-        raise SnapshotError("this snapshot is cut short or damaged.")
-    (length,) = struct.unpack_from("<Q", saved, 12)
-    header = json.loads(saved[20 : 20 + length])
-    arrays, at = {}, 20 + length
-    for name, kind, shape in header["arrays"]:
-        arrays[name] = np.frombuffer(saved, kind, int(np.prod(shape)), at).reshape(shape).copy()
-        at += arrays[name].nbytes
+def save_monitor(monitor: Monitor) -> bytes:
+    """The monitor as one bytes object."""
+    header = {
+        "query": monitor.query.fingerprint(),
+        "repository": None if monitor.repository is None else monitor.repository.fingerprint,
+        "clock": monitor.clock,
+        "places": monitor.places,
+        "counts": monitor.counts,
+        "past": monitor.past,
+        "scores": [] if monitor.intake is None else to_plain(monitor.intake.scored),
+        "groups": [save_group(group) for group in monitor.groups.values()],
+    }
+    arrays = join_groups(list(monitor.groups.values()), len(monitor.query.names), monitor.kinds.id)
+    for k, kind in enumerate(monitor.kinds.by):
+        arrays[f"by_{k}"] = as_bytes([key[k] for key in monitor.groups], kind)
+    arrays["time_kind"] = as_bytes([], monitor.kinds.time or pa.null())
+    arrays["shown_kind"] = as_bytes([], monitor.shown or pa.null())
+    if (state := _state(monitor)) is not None:
+        arrays["sensors"] = np.frombuffer(state.to_bytes(), np.uint8)
+    return pack(header, arrays)
+
+
+def restore_monitor(
+    saved: bytes, query: Query, repository: Repository | None, make: Callable[[int], Monitor]
+) -> Monitor:
+    """The monitor that was saved, if it belongs to this query and repository; `make` makes an empty one."""
+    header, arrays = unpack(saved)
+    _check(header, query, repository)
+    monitor = make(header["places"])
+    state = _state(monitor)
+    if (state is None) is ("sensors" in arrays):
+        what = "remembered" if state is None else "did not remember"
+        raise SnapshotError(f"this snapshot was taken by a monitor that {what} sensors' readings; see `remember`.")
+    if state is not None:
+        state.load(arrays["sensors"].tobytes())
+    monitor.clock, monitor.counts, monitor.past = header["clock"], header["counts"], header["past"]
+    if monitor.intake is not None:
+        monitor.intake.scored = from_plain(header["scores"])
+    _restore_groups(monitor, header, arrays)
+    return monitor
+
+
+def _state(monitor: Monitor) -> SensorState | None:
+    return None if monitor.intake is None else monitor.intake.state
+
+
+def _check(header: dict[str, Any], query: Query, repository: Repository | None) -> None:
     if header["query"] != query.fingerprint():
         raise SnapshotError(
             "this snapshot answers another query.\n"
             f"  it was made for {header['query']}\n  this query is    {query.fingerprint()}"
         )
-    return header, arrays
+    if header["repository"] != (None if repository is None else repository.fingerprint):
+        need = "no repository" if header["repository"] is None else "another repository"
+        raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
 
 
-def as_bytes(values: Any, kind: pa.DataType | None) -> NDArray[np.uint8]:
-    """Python values of one Arrow type as an array of bytes."""
-    column = pa.array(values, kind)
-    batch = pa.record_batch([column], names=["values"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return np.frombuffer(sink.getvalue(), np.uint8)
-
-
-def from_bytes(saved: NDArray[np.uint8]) -> tuple[list[Any], pa.DataType]:
-    """The inverse of `as_bytes`."""
-    column = pa.ipc.open_stream(pa.py_buffer(saved.tobytes())).read_all().column(0)
-    return column.to_pylist(), column.type
-
-
-def pack_memory(memory: SensorState) -> bytes:
-    """What sensors said, in one bytes object."""
-    when, said = memory.arrays()
-    names = json.dumps([*memory.number]).encode()
-    head = struct.pack("<QQQ", len(names), len(when), memory.d)
-    return b"".join((head, names, when.tobytes(), said.tobytes()))
-
-
-def unpack_memory(saved: bytes, into: SensorState) -> SensorState:
-    """The memory again: one of the same kind, with what was saved in it."""
-    size, sensors, width = struct.unpack_from("<QQQ", saved)
-    names = [tuple(each) for each in json.loads(saved[24 : 24 + size])]
-    at = 24 + size
-    shape = sensors, width, READINGS
-    when = np.frombuffer(saved, np.float64, sensors * width * READINGS, at)
-    said = np.frombuffer(saved, np.float64, sensors * width * READINGS, at + when.nbytes)
-    return into.holding(names, when.reshape(shape), said.reshape(shape))
+def _restore_groups(monitor: Monitor, header: dict[str, Any], arrays: Arrays) -> None:
+    query = monitor.query
+    by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]
+    groups, id_kind = split_groups(header["groups"], arrays, query, monitor.new_group)
+    keys = list(zip(*(values for values, _ in by), strict=True)) if query.by else [()] * len(groups)
+    monitor.groups = dict(zip(keys, groups, strict=True))
+    kinds = [from_bytes(arrays[name])[1] for name in ("shown_kind", "time_kind")]
+    kinds += [id_kind, *(kind for _, kind in by)]
+    monitor.shown, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
+    monitor.kinds = Kinds(time, names, tuple(keyed))

@@ -1,4 +1,4 @@
-"""Do screen and keeper together answer as one monitor does, however the stream is cut?"""
+"""Do screening and keeper together answer as one monitor does, however the stream is cut?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import SnapshotError
-from fogline.flow import cache as awake
-from fogline.flow.parcel import Parcel, table_from_bytes
-from fogline.flow.plan import event, make_plan
-from fogline.flow.screening import screened
-from fogline.spark.processor import COUNTERS, Keeper, Watcher
+from fogline.flow import cache
+from fogline.flow.journal import COUNTERS, Journal
+from fogline.flow.keeper import Keeper
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import make_plan
+from fogline.flow.stages import screened
+from fogline.flow.watermark import event
+from fogline.packing import table_from_bytes
+from fogline.skyline.group import Group
+from fogline.spark.processors import GroupProcessor
 from tests import oracle
 from tests.contracts import CLOSE, agree, answer_of, as_arrow, members, net, query_of
-from tests.spark.driving import Engine, changes_of, cut, plan_of, rows_by_time, table_of
+from tests.flow.driving import Engine, changes_of, cut, plan_of, rows_by_time, rows_of, table_of
 from tests.strategies import Stream, late_streams, streams
 
 NONE: dict = {}
@@ -40,12 +45,12 @@ def drives(draw, groups: int = 2, lateness: bool = False, window: str | None = N
     table = rows_by_time(table, delay)
     pieces = []
     for piece in cut(table, draw(st.lists(st.integers(0, table.num_rows), max_size=5))):
-        who = [draw(st.integers(0, 2)) for _ in range(piece.num_rows)]
-        pieces.append([piece.filter(pa.array([w == k for w in who], pa.bool_())) for k in range(3)])
+        owner = [draw(st.integers(0, 2)) for _ in range(piece.num_rows)]
+        pieces.append([piece.filter(pa.array([w == k for w in owner], pa.bool_())) for k in range(3)])
     return stream, pieces, hold, draw(st.integers(1, 6)), draw(st.integers(1, 9))
 
 
-def flush(engine: Engine) -> list:
+def flush(engine: Engine) -> Journal:
     """Time goes on until nothing waits and nothing can expire."""
     engine.newest = event(engine.plan.kind, 1e9)
     return engine.batch([])
@@ -56,11 +61,11 @@ def flush(engine: Engine) -> list:
 def test_netted_per_tick_the_changes_do_not_depend_on_the_cut(drive):
     stream, pieces, hold, slice_rows, chunk_rows = drive
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold)
-    engine, told = Engine(plan, slice_rows, chunk_rows), []
+    engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
     for partitions in pieces:
-        told += engine.batch(partitions)
-    told += flush(engine)
-    changes = changes_of(told, plan)
+        journal += engine.batch(partitions)
+    journal += flush(engine)
+    changes = changes_of(journal, plan)
     for time, answer in truth(stream):
         agree(net(changes, stream.by, until=time), answer, 2.5 * CLOSE)
 
@@ -72,10 +77,10 @@ def test_every_batch_ends_with_the_answer_that_a_monitor_has_at_its_clock(drive)
     plan = plan_of(stream, pieces[0][0].schema, every="batch", lateness=hold)
     engine, answer, seen = Engine(plan, slice_rows, chunk_rows), {}, []
     for partitions in pieces:
-        told = engine.batch(partitions)
+        journal = engine.batch(partitions)
         seen += [row for part in partitions for row in part.to_pylist()]
-        answer = net(changes_of(told, plan), stream.by, since=answer)
-        clocks = [row["time"] for row in told if row["kind"] == "health" and row["time"] is not None]
+        answer = net(changes_of(journal, plan), stream.by, since=answer)
+        clocks = [row["time"] for row in rows_of(journal, "health") if row["time"] is not None]
         if clocks:
             monitor = fl.Monitor(query_of(stream))
             rows = [row for row in seen if row["t"] <= clocks[-1]]
@@ -91,15 +96,14 @@ def test_late_rows_enter_at_the_clock_of_their_group(stream, slice_rows, chunk_r
         return
     plan = plan_of(stream, calls[0][1].schema)
     engine, monitor, clock = Engine(plan, slice_rows, chunk_rows), fl.Monitor(query_of(stream)), None
-    ours, theirs = NONE, NONE
+    kept, expected = NONE, NONE
     for _, table in calls:
         good = [t for t, e in zip(*(table.column(c).to_pylist() for c in "te"), strict=True) if taken(stream, t, e)]
         clock = max([*good, *([] if clock is None else [clock])], default=None)
-        told = changes_of(engine.batch([table]), plan)
-        ours = net(told, since=ours)
+        kept = net(changes_of(engine.batch([table]), plan), since=kept)
         if clock is not None:
-            theirs = net(monitor.advance(clock, table), since=theirs)
-            agree(ours, theirs, 2.5 * CLOSE)
+            expected = net(monitor.advance(clock, table), since=expected)
+            agree(kept, expected, 2.5 * CLOSE)
 
 
 def taken(stream: Stream, t, e) -> bool:
@@ -114,36 +118,41 @@ SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
 SCHEMA = pa.schema([("id", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
 
 
-def brought(plan, *rows: tuple) -> list[Parcel]:
-    """What the screen makes of a few rows."""
+def parcels(plan, *rows: tuple) -> list[Parcel]:
+    """What screening makes of a few rows."""
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
-    return [Parcel.from_bytes(each.as_py()) for out in screened(plan, table.to_batches()) for each in out["parcel"]]
+    return [
+        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
+    ]
 
 
-def told(taken, kind: str = "change") -> list[dict]:
-    return [row for row in taken.journal.to_pylist() if row["kind"] == kind]
+def reported(outcome, kind: str = "changes") -> list[dict]:
+    return rows_of(outcome.journal, kind)
 
 
 def test_a_row_ahead_of_the_clock_waits_for_it():
     plan = make_plan(SIMPLE, SCHEMA, lateness=5)
     keeper = Keeper(plan)
-    first = keeper.take("[]", None, brought(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
-    assert [row["id"] for row in told(first)] == ["a"]
+    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
+    assert [row["id"] for row in reported(first)] == ["a"]
     assert first.timer == event(plan.kind, 8)
-    then = keeper.take("[]", first.state, brought(plan, ("c", 6, 9.0)))
-    assert not told(then)  # the clock stands at 3 still
+    then = keeper.take("[]", first.state, parcels(plan, ("c", 6, 9.0)))
+    assert not reported(then)  # the clock stands at 3 still
     moved = keeper.take("[]", then.state, watermark=event(plan.kind, 7))
-    assert [(row["time"], row["id"], row["change"]) for row in told(moved)] == [(6, "a", "leave"), (6, "c", "enter")]
+    assert [(row["time"], row["id"], row["change"]) for row in reported(moved)] == [
+        (6, "a", "leave"),
+        (6, "c", "enter"),
+    ]
     assert keeper.take("[]", first.state, [], end=True).state == first.state
-    rest = keeper.take("[]", then.state, brought(plan, ("d", 9, 0.0)), end=True)
-    assert {row["time"] for row in told(rest)} <= {6, 8, 9}
+    rest = keeper.take("[]", then.state, parcels(plan, ("d", 9, 0.0)), end=True)
+    assert {row["time"] for row in reported(rest)} <= {6, 8, 9}
 
 
 def test_health_counts_each_row_once():
     plan = make_plan(SIMPLE, SCHEMA, every="batch")
     rows = [("a", 3, 1.0), ("b", 3, 2.0), ("c", 4, 5.0), ("a", 3, 7.0), (None, 3, 1.0), ("d", 4, None)]
-    taken = Keeper(plan).take("[]", None, brought(plan, *rows))
-    [health] = told(taken, "health")
+    taken = Keeper(plan).take("[]", None, parcels(plan, *rows))
+    [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
         "rows": 6, "rejected": 3, "late": 0, "outside_limits": 0, "incomplete": 0, "screened": 2, "waiting": 0,
         "live": 1, "answer": 1,
@@ -154,38 +163,38 @@ def test_health_counts_each_row_once():
 def test_a_duplicate_that_only_the_state_can_know_is_rejected_there():
     plan = make_plan(SIMPLE, SCHEMA)
     keeper = Keeper(plan)
-    first = keeper.take("[]", None, brought(plan, ("a", 3, 1.0)))
-    again = keeper.take("[]", first.state, brought(plan, ("a", 3, 1.0)))
-    assert [(row["row"], row["reason"]) for row in told(again, "reject")] == [
+    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    again = keeper.take("[]", first.state, parcels(plan, ("a", 3, 1.0)))
+    assert [(row["row"], row["reason"]) for row in reported(again, "rejects")] == [
         ('{"id": "a", "t": 3, "a": 1.0}', "a row with this id and time is there already")
     ]
-    assert not told(again)
+    assert not reported(again)
 
 
 def test_the_state_of_another_query_is_refused():
     plan = make_plan(SIMPLE, SCHEMA)
-    state = Keeper(plan).take("[]", None, brought(plan, ("a", 3, 1.0))).state
+    state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
     other = make_plan(fl.Query(attributes={"a": "min"}, id="id", time="t", lifetime=10), SCHEMA)
-    with pytest.raises(SnapshotError, match="answers another query"):
+    with pytest.raises(SnapshotError, match="another query"):
         Keeper(other).take("[]", state)
 
 
 def test_a_group_of_nothing_but_rejects_has_no_clock():
     plan = make_plan(SIMPLE, SCHEMA)
-    taken = Keeper(plan).take("[]", None, brought(plan, (None, 3, 1.0)))
-    assert [row["time"] for row in told(taken, "health")] == [None]
+    taken = Keeper(plan).take("[]", None, parcels(plan, (None, 3, 1.0)))
+    assert [row["time"] for row in reported(taken, "health")] == [None]
     assert taken.timer is None
-    assert [row["id"] for row in told(Keeper(plan).take("[]", taken.state, brought(plan, ("a", 1, 1.0))))] == ["a"]
+    assert [row["id"] for row in reported(Keeper(plan).take("[]", taken.state, parcels(plan, ("a", 1, 1.0))))] == ["a"]
 
 
 def test_with_every_batch_only_the_clock_has_changes():
     for every, times in (("tick", [13, 20]), ("batch", [20, 20])):
         plan = make_plan(SIMPLE, SCHEMA, every=every)
         keeper = Keeper(plan)
-        first = keeper.take("[]", None, brought(plan, ("a", 3, 1.0)))
-        then = keeper.take("[]", first.state, brought(plan, ("b", 20, 1.0)))
-        assert [(row["id"], row["change"]) for row in told(then)] == [("a", "leave"), ("b", "enter")]
-        assert [row["time"] for row in told(then)] == times
+        first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
+        then = keeper.take("[]", first.state, parcels(plan, ("b", 20, 1.0)))
+        assert [(row["id"], row["change"]) for row in reported(then)] == [("a", "leave"), ("b", "enter")]
+        assert [row["time"] for row in reported(then)] == times
 
 
 class Store:
@@ -199,7 +208,7 @@ class Store:
         return Value(self, name)
 
     def registerTimer(self, at: int) -> None:
-        """Nobody calls."""
+        """No timer fires."""
 
     deleteTimer = registerTimer
 
@@ -220,37 +229,37 @@ class Value:
 
 
 def handed(store: Store, *rows: tuple) -> list:
-    """One micro-batch for a worker that begins anew, as Spark's do: what it tells."""
+    """One micro-batch for a worker that begins anew, as Spark's do: what it reports."""
     plan = make_plan(SIMPLE, SCHEMA)
-    watcher = Watcher(plan)
-    watcher.init(store)
-    frame = {"parcel": [parcel.to_bytes() for parcel in brought(plan, *rows)]}
-    [out] = watcher.handleInputRows(("[]",), [frame], None)
-    journal = table_from_bytes(out["journal"][0])
-    return [(row["time"], row["id"], row["change"]) for row in journal.to_pylist() if row["kind"] == "change"]
+    processor = GroupProcessor(plan)
+    processor.init(store)
+    frame = {"parcel": [parcel.to_bytes(plan) for parcel in parcels(plan, *rows)]}
+    [out] = processor.handleInputRows(("[]",), [frame], None)
+    tables = [table_from_bytes(part) for kind, part in zip(out["kind"], out["part"], strict=True) if kind == "changes"]
+    return [(row["time"], row["id"], row["change"]) for table in tables for row in table.to_pylist()]
 
 
-def test_a_large_group_is_read_only_where_it_is_not_remembered(monkeypatch):
-    monkeypatch.setattr("fogline.spark.processor.LARGE", 0)
-    awake._remembered.clear()
+def test_a_large_group_is_loaded_only_where_it_is_not_cached(monkeypatch):
+    monkeypatch.setattr("fogline.flow.cache.LARGE", 0)
+    cache._cached.clear()
     store = Store()
     assert handed(store, ("a", 3, 1.0)) == [(3, "a", "enter")]
     before = dict(store.values)
     assert handed(store, ("b", 4, 2.0)) == [(4, "a", "leave"), (4, "b", "enter")]
-    assert "large" not in store.reads  # remembered
-    store.values = before  # that batch failed: the worker's memory is ahead of the store
+    assert "large" not in store.reads  # cached
+    store.values = before  # that batch failed: the worker's cache is ahead of the store
     assert handed(store, ("c", 4, 3.0)) == [(4, "a", "leave"), (4, "c", "enter")]
     assert store.reads.count("large") == 1
-    monkeypatch.setattr("fogline.spark.processor.LARGE", 10**9)
+    monkeypatch.setattr("fogline.flow.cache.LARGE", 10**9)
     assert handed(store, ("d", 5, 4.0)) == [(5, "c", "leave"), (5, "d", "enter")]
     assert "large" not in store.values
 
 
-def test_no_more_than_a_few_groups_are_remembered():
-    awake._remembered.clear()
-    groups = [awake.Awake(fl.Monitor(SIMPLE), [], k) for k in range(5)]
+def test_no_more_than_a_few_groups_are_cached():
+    cache._cached.clear()
+    groups = [cache.LoadedGroup(Group(1, 0.5, None, 1), 0.0, None, k) for k in range(5)]
     for k, group in enumerate(groups):
-        awake.remember((bytes([k]), ""), group, awake.MOST // 4)
-    assert awake.recall((bytes([0]), "")) is None
-    assert awake.recall((bytes([1]), "")) is groups[1]
-    assert awake.recall((bytes([1]), "")) is None
+        cache.put((bytes([k]), ""), group, cache.MOST // 4)
+    assert cache.pop((bytes([0]), "")) is None
+    assert cache.pop((bytes([1]), "")) is groups[1]
+    assert cache.pop((bytes([1]), "")) is None

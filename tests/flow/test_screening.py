@@ -1,4 +1,4 @@
-"""Is everything that can matter still there after the screen, and everything else accounted for?"""
+"""Is everything that can matter still there after screening, and everything else accounted for?"""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import QueryError
-from fogline.flow.keys import key_values
 from fogline.flow.parcel import Parcel
-from fogline.flow.plan import event, make_plan, reached, timer
-from fogline.flow.screening import as_json, refusals, screened, slices
+from fogline.flow.piece import slices
+from fogline.flow.plan import make_plan
+from fogline.flow.rejects import as_json
+from fogline.flow.stages import refused, screened
+from fogline.flow.watermark import event, reached, timer
 from fogline.kernels.cover import matter, repeats
+from fogline.rows.keys import key_values
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
 SCHEMA = pa.schema(
@@ -41,7 +44,7 @@ def boxes(draw):
 
 
 def open_at(t, group, lo, hi, arrived, expires) -> set:
-    """Whom nobody of the window at t surely beats: all that any probability depends on."""
+    """The rows that no row of the window at t surely beats: all that any probability depends on."""
     there = [i for i in range(len(lo)) if arrived[i] <= t < expires[i]]
 
     def beats(n, q) -> bool:
@@ -52,7 +55,7 @@ def open_at(t, group, lo, hi, arrived, expires) -> set:
 
 @given(boxes(), st.integers(1, 3), st.sampled_from([0, 1, 2, 4096]))
 @settings(deadline=None, max_examples=300)
-def test_at_every_instant_the_same_rows_are_open_after_the_screen(rows, strong, most):
+def test_at_every_instant_the_same_rows_are_open_after_screening(rows, strong, most):
     group, lo, hi, arrived, expires = rows
     kept, until = matter(group, lo, hi, arrived, expires, strong, most)
     assert (until <= expires[kept]).all()
@@ -95,7 +98,7 @@ def parcels(plan, rows: pa.Table, **sizes) -> dict[str, list[Parcel]]:
     out: dict[str, list[Parcel]] = {}
     for batch in screened(plan, rows.to_batches(), **sizes):
         for key, parcel in zip(batch["group"].to_pylist(), batch["parcel"].to_pylist(), strict=True):
-            out.setdefault(key, []).append(Parcel.from_bytes(parcel))
+            out.setdefault(key, []).append(Parcel.from_bytes(parcel, plan))
     return out
 
 
@@ -105,22 +108,27 @@ def test_every_row_travels_is_screened_or_is_rejected(slice_rows, chunk_rows):
     rows = [(i, i // 3, i // 3 + 2, "xy"[i % 2], float(i % 5), float(i % 3)) for i in range(30)]
     rows += [(None, 1, 2, "x", 1.0, 1.0), (50, 5, 1, "y", 1.0, 1.0), (51, 1, 2, "y", None, 1.0)]
     plan = make_plan(QUERY, SCHEMA)
-    for key, mine in parcels(plan, table(*rows), slice_rows=slice_rows, chunk_rows=chunk_rows).items():
+    for key, found in parcels(plan, table(*rows), slice_rows=slice_rows, chunk_rows=chunk_rows).items():
         group = json.loads(key)[0]
-        assert sum(p.came for p in mine) == sum(row[3] == group for row in rows)
-        assert sum(p.came - p.screened - len(p.rejects) - p.rows.num_rows for p in mine) == 0
-        assert sum(len(p.rejects) for p in mine) == {"x": 1, "y": 2}[group]
-        assert max(p.newest for p in mine) == 9
+        assert sum(p.came for p in found) == sum(row[3] == group for row in rows)
+        assert sum(p.came - p.screened - len(p.rejects) - len(p.rows.arrived) for p in found) == 0
+        assert sum(len(p.rejects) for p in found) == {"x": 1, "y": 2}[group]
+        assert max(p.newest for p in found) == 9
 
 
 def test_only_the_newest_rows_of_a_count_window_travel_where_only_the_end_counts():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=2)
     rows = table(*((i, i // 2, 0, "x", 1.0, 1.0) for i in range(9)))
     ids = {
-        every: parcels(make_plan(query, SCHEMA, every=every), rows, slice_rows=4)["[]"][0].rows["id"].to_pylist()
+        every: parcels(make_plan(query, SCHEMA, every=every), rows, slice_rows=4)["[]"][0]
+        .rows.columns["id"]
+        .to_pylist()
         for every in ("tick", "batch")
     }
-    assert ids == {"tick": list(range(9)), "batch": [6, 7, 8]}  # 6 and 7 came together: the group will see who is newer
+    assert ids == {
+        "tick": list(range(9)),
+        "batch": [6, 7, 8],
+    }  # 6 and 7 came together: the group decides
 
 
 def test_slices_hold_all_rows_in_order():
@@ -172,13 +180,13 @@ def test_texts_that_are_no_times_are_rejected_and_the_others_are_read():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime="1 hour")
     rows = pa.table({"id": [1, 2, 3], "t": ["2024-05-01T12:00:00", "noon", ""], "a": ["1", " 2 ", "x"]})
     plan = make_plan(query, rows.schema)
-    reasons = [row["reason"] for batch in refusals(plan, rows.to_batches()) for row in batch.to_pylist()]
+    reasons = [row["reason"] for batch in refused(plan, rows.to_batches()) for row in batch.to_pylist()]
     assert reasons == ["'t' is 'noon', which is not a timestamp", "the time 't' is missing or not finite"]
     [parcel] = parcels(plan, rows)["[]"]
     assert parcel.newest == datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp() * 1e6
 
 
-def test_texts_for_times_need_something_that_says_what_they_are():
+def test_texts_for_times_need_something_that_shows_what_they_are():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=5)
     with pytest.raises(QueryError, match="whether they mean numbers or timestamps"):
         make_plan(query, pa.schema([("id", pa.string()), ("t", pa.string()), ("a", pa.float64())]))

@@ -1,4 +1,4 @@
-"""Does a monitor know how well it tells missing values?"""
+"""Does a monitor know how well it imputes?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.impute import scoring
-from fogline.impute.scoring import Score, Whole, add, chosen, crps, from_plain, plain
+from fogline.impute.scoring import Score, add, chosen, from_plain, to_plain
+from fogline.impute.whole import Whole
+from fogline.kernels.crps import crps_of as crps
 from fogline.repository.repository import Repository
 from tests.walks import NAMES, QUERY, walks
 
@@ -35,8 +37,9 @@ def test_the_error_is_the_mean_distance_less_half_the_mean_distance_among_themse
     value, often = (np.array(column, float) for column in zip(*sorted(pairs), strict=True))
     draws = np.repeat(value, often.astype(int))
     expected = np.abs(draws - truth).mean() - np.abs(draws[:, None] - draws[None]).mean() / 2
-    assert crps(value, often, truth) == pytest.approx(expected, abs=1e-9)
-    assert Whole(value, often).crps(truth) == pytest.approx(expected, abs=1e-9)
+    start, size = np.zeros(1, np.int64), np.array([len(value)])
+    assert crps(start, size, value, often, np.array([float(truth)]))[0] == pytest.approx(expected, abs=1e-9)
+    assert Whole([value], [often]).crps(0, truth) == pytest.approx(expected, abs=1e-9)
 
 
 def test_about_one_row_in_a_hundred_is_chosen_and_never_a_gap():
@@ -58,7 +61,7 @@ def often(monkeypatch):
 
 
 @pytest.mark.usefixtures("often")
-def test_scores_tell_who_told_and_how_well():
+def test_scores_show_which_rule_imputed_and_how_well():
     monitor = watched(learnt(), walks(steps=100, begin=200, gaps=0.1))
     scores = {each.attribute: each for each in monitor.scores()}
     assert set(scores) == set(NAMES)
@@ -120,4 +123,4 @@ def test_sums_add_up_and_travel():
     sums = {("a", "r"): (1, 2.0, 3.0, 1)}
     add(sums, {("a", "r"): (2, 1.0, 1.0, 0), ("b", "r"): (1, 0.5, 0.5, 1)})
     assert sums == {("a", "r"): (3, 3.0, 4.0, 1), ("b", "r"): (1, 0.5, 0.5, 1)}
-    assert from_plain(plain(sums)) == sums
+    assert from_plain(to_plain(sums)) == sums

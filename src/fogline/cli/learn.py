@@ -21,10 +21,11 @@ from fogline.cli.terminal import (
     number_or_text,
     on_spark,
     paper,
+    reading,
 )
-from fogline.impute.chain import Chain
-from fogline.impute.scoring import Scorer
-from fogline.impute.table import OWN
+from fogline.impute.chain import chain_of
+from fogline.impute.past import OWN
+from fogline.impute.scoring import listed
 from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
@@ -134,8 +135,7 @@ def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
 
-    query = Query(attributes=dict.fromkeys(repository.lattices, "max"), id=" id", time=" time", last=1)  # none is asked
-    scores = Scorer(Chain(repository, query)).listed(read_scores(output))
+    scores = listed(reading(output, lambda place: read_scores(place, output)), repository)
     console = paper()
     if not scores:
         console.print("No value has been hidden yet: that happens once in about a hundred rows.")
@@ -178,7 +178,7 @@ def refit(
     began = perf_counter()
     with helpful():
         asked, known = Query.load(query), Repository.load(repository)
-        Chain(known, asked)  # do they fit?
+        chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
         store.check_folder(target)
         files = must_be_there(rows)
@@ -209,7 +209,7 @@ def impute(
     began = perf_counter()
     with helpful():
         asked, known = Query.load(query), Repository.load(repository)
-        Chain(known, asked)  # do they fit?
+        chain_of(known, asked)  # do they fit?
         files = must_be_there(stream)
         files.check_output(output, overwrite=overwrite)
         with on_spark(master, memory) as (spark, progress):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -13,10 +13,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 import fogline
 from fogline.errors import FoglineError
+from fogline.flow.folder import Folder, LocalFolder, absolute, is_local
+
+Read = TypeVar("Read")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
-QueryFile = Annotated[Path, typer.Option("--query", "-q", help="The question: a YAML file with the fields of Query.")]
+QueryFile = Annotated[Path, typer.Option("--query", "-q", help="A YAML file with the fields of Query.")]
 RepositoryFolder = Annotated[Path, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
 MaybeRepository = Annotated[
     Path | None,
@@ -100,6 +103,17 @@ def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
 
         with for_a_while(master=master, memory=memory) as spark:
             yield spark, report
+
+
+def reading(output: str, read: Callable[[Folder], Read]) -> Read:
+    """Read an output folder; Spark is started only where nothing else reaches it."""
+    if is_local(output):
+        return read(LocalFolder(absolute(output)))
+    from fogline.spark.hadoop import folder
+    from fogline.spark.session import for_a_while
+
+    with for_a_while() as spark:
+        return read(folder(output, spark))
 
 
 def paper() -> Console:

@@ -22,8 +22,9 @@ from fogline.cli.terminal import (
     number_or_text,
     on_spark,
     paper,
+    reading,
 )
-from fogline.impute.chain import Chain
+from fogline.impute.chain import chain_of
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -35,7 +36,7 @@ def run(
     output: Annotated[str, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")],
     repository: MaybeRepository = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on watching the folder for new files.")] = False,
-    every: Annotated[str, typer.Option(help="Tell the answer of every `tick`, or of every `batch` only.")] = "tick",
+    every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
     lateness: Lateness = "0",
     files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
     master: Master = "local[*]",
@@ -52,22 +53,23 @@ def run(
         known = None if repository is None else Repository.load(repository)
         asked = Query.load(query)
         if known is not None:
-            Chain(known, asked)  # do they fit?
+            chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         with on_spark(master, memory) as (spark, progress):
-            from fogline.spark.running import Order, Run
+            from fogline.flow.output import RunConfig
+            from fogline.spark.running import Run
 
-            order = Order(stream, output, asked, known, every, number_or_text(lateness))
-            running = Run(spark, order, lambda pulse: progress(pulse_line(pulse), 0, 0))
+            config = RunConfig(stream, output, asked, known, every, number_or_text(lateness))
+            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
             progress("reading the first files", 0, 0)
             finish(running.start(follow=follow, files_per_batch=files_per_batch), running)
-    pulse = running.pulse
+    status = running.status
     typer.echo(
-        f"{pulse.total:,} rows, {pulse.changes:,} changes, {pulse.rejected:,} rejected, "
-        f"{pulse.answer:,} in the answer, {perf_counter() - began:.0f} s: {output}"
+        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected, "
+        f"{status.answer:,} in the answer, {perf_counter() - began:.0f} s: {output}"
     )
-    if pulse.waiting:
-        typer.echo(f"{pulse.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
+    if status.waiting:
+        typer.echo(f"{status.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
     typer.echo(f"See the answer with: fogline answer {output}")
 
 
@@ -82,7 +84,7 @@ def answer(
     with helpful():
         from fogline.flow.answers import read_answer
 
-        found = read_answer(output, at)
+        found = reading(output, lambda place: read_answer(place, output, at))
         if as_json:
             for row in found.to_pylist():
                 typer.echo(json.dumps(row, default=str))
@@ -91,12 +93,7 @@ def answer(
         table = Table(*found.schema.names, box=None, pad_edge=False, header_style="bold")
         shown = found.slice(0, most) if most else found
         for row in shown.to_pylist():
-            table.add_row(
-                *(
-                    "" if each is None else f"{each:.4g}" if isinstance(each, float) else str(each)
-                    for each in row.values()
-                )
-            )
+            table.add_row(*map(_cell, row.values()))
         console.print(table)
         more = found.num_rows - shown.num_rows
         console.print(f"{found.num_rows:,} rows{f', {more:,} of them not shown (--most 0)' if more else ''}")
@@ -120,7 +117,7 @@ def check(
         asked = Query.load(query)
         known = None if repository is None else Repository.load(repository)
         if known is not None:
-            Chain(known, asked)
+            chain_of(known, asked)
         files = must_be_there(stream)
         with on_spark(master, memory) as (spark, progress):
             from fogline.spark.census import census
@@ -129,10 +126,10 @@ def check(
             rows = files.table(spark, stream, files.shape_of(spark, stream))
             with followed(spark, "reading", progress):
                 found = census(rows, asked, known, lateness=number_or_text(lateness))
-    say_census(found, asked, known)
+    print_census(found, asked, known)
 
 
-def say_census(found: Any, query: Query, known: Repository | None) -> None:
+def print_census(found: Any, query: Query, known: Repository | None) -> None:
     """What a dry run found, in words."""
 
     def share(n: int) -> str:
@@ -156,7 +153,7 @@ def finish(started: Any, running: Any) -> None:
     def stop(*_: Any) -> None:
         if asked_to_stop:
             raise KeyboardInterrupt
-        asked_to_stop.append(running.pulse.batch)
+        asked_to_stop.append(running.status.batch)
         typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
     before = signal.signal(signal.SIGINT, stop)  # Spark's own handler would cancel the batch
@@ -165,17 +162,17 @@ def finish(started: Any, running: Any) -> None:
 
         with plainly():
             while not started.awaitTermination(0.2):
-                if asked_to_stop and (running.pulse.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
+                if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
                     break
     finally:
         started.stop()
         signal.signal(signal.SIGINT, before)
 
 
-def pulse_line(pulse: Any) -> str:
+def status_line(status: Any) -> str:
     """How a run is doing, in one line."""
-    rate = pulse.rows / pulse.seconds if pulse.seconds else 0.0
+    rate = status.rows / status.seconds if status.seconds else 0.0
     return (
-        f"batch {pulse.batch}: {pulse.rows:,} rows in {pulse.seconds:.1f} s ({rate:,.0f}/s), {pulse.live:,} live, "
-        f"{pulse.answer:,} in the answer, {pulse.rejected:,} rejected"
+        f"batch {status.batch}: {status.rows:,} rows in {status.seconds:.1f} s ({rate:,.0f}/s), {status.live:,} live, "
+        f"{status.answer:,} in the answer, {status.rejected:,} rejected"
     )

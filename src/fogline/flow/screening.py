@@ -1,48 +1,37 @@
-"""What of a partition can ever matter to the answer?
+"""What of a chunk of the stream can ever matter to the answer?
 
-Rows come in record batches, are read and checked, get bounds for what they lack, and are compared with each other: what
-is surely beaten for all of its life, or from some instant on, need not travel (see `kernels/screen.py`). What is left
-is packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
+Decoded rows get rough bounds for what they lack and are compared with each other: what is surely beaten for all of its
+life, or from some instant on, need not travel (see `kernels/cover.py`). What is left gets its exact bounds and is
+packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
 
 Each row ends up in exactly one place: in the rows of a parcel, in its rejects, or among its `screened`.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from fogline.arrays import Clouds, Floats, Ints
-from fogline.flow.keys import Key, coded, keyed
+from fogline.arrays import VAGUE, Floats, Ints
+from fogline.flow.block import RowBlock, concat, empty_block
 from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, event
-from fogline.impute.chain import CONTEXT, TOLD
-from fogline.impute.function import told
-from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen, plain
-from fogline.kernels.cover import lacking, matter, repeats
-from fogline.rows.columns import REAL, Reasons, write_times
-from fogline.rows.reader import Numbers, Reader, refuse
-from fogline.rows.source import RowSource
+from fogline.flow.piece import Piece
+from fogline.flow.plan import Plan
+from fogline.flow.rejects import DUPLICATE, as_json
+from fogline.impute.imputer import Evidence
+from fogline.impute.intake import Looked, bounded, look, unable
+from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
+from fogline.kernels.cover import matter, repeats
+from fogline.rows.keys import Key
 
-SLICE = 50_000  # rows read at once: what fits into the caches of a core
-CHUNK = 500_000  # rows packed together
 FINAL = 40_000  # more survivors of slices than this are not compared again
-CORRUPT = "_corrupt_record"  # where Spark puts a line that does not fit the columns
-NOBODY = np.empty(0, np.int64)
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
-class Tally:
+class GroupCounts:
     """What is counted of one group in one chunk."""
 
     rows: int = 0
@@ -53,331 +42,176 @@ class Tally:
     scores: Sums = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What is left of a slice."""
+class Survivors(NamedTuple):
+    """Rows that can matter, and in which group of the chunk."""
 
-    group: Ints  # (n,) numbers of groups, as the chunk counts them
-    arrived: Floats
-    until: Floats  # when it expires, or others take over
-    lo: Floats
-    hi: Floats
-    rows: pa.RecordBatch  # as they travel, but for the expiry
+    group: Ints  # (n,)
+    rows: RowBlock  # their expiry: when they expire, or others take over
 
-    def some(self, which: Ints, until: Floats) -> Part:
-        return Part(
-            self.group[which],
-            self.arrived[which],
-            until,
-            self.lo[which],
-            self.hi[which],
-            self.rows.take(pa.array(which)),
-        )
+    def part(self, which: Ints, until: Floats) -> Survivors:
+        """Some of them, until these instants."""
+        return Survivors(self.group[which], self.rows.part(which)._replace(expires=until))
 
 
-class Screen:
-    """Collects one chunk: `take` slices, then `pack`."""
+class Screening:
+    """Collects one chunk: `take` pieces, then `pack`."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.query = plan, plan.query
-        self.reader = Reader(plan.query)
-        self.scorer = None if plan.imputer is None or plan.teller is not None else Scorer(plan.imputer)
+        self.plan, self.query, self.chain = plan, plan.query, plan.chain
+        scored = self.chain is not None and plan.repository is not None and plan.imputer is None
+        self.scorer = Scorer(self.chain) if scored and self.chain is not None else None
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
         self._clear()
 
     def _clear(self) -> None:
         self.groups: dict[Key, int] = {}
-        self.tallies: list[Tally] = []
-        self.parts: list[Part] = []
+        self.counts: list[GroupCounts] = []
+        self.survivors: list[Survivors] = []
         self.size = 0
 
-    def take(self, came: pa.RecordBatch) -> Numbers:
-        """Read a slice, refuse what cannot be taken, and keep what can matter in it. Returns what was read."""
-        refused: Reasons = {}
-        batch = readable(came, self.plan, refused)
-        if self.plan.teller is not None:
-            batch, unread = told(batch, self.query, self.plan.teller)
-            refused |= {i: reason for i, reason in unread.items() if i not in refused}
-        source, group = RowSource(batch), self._groups(batch)
-        names, nameless = _names(batch.column(self.query.id))
-        refuse(refused, nameless, f"the id {self.query.id!r} is missing")
-        read = self.reader.numbers(source, None, refused)
-        lo, hi, gaps = read.clouds.lo, read.clouds.hi, NOBODY
-        if read.gaps:
-            lo, hi, gaps = self._bounds(source, read.clouds, refused)
-        for i in repeats(group, names, read.arrived):
-            refused.setdefault(int(i), "a row with this id and time is there already")
-        there = np.ones(len(group), np.bool_)
-        there[list(refused)] = False
-        self._count(came, group, read, gaps, there, refused)
+    def take(self, piece: Piece, context: Floats | None = None) -> None:
+        """Refuse what cannot be taken, and keep what can matter. `context`: (n, w) what sensors have read before."""
+        rows, group = piece.rows, self._number(piece.keys)[piece.group]
+        for i in repeats(piece.group, piece.name, rows.arrived).tolist():
+            rows.refused.setdefault(i, DUPLICATE)
+        at, looked = self._bounds(piece, context)
+        self._count(piece, group, at, looked.lacking)
         if self.scorer is not None:
-            self._score(source, read, group, np.flatnonzero(there))
-        part = Part(group, read.arrived, read.expires, lo, hi, _travelling(batch, self.plan))
-        self.parts.append(self._screened(_some_of(part, there)))
+            self._score(piece, group, at, context)
+        all_of_them = Survivors(group, piece.block)
+        kept, until = self._matter(group[at], rows.arrived[at], rows.expires[at], looked)
+        left = all_of_them.part(at[kept], until)
+        found = looked.part(kept)
+        self.survivors.append(left._replace(rows=left.rows._replace(clouds=found.clouds, known=found.of_all())))
         self.size += len(group)
-        return read
+
+    def add_rejects(self, key: Key, rejects: list[tuple[str, str]], outside_limits: int) -> None:
+        """Count rows that were refused before they came here."""
+        counts = self.counts[int(self._number([key])[0])]
+        counts.rejects += rejects
+        counts.rows += len(rejects)
+        counts.outside_limits += outside_limits
 
     def pack(self) -> list[tuple[Key, Parcel]]:
         """One parcel per group; then the next chunk begins."""
-        if not self.parts:
-            return []
-        part = _joined(self.parts)
-        if len(self.parts) > 1 and len(part.group) <= FINAL:
-            part = self._screened(part)
-        order = np.argsort(part.group, kind="stable")
-        part = part.some(order, part.until[order]) if len(self.groups) > 1 else part
-        rows = pa.Table.from_batches([part.rows])
-        if self.query.last is None:
-            rows = rows.append_column(self.plan.expires, write_times(part.until, self.plan.kind))
-        cuts = np.searchsorted(part.group, np.arange(len(self.groups) + 1))
+        left = self._left()
+        if len(self.groups) > 1:
+            order = np.argsort(left.group, kind="stable")
+            left = left.part(order, left.rows.expires[order])
+        block = self._exact(left.rows)
+        cuts = np.searchsorted(left.group, np.arange(len(self.groups) + 1)).tolist()
         parcels = []
         for key, k in self.groups.items():
-            tally, mine = self.tallies[k], rows.slice(cuts[k], cuts[k + 1] - cuts[k])
-            screened = tally.rows - len(tally.rejects) - mine.num_rows
-            parcel = Parcel(
-                mine,
-                tally.newest,
-                tally.rows,
-                tally.outside_limits,
-                tally.incomplete,
-                screened,
-                tally.rejects,
-                plain(tally.scores),
-            )
-            parcels.append((key, parcel))
+            part = block if len(self.groups) == 1 else block.part(np.arange(cuts[k], cuts[k + 1]))
+            parcels.append((key, _parcel(self.counts[k], part)))
         self._clear()
         return parcels
 
-    def _groups(self, batch: pa.RecordBatch) -> Ints:
-        """(n,) the number of each row's group."""
-        keys, which = keyed(batch, self.query.by)
-        return self._number(keys)[which]
+    def _left(self) -> Survivors:
+        """All survivors of the chunk, compared once more."""
+        if not self.survivors:
+            return Survivors(np.empty(0, np.int64), empty_block(len(self.query.names), self.plan.width))
+        group = np.concatenate([each.group for each in self.survivors])
+        rows = concat([each.rows for each in self.survivors])
+        left = Survivors(group, rows)
+        if len(self.survivors) > 1 and len(group) <= FINAL:
+            looked = Looked(rows.clouds, np.empty(0, np.int64), np.empty((0, 0)))
+            left = left.part(*self._matter(group, rows.arrived, rows.expires, looked))
+        return left
 
     def _number(self, keys: list[Key]) -> Ints:
+        """(k,) the numbers of these groups in the chunk."""
         for key in keys:
             if key not in self.groups:
                 self.groups[key] = len(self.groups)
-                self.tallies.append(Tally())
+                self.counts.append(GroupCounts())
         return np.array([self.groups[key] for key in keys], np.int64)
 
-    def _bounds(self, source: RowSource, clouds: Clouds, refused: Reasons) -> tuple[Floats, Floats, Ints]:
-        """Both corners with what missing cells can be at least and at most, and the rows that lack one.
+    def _bounds(self, piece: Piece, context: Floats | None) -> tuple[Ints, Looked]:
+        """Which rows can be taken, and these with rough bounds for what they lack."""
+        rows, chain, which = piece.rows, self.chain, piece.rows.left()
+        at = np.arange(len(rows.arrived)) if which is None else which
+        if chain is None:
+            clouds = rows.clouds if which is None else rows.clouds.part(which)
+            lacking = np.flatnonzero(np.isnan(clouds.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)
+            looked = Looked(clouds, lacking, np.empty((len(lacking), 0)))
+        else:
+            near = context if context is None or which is None else context[which]
+            looked = look(chain, rows, which, near, rows.refused, at_once=piece.whole)
+            looked = looked._replace(clouds=bounded(chain, looked, rough=True))
+        for k, reason in unable(looked.clouds, looked, self.query.names, self.plan.repository is not None).items():
+            rows.refused.setdefault(int(at[k]), reason)
+        left = rows.left()
+        if left is not None and len(left) < len(at):
+            stay = np.searchsorted(at, left)
+            at, looked = left, looked.part(stay)
+        return at, looked
 
-        Who lacks what nobody knows is refused.
-        """
-        rows = lacking(clouds.lo)
-        gaps = np.isnan(clouds.lo[rows])
-        imputer = self.plan.imputer
-        if imputer is None:
-            for j, name in enumerate(self.query.names):
-                bare = np.isin(np.arange(len(clouds.lo)), rows[gaps[:, j]])
-                refuse(refused, bare, f"{name!r} is missing, and there is no repository to say what it may be")
-            return clouds.lo, clouds.hi, rows
-        few, column = _these(source, clouds, rows)
-        known = imputer.known(column, few)
-        for i, reason in imputer.hopeless(known, gaps).items():
-            refused.setdefault(int(rows[i]), reason)
-        bounded = imputer.bound(few, known, gaps, rough=True)
-        lo, hi = clouds.lo.copy(), clouds.hi.copy()
-        lo[rows], hi[rows] = bounded.lo, bounded.hi
-        return lo, hi, rows
-
-    def _score(self, source: RowSource, read: Numbers, group: Ints, rows: Ints) -> None:
-        """Hide a value here and there, and see whether it would have been told."""
-        assert self.scorer is not None
-        imputer = self.scorer.imputer
-        single = imputer.single(read.clouds)
-        which, attribute = chosen(read.arrived[rows], single[rows])
-        which, attribute = rows[which[:MOST]], attribute[:MOST]
-        few, column = _these(source, read.clouds, which)
-        known = imputer.known(column, few)
-        for k, i in enumerate(which.tolist()):
-            one = self.scorer.score(known[k : k + 1], single[i : i + 1], attribute[k : k + 1])
-            add(self.tallies[group[i]].scores, one)
-
-    def _count(
-        self, came: pa.RecordBatch, group: Ints, read: Numbers, gaps: Ints, there: Flags, refused: Reasons
-    ) -> None:
-        n = len(self.tallies)
-        newest = np.full(n, -np.inf)
-        np.maximum.at(newest, group[there], read.arrived[there])
-        rows, lack = np.bincount(group, minlength=n), np.bincount(group[gaps[there[gaps]]], minlength=n)
-        outside = np.bincount(group, read.outside, minlength=n).astype(np.int64)
-        for tally, *one in zip(
-            self.tallies, newest, rows, lack, outside if read.outside is not None else rows * 0, strict=True
-        ):
-            tally.newest = max(tally.newest, float(one[0]))
-            tally.rows += int(one[1])
-            tally.incomplete += int(one[2])
-            tally.outside_limits += int(one[3])
-        which = sorted(refused)
-        told = came.drop_columns([CONTEXT]) if CONTEXT in came.schema.names else came
-        for i, row in zip(which, told.take(pa.array(which, pa.int64())).to_pylist(), strict=True):
-            self.tallies[group[i]].rejects.append((as_json(row), refused[i]))
-
-    def _screened(self, part: Part) -> Part:
-        """What can matter of it, if only for a while."""
+    def _matter(self, group: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
+        """Which rows can matter, if only for a while, and until when each can."""
         if self.query.last is not None:
-            return self._newest(part) if self.at_end else part
-        arrived = part.arrived
-        if self.at_end:  # who has expired by the end, or is beaten then, never counts
-            newest = np.array([tally.newest for tally in self.tallies])
-            part = _some_of(part, part.until > newest[part.group])
-            arrived = np.zeros(len(part.group))
-        which, until = matter(part.group, part.lo, part.hi, arrived, part.until)
-        return part.some(which, until)
+            kept = self._newest(group, arrived) if self.at_end else np.arange(len(group))
+            return kept, expires[kept]
+        lo, hi = looked.clouds.lo, looked.clouds.hi
+        if not self.at_end:
+            return matter(group, lo, hi, arrived, expires)
+        # What has expired by the end, or is beaten then, never counts.
+        newest = np.array([each.newest for each in self.counts])
+        late = np.flatnonzero(expires > newest[group])
+        kept, until = matter(group[late], lo[late], hi[late], np.zeros(len(late)), expires[late])
+        return late[kept], until
 
-    def _newest(self, part: Part) -> Part:
+    def _newest(self, group: Ints, arrived: Floats) -> Ints:
         """The newest `last` rows of each group, and those that arrived with the last of them."""
         assert self.query.last is not None
-        order = np.lexsort((-part.arrived, part.group))
-        begin = np.searchsorted(part.group[order], np.arange(len(self.tallies)))
-        rank = np.arange(len(order)) - begin[part.group[order]]
-        edge = np.full(len(self.tallies), -np.inf)
+        order = np.lexsort((-arrived, group))
+        begin = np.searchsorted(group[order], np.arange(len(self.counts)))
+        rank = np.arange(len(order)) - begin[group[order]]
+        edge = np.full(len(self.counts), -np.inf)
         at = order[rank == self.query.last - 1]
-        edge[part.group[at]] = part.arrived[at]
-        return _some_of(part, part.arrived >= edge[part.group])
+        edge[group[at]] = arrived[at]
+        return np.flatnonzero(arrived >= edge[group])
+
+    def _exact(self, rows: RowBlock) -> RowBlock:
+        """Bounds that are the ends of the distributions, for the few rows that are left."""
+        gaps = rows.clouds.start == VAGUE
+        which = np.flatnonzero(gaps.any(axis=1))
+        if self.chain is None or not len(which):
+            return rows
+        exact = self.chain.bound(rows.clouds.part(which), rows.known[which], gaps[which])
+        lo, hi, start = rows.clouds.lo.copy(), rows.clouds.hi.copy(), rows.clouds.start.copy()
+        lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
+        return rows._replace(clouds=rows.clouds._replace(lo=lo, hi=hi, start=start))
+
+    def _score(self, piece: Piece, group: Ints, at: Ints, context: Floats | None) -> None:
+        """Hide a value here and there, and see how well it would have been imputed."""
+        assert self.scorer is not None
+        rows, chain = piece.rows, self.scorer.chain
+        values = chain.values(rows.clouds.part(at), rows.raw[at])
+        hidden, attribute = chosen(rows.arrived[at], values)
+        hidden, attribute = hidden[:MOST], attribute[:MOST]
+        place = at[hidden]
+        near = None if context is None else context[place]
+        evidence = Evidence(values[hidden], np.isnan(rows.clouds.lo[place]), rows.source, place, near)
+        for k, one in self.scorer.score(evidence, attribute):
+            add(self.counts[group[place[k]]].scores, one)
+
+    def _count(self, piece: Piece, group: Ints, at: Ints, lacking: Ints) -> None:
+        rows, n = piece.rows, len(self.counts)
+        newest = np.full(n, -np.inf)
+        np.maximum.at(newest, group[at], rows.arrived[at])
+        came, incomplete = np.bincount(group, minlength=n), np.bincount(group[at[lacking]], minlength=n)
+        outside = np.zeros(n) if rows.outside is None else np.bincount(group, rows.outside, minlength=n)
+        for counts, *numbers in zip(self.counts, newest, came, incomplete, outside, strict=True):
+            counts.newest = max(counts.newest, float(numbers[0]))
+            counts.rows += int(numbers[1])
+            counts.incomplete += int(numbers[2])
+            counts.outside_limits += int(numbers[3])
+        for i in sorted(rows.refused):
+            self.counts[group[i]].rejects.append((as_json(piece.row(i, self.plan)), rows.refused[i]))
 
 
-def screened(
-    plan: Plan, batches: Iterable[pa.RecordBatch], *, slice_rows: int = SLICE, chunk_rows: int = CHUNK
-) -> Iterator[pa.RecordBatch]:
-    """The parcels of a partition, as rows of record batches."""
-    screen = Screen(plan)
-    for each in slices(batches, slice_rows):
-        screen.take(each)
-        if screen.size >= chunk_rows:
-            yield as_batch(plan, screen.pack())
-    if screen.size:
-        yield as_batch(plan, screen.pack())
-
-
-def refusals(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition that cannot be taken, as JSON, with the reasons."""
-    for each in slices(batches, SLICE):
-        screen = Screen(plan)
-        screen.take(each)
-        found = [pair for tally in screen.tallies for pair in tally.rejects]
-        yield pa.record_batch([pa.array([pair[k] for pair in found], pa.string()) for k in (0, 1)], ["row", "reason"])
-
-
-def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in record batches of about `size` rows."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        for begin in range(0, batch.num_rows, size):
-            waiting.append(batch.slice(begin, size))
-            rows += waiting[-1].num_rows
-            if rows >= size:
-                yield _concat(waiting)
-                waiting, rows = [], 0
-    if waiting:
-        yield _concat(waiting)
-
-
-def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
-    """Parcels as rows of a record batch: group, parcel, event time."""
-    times = [event(plan.kind, parcel.newest - plan.lateness) for _, parcel in parcels]
-    micros = pa.array([None if t is None else t * 1000 for t in times], pa.int64())
-    keys, packed = pa.array([key for key, _ in parcels]), pa.array([p.to_bytes() for _, p in parcels], pa.binary())
-    return pa.record_batch([keys, packed, micros.cast(pa.timestamp("us", "UTC"))], ["group", "parcel", "event"])
-
-
-def as_json(row: Any) -> str:
-    """A row as it came, readable: what JSON has no word for is written as text."""
-    return json.dumps(_plain(row), ensure_ascii=False, default=str)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-
-
-def _joined(parts: list[Part]) -> Part:
-    if len(parts) == 1:
-        return parts[0]
-    rows = pa.Table.from_batches([part.rows for part in parts]).combine_chunks().to_batches()
-    schema = parts[0].rows.schema
-    whole = rows[0] if rows else pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
-    group, arrived, until, lo, hi = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("group", "arrived", "until", "lo", "hi")
-    )
-    return Part(group, arrived, until, lo, hi, whole)
-
-
-def _some_of(part: Part, stay: Any) -> Part:
-    if stay.all():
-        return part
-    which = np.flatnonzero(stay)
-    return part.some(which, part.until[which])
-
-
-def _these(source: RowSource, clouds: Clouds, rows: Ints) -> tuple[Clouds, Callable[[str], pa.Array | None]]:
-    """Some of the rows: their clouds, and their columns by name."""
-    index = pa.array(rows, pa.int64())
-
-    def column(name: str) -> pa.Array | None:
-        values = source.optional(name)
-        return None if values is None else values.take(index)
-
-    return clouds._replace(**{n: getattr(clouds, n)[rows] for n in ("lo", "hi", "start", "size")}), column
-
-
-def _travelling(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
-    """What of the rows the monitor needs: id, time, attributes as they came, and what the rules ask for."""
-    query = plan.query
-    beside = [name for name in (*plan.extra, CONTEXT, TOLD) if name in batch.schema.names]
-    names = [query.id, query.time, *query.names, *beside]
-    columns = [batch.column(name) for name in names]
-    return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _names(column: pa.Array) -> tuple[Ints, Flags]:
-    """(n,) numbers that tell ids apart, and which ids are missing."""
-    missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(column.type):
-        return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64), missing
-    return np.asarray(coded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64), missing
-
-
-def readable(batch: pa.RecordBatch, plan: Plan, refused: Reasons) -> pa.RecordBatch:
-    """The batch with times that came as texts read as the plan takes them; lines that make no sense are refused."""
-    query = plan.query
-    if CORRUPT in batch.schema.names:
-        bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
-        refuse(refused, bad, "the line cannot be read")
-    for name in (query.time, *([query.expires] if query.expires else [])):
-        at = batch.schema.get_field_index(name)
-        if pa.types.is_string(batch.schema.field(at).type) or pa.types.is_large_string(batch.schema.field(at).type):
-            batch = batch.set_column(at, name, _times_of(batch.column(at), name, plan.kind, refused))
-    return batch
-
-
-def _times_of(column: pa.Array, name: str, kind: pa.DataType, refused: Reasons) -> pa.Array:
-    """Texts as numbers or timestamps; what is neither is refused and left out."""
-    target = REAL if pa.types.is_floating(kind) else kind
-    try:
-        return pc.utf8_trim_whitespace(column).cast(target)
-    except pa.ArrowInvalid:  # one of them cannot be read: look at each
-        return pa.array([_time_of(text, i, name, target, refused) for i, text in enumerate(column.to_pylist())], target)
-
-
-def _time_of(text: str | None, i: int, name: str, target: pa.DataType, refused: Reasons) -> Any:
-    if text is None or not text.strip():
-        return None
-    try:
-        return pa.scalar(text.strip()).cast(target).as_py()
-    except pa.ArrowInvalid:
-        what = "number" if target == REAL else "timestamp"
-        refused.setdefault(i, f"{name!r} is {text!r}, which is not a {what}")
-        return None
+def _parcel(counts: GroupCounts, rows: RowBlock) -> Parcel:
+    screened = counts.rows - len(counts.rejects) - len(rows.arrived)
+    numbers = counts.newest, counts.rows, counts.outside_limits, counts.incomplete, screened
+    return Parcel(rows, *numbers, counts.rejects, counts.scores)

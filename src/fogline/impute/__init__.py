@@ -1,1 +1,11 @@
-"""What came in, and what may it mean? Row -> bounds -> cloud."""
+"""What may a gap be? Imputers, and the chain that asks them in order.
+
+`Monitor(query, imputer=…)` and `spark.watch(…, imputer=…)` take any object of the protocol `Imputer`, for instance
+`knn`, or a plain function from a record batch to distributions.
+"""
+
+from fogline.impute.function import Function, ImputeFunction
+from fogline.impute.imputer import Evidence, Imputer
+from fogline.impute.knn import Neighbours, knn
+
+__all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "knn"]

@@ -1,194 +1,173 @@
-"""How does a row with gaps become a cloud?
+"""Who fills which gap? Imputers are asked in order; the first that is able decides.
 
-The repository gives, for each missing cell, the values that matching rows of history hold and how often; imputed values
-never feed other imputations. Before that it gives bounds, which are often enough: a row whose box is surely beaten
-needs no distribution (paper: "imputation and query processing at the same time").
+A chain gives rows with gaps *bounds* first, the least and the greatest value each missing cell may have: a row whose
+box is surely beaten needs no distribution (paper: "imputation and query processing at the same time"). `fill` makes
+distributions of bounds when it comes to that. Imputed values never feed other imputations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from fogline.arrays import ONE, VAGUE, Batch, Clouds, Distributions, Floats, Ints, empty_clouds
-from fogline.errors import HistoryError
+from fogline.arrays import ONE, VAGUE, Clouds, Distributions, Flags, Floats, Ints, empty_clouds
+from fogline.impute.imputer import Evidence, Imputer, part
+from fogline.impute.past import Last, Past, Recent, readings
+from fogline.impute.rules import Rules
+from fogline.impute.whole import Mean, Whole
 from fogline.kernels.sorted import pour
 from fogline.model import Query
-from fogline.repository.repository import LEVEL_0, Repository
-from fogline.repository.sensors.model import counted
-from fogline.repository.sensors.state import SensorState, sensor_names
+from fogline.repository.repository import Repository
+from fogline.repository.sensors.model import SensorModel
+from fogline.repository.sensors.state import Name, SensorState
 
-CONTEXT = "fogline context"  # the column in which rows on their way carry what their sensors said before
-TOLD = "fogline told"  # a column of bits: which attributes a function of the user's told
-PAST = -2  # the choice of a distribution that no combination of rules gave, but the sensor's transition
+
+class Answer(NamedTuple):
+    """What one imputer gives for one attribute of some rows."""
+
+    attribute: int
+    rows: Ints  # (q,)
+    imputer: Imputer
+    found: Distributions  # of q cells
 
 
 class Chain:
-    """Fills gaps from a repository, for one query."""
+    """Imputers in the order in which they are asked. `sensors`: whose readings give rows their context, if any do."""
 
-    def __init__(self, repository: Repository, query: Query) -> None:
-        lacking = [name for name in query.names if name not in repository.lattices]
-        if lacking:
-            raise HistoryError(
-                f"the repository was fitted for another query: it imputes {', '.join(sorted(repository.lattices))}, "
-                f"not {', '.join(lacking)}."
-            )
-        self.repository, self.query = repository, query
-        self.names = repository.determinants
-        place = {name: k for k, name in enumerate(self.names)}
-        self.mine = [k for k, name in enumerate(self.names) if name in query.attributes]  # determinants that are …
-        self.theirs = [query.names.index(self.names[k]) for k in self.mine]  # … attributes, and which
-        self.extra = [(k, name) for k, name in enumerate(self.names) if name not in query.attributes]
-        self.asked = [  # per attribute: what its rules ask for, and where that stands in `known`
-            [(name, place[name]) for name in repository.lattices[each].determinants] for each in query.names
-        ]
+    def __init__(self, imputers: Sequence[Imputer], query: Query, sensors: SensorModel | None = None) -> None:
+        self.imputers, self.query, self.sensors = tuple(imputers), query, sensors
         self.signs = np.array(query.signs)
-        self.sensors = repository.sensors
-        past, now = (0, 0) if self.sensors is None else (self.sensors.width, len(self.sensors.names))
-        self.context = slice(len(self.names), len(self.names) + past)  # where what sensors said stands in `known`, …
-        self.readings = slice(self.context.stop, self.context.stop + now)  # … and what they say, in the same order
-        self.width = self.readings.stop
-        self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
+        self.lasting = [each for each in self.imputers if each.lasting]
+        ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
+        self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
+        self.width = ends[-1]
 
-    def known(self, column: Callable[[str], pa.Array | None], clouds: Clouds) -> Floats:
-        """(n, width) what may be asked for. Of the skyline's attributes only single, plausible values count."""
-        single = self.single(clouds)
-        if (told := column(TOLD)) is not None:  # what a function of the user's told is not known
-            bits = told.to_numpy(zero_copy_only=False)
-            single = np.where((bits[:, None] >> np.arange(single.shape[1])) & 1, np.nan, single)
-        out = np.full((len(single), self.width), np.nan)
-        out[:, self.mine] = single[:, self.theirs]
-        if self.sensors is not None:
-            for k, name in enumerate(self.sensors.names):
-                if name in self.query.attributes:
-                    out[:, self.readings.start + k] = single[:, self.query.names.index(name)]
-            if (context := column(CONTEXT)) is not None:
-                there = context.is_valid().to_numpy(zero_copy_only=False)
-                out[there, self.context] = context.drop_null().flatten().to_numpy().reshape(-1, self.sensors.width)
-        for k, name in self.extra:
-            if (values := column(name)) is not None:
-                out[:, k] = self.repository.history.columns[name].encode(values)
+    def evidence(self, rows: Evidence) -> Floats:
+        """(n, width) what is kept of these rows."""
+        out = np.empty((len(rows.values), self.width))
+        for each in self.lasting:
+            out[:, self.at[id(each)]] = each.look(rows)
         return out
 
-    def single(self, clouds: Clouds) -> Floats:
-        """(n, d) attributes as they came, where they did as single, plausible values; of clouds with NaN for gaps."""
-        return np.where(clouds.start < 0, clouds.lo * self.signs + 0.0, np.nan)
+    def at_once(self, rows: Evidence, known: Floats, clouds: Clouds) -> Clouds:
+        """The clouds with distributions by imputers that cannot wait, where they come before all that are able."""
+        if len(self.lasting) == len(self.imputers):
+            return clouds
+        return self._write(clouds, list(self._at_once(rows, known, np.isnan(clouds.lo))))
 
-    def recall(
-        self, memory: SensorState, batch: Batch, keys: Sequence[tuple[Any, ...]] | None = None, also: Ints | None = None
-    ) -> None:
-        """Write what the sensors said before into what is known of rows with gaps; then these rows are remembered.
+    def values(self, clouds: Clouds, raw: Floats) -> Floats:
+        """(n, d) attributes as the user sees them, where they came as single, plausible values; raw (n, d): as they
+        came.
 
-        `keys`: the groups of the rows; `also`: other rows that want to know.
+        What an imputer has filled in is not among them.
         """
-        names = sensor_names(batch.id.tolist(), keys)
-        readings = batch.known[:, self.readings]
-        gaps = np.asarray(np.isnan(readings).any(axis=1))
-        if also is not None:
-            gaps[also] = True
-        told = memory.update(names, batch.arrived, readings, gaps)
-        batch.known[gaps, self.context] = told
+        came = clouds.lo * self.signs + 0.0
+        return np.where(came == raw, came, np.nan)
 
-    def hopeless(self, known: Floats, gaps: NDArray[np.bool_]) -> dict[int, str]:
-        """Rows that lack an attribute of which nobody knows any value, with that as the reason."""
-        out: dict[int, str] = {}
-        if all(len(each.values) for each in self.repository.lattices.values()):
-            return out
-        for j, rows, source in self._sources(known, gaps):
-            name = self.query.names[j]
-            if source == LEVEL_0 and not len(self.repository.lattices[name].values):
-                reason = f"{name!r} is missing, and the repository has no value for it"
-                out |= dict.fromkeys(rows.tolist(), reason)
+    def contexts(
+        self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags,
+        code: Ints | None = None,
+    ) -> Floats:  # fmt: skip
+        """(n, w) what the sensors of the wanted rows have read before, NaN for the others; then the rows join the
+        state.
+
+        `code` (n,): which of the names a row has, if not its own.
+        """
+        assert self.sensors is not None
+        out = np.full((len(arrived), self.sensors.width), np.nan)
+        out[wanted] = state.update(names, arrived, readings(values, self.sensors, self.query), wanted, code)
         return out
 
-    def bound(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_], *, rough: bool = False) -> Clouds:
-        """The clouds with bounds where `gaps` (n, d) says that a cell is missing; VAGUE where they are apart.
+    def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
+        """The clouds with bounds where `gaps` (n, d) are: VAGUE where they are apart, NaN where no imputer is able.
 
-        They are the ends of the distribution that `fill` gives; `rough`: or beyond, where that is quicker.
+        They are the ends of the distribution that `fill` gives; `rough`: or beyond, where that is quicker, and VAGUE in
+        any case.
         """
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
-        for j, rows, source in self._sources(known, gaps):
-            low, high = self._ends(j, rows, source, known, rough)
-            lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
-            start[rows, j] = np.where(low == high, ONE, VAGUE)
+        for j, rows in missing(gaps):
+            for each in self.lasting:
+                low, high = each.bounds(known[rows, self.at[id(each)]], j, rough=rough)
+                none = np.isnan(low)
+                there = rows if not none.any() else rows[~none]
+                if len(there):
+                    low, high = (low, high) if len(there) == len(rows) else (low[~none], high[~none])
+                    turned = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
+                    lo[there, j], hi[there, j] = turned
+                    start[there, j] = VAGUE if rough else np.where(low == high, ONE, VAGUE)
+                rows = rows[none]
+                if not len(rows):
+                    break
         return clouds._replace(lo=lo, hi=hi, start=start)
 
-    def fill(self, clouds: Clouds, known: Floats, gaps: NDArray[np.bool_]) -> Clouds:
-        """The clouds with distributions where `gaps` (n, d) says that a cell is missing."""
-        found = self.search(known, gaps)
-        used = len(clouds.value)
-        n, d = clouds.lo.shape
-        out = empty_clouds(n, d, used + sum(int(each.size.sum()) for _, _, each in found))
+    def fill(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
+        """The clouds with distributions where `gaps` (n, d) are."""
+        return self._write(clouds, list(self.search(known, gaps)))
+
+    def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[Answer]:
+        """The distributions of all missing cells; `after`: by the imputers behind this one only."""
+        asked = self.lasting[self.lasting.index(after) + 1 :] if after is not None else self.lasting
+        for j, rows in missing(gaps):
+            for each in asked:
+                found = each.distributions(known[rows, self.at[id(each)]], j)
+                there = found.size > 0
+                if there.any():
+                    yield Answer(j, rows[there], each, found if there.all() else part(found, there))
+                rows = rows[~there]
+                if not len(rows):
+                    break
+
+    def _at_once(self, rows: Evidence, known: Floats, gaps: Flags) -> Iterator[Answer]:
+        """The cells that fall to imputers that cannot wait."""
+        looked = {id(each): each.look(rows) for each in self.imputers if not each.lasting}
+        for j, left in missing(gaps):
+            for each in self.imputers:
+                if each.lasting:
+                    left = left[~each.able(known[left, self.at[id(each)]], j)]
+                    continue
+                found = each.distributions(looked[id(each)][left], j)
+                there = found.size > 0
+                if there.any():
+                    yield Answer(j, left[there], each, part(found, there))
+                left = left[~there]
+
+    def _write(self, clouds: Clouds, answers: Sequence[Answer]) -> Clouds:
+        used, (n, d) = len(clouds.value), clouds.lo.shape
+        out = empty_clouds(n, d, used + sum(int(each.found.size.sum()) for each in answers))
         for name in ("lo", "hi", "start", "size"):
             getattr(out, name)[:] = getattr(clouds, name)
         for name in ("value", "weight", "tail"):
             getattr(out, name)[:used] = getattr(clouds, name)
-        for j, rows, each in found:
-            used = pour(each.start, each.size, each.value, each.often, rows, j, self.signs[j], out, used)
+        for j, rows, _, found in answers:
+            used = pour(found.start, found.size, found.value, found.often, rows, j, self.signs[j], out, used)
         return out
 
-    def search(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, Distributions]]:
-        """The distributions of all missing cells: attribute, rows, and one for each of them."""
-        return [(j, rows, self._told(j, rows, source, known)) for j, rows, source in self._sources(known, gaps)]
 
-    def _told(self, j: int, rows: Ints, source: int, known: Floats) -> Distributions:
-        """The distributions of attribute j."""
-        name = self.query.names[j]
-        if source == LEVEL_0 or self.sensors is None:
-            return self.repository.search(name, self.centres(j, known, rows), len(rows))
-        values, context = known[rows, self.readings], known[rows, self.context]
-        if source == PAST:
-            spread = self.sensors.distributions(name, values, context, *self.limits[j])
-        else:
-            spread = counted(self.sensors.recent_values(PAST - 1 - source, context))
-        return spread._replace(source=np.full(len(rows), source))
+def missing(gaps: Flags) -> list[tuple[int, Ints]]:
+    """Per attribute that any row lacks, the rows that lack it."""
+    return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
 
-    def _ends(self, j: int, rows: Ints, source: int, known: Floats, rough: bool) -> tuple[Floats, Floats]:
-        """The least and the greatest value of the same, or what lies beyond them."""
-        name = self.query.names[j]
-        if source == LEVEL_0 or self.sensors is None:
-            return self.repository.bounds(name, self.centres(j, known, rows), len(rows))
-        values, context = known[rows, self.readings], known[rows, self.context]
-        if source != PAST:
-            found = self.sensors.recent_values(PAST - 1 - source, context)
-            return np.nanmin(found, axis=1), np.nanmax(found, axis=1)
-        if rough:
-            return self.sensors.transitions[name].rough_bounds(self.sensors.last(name, context), *self.limits[j])
-        return self.sensors.bounds(name, values, context, *self.limits[j])
 
-    def _sources(self, known: Floats, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints, int]]:
-        """Per attribute that any row lacks, who tells it of which rows.
+def chain_of(
+    repository: Repository | None, query: Query, imputer: Imputer | None = None, *, remember: bool = True
+) -> Chain | None:
+    """The imputers of a repository, after the user's own; None if there is neither.
 
-        A rule about the recent past (PAST - 1 for the first, and so on), the sensor's PAST, or, for those of whom
-        neither knows anything, the lattice of rules (LEVEL_0, if none of them does either).
-        """
-        out: list[tuple[int, Ints, int]] = []
-        for j, rows in self.missing(gaps):
-            for source, able in self._asked_first(self.query.names[j], known[:, self.context]):
-                mine = rows[able[rows]]
-                rows = rows[~able[rows]]
-                out += [(j, mine, source)] if len(mine) else []
-            out += [(j, rows, LEVEL_0)] if len(rows) else []
-        return out
-
-    def _asked_first(self, name: str, context: Floats) -> list[tuple[int, NDArray[np.bool_]]]:
-        """Who is asked for an attribute before the lattice is, and for which rows they have something to say."""
-        if self.sensors is None:
-            return []
-        rules = [r for r, rule in enumerate(self.sensors.recent) if rule.then == name]
-        out = [(PAST - 1 - r, np.asarray(~np.isnan(self.sensors.recent_values(r, context)).all(axis=1))) for r in rules]
-        if name in self.sensors.transitions:
-            out.append((PAST, np.asarray(~np.isnan(self.sensors.last(name, context)))))
-        return out
-
-    def missing(self, gaps: NDArray[np.bool_]) -> list[tuple[int, Ints]]:
-        """Per attribute that any row lacks, the rows that lack it."""
-        return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
-
-    def centres(self, j: int, known: Floats, rows: Ints) -> dict[str, Floats]:
-        """What the rules for attribute j ask of these rows."""
-        return {name: known[rows, k] for name, k in self.asked[j]}
+    `remember`: whether sensors' own readings count. First what a user has stated about the recent past, then what was
+    learnt of the sensor's past, then rules, then the whole history.
+    """
+    asked = [] if imputer is None else [imputer]
+    if repository is None:
+        return Chain(asked, query) if asked else None
+    rules, sensors = Rules(repository, query), repository.sensors if remember else None
+    level_0 = [each.values for each in rules.lattices], [each.counts for each in rules.lattices]
+    if sensors is not None:
+        sensors.check_keys(query)
+        asked += [Recent(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
+        asked += [Last(sensors, query)] if repository.method == "last" else []
+        asked += [Past(sensors, query)] if sensors.transitions else []
+    asked += [Mean(*level_0)] if repository.method == "mean" else [rules, Whole(*level_0)]
+    return Chain(asked, query, sensors)

@@ -17,13 +17,14 @@ The contract, which `tests/impute/test_contract.py` holds every imputer to:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.rows.clock import Reasons
 from fogline.rows.source import RowSource
 
 
@@ -36,6 +37,7 @@ class Evidence:
     source: RowSource  # every column, as it came
     which: Ints | None = None  # (n,) which rows of the source these are; None: all of them
     context: Floats | None = None  # (n, w) what the row's sensor has read before, where sensors are remembered
+    refused: Reasons = field(default_factory=dict)  # rows whose imputed cells make no sense; an imputer may add to it
 
     def column(self, name: str) -> pa.Array | None:
         """A column of these rows, if there is one."""
@@ -47,6 +49,12 @@ class Evidence:
         rows = which if self.which is None else self.which[which]
         context = None if self.context is None else self.context[which]
         return Evidence(self.values[which], self.missing[which], self.source, rows, context)
+
+    def hiding(self, attribute: Ints) -> Evidence:
+        """The same rows, each without one attribute (n,) more."""
+        values, missing, each = self.values.copy(), self.missing.copy(), np.arange(len(attribute))
+        values[each, attribute], missing[each, attribute] = np.nan, True
+        return Evidence(values, missing, self.source, self.which, self.context)
 
 
 class Imputer(Protocol):
@@ -115,6 +123,16 @@ def nothing(n: int) -> Distributions:
 def part(found: Distributions, which: Any) -> Distributions:
     """Some of the distributions; the values are shared."""
     return found._replace(start=found.start[which], size=found.size[which], source=found.source[which])
+
+
+def spread(found: Distributions, able: Flags) -> Distributions:
+    """Distributions of the rows that are able (one each, or one for every row), for all rows: of size 0 for the
+    others."""
+    if able.all():
+        return found
+    if len(found.size) != len(able):
+        found = part(found, np.maximum(np.cumsum(able) - 1, 0))
+    return found._replace(size=np.where(able, found.size, 0))
 
 
 def ends(found: Distributions) -> tuple[Floats, Floats]:

@@ -1,29 +1,28 @@
-"""Tellers that come with the package; any function like them can take their place.
+"""Which values do the nearest rows of history hold?
 
 >>> import pyarrow as pa
 >>> from fogline import Monitor, Query
 >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
->>> def in_doubt(rows: pa.RecordBatch) -> dict:
-...     return {"gas": [[(0, 1), (10, 3)]] * rows.num_rows}
->>> monitor = Monitor(query, imputer=in_doubt)
+>>> history = pa.table({"gas": [0.0, 10.0, 10.0, 10.0], "oxygen": [19.0, 19.1, 18.9, 19.2]})
+>>> monitor = Monitor(query, imputer=knn(history, query, k=4))
 >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 19}, {"sensor": "b", "t": 1, "gas": None, "oxygen": 19}]
 >>> monitor.advance(1, rows).column("probability").to_pylist()
 [0.75]
 
-What the sensor said last, and the mean over history, need no function: they are ways to fit a repository, with
-`Repository.fit(history, query, method="last")` or `method="mean"`.
+Useful for: histories without sensors and times whose attributes move together. Not useful for: many rows a second, it
+looks at all of the history (or 20,000 rows of it) for each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from fogline.arrays import Floats
+from fogline.arrays import Distributions, Flags, Floats
 from fogline.errors import HistoryError
+from fogline.impute.imputer import Evidence, ends, listed
 from fogline.model import Query
 from fogline.repository.history import read_history
 
@@ -41,36 +40,34 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
         raise HistoryError(f"the history has {len(values)} complete rows, too few for {k} neighbours.")
     if len(values) > MOST:
         values = values[np.sort(np.random.default_rng(SEED).choice(len(values), MOST, replace=False))]
-    spread = values.std(axis=0)
-    return Neighbours(query.names, values, np.where(spread > 0, spread, 1.0), k)
+    return Neighbours(values, k)
 
 
-@dataclass(frozen=True)
 class Neighbours:
-    """See `knn`. O(history · attributes) per row."""
+    """See `knn`. Keeps the attributes a row has. O(history · attributes) per row."""
 
-    names: tuple[str, ...]
-    values: Floats
-    spread: Floats
-    k: int
+    lasting = True
 
-    def __call__(self, rows: pa.RecordBatch) -> dict[str, list[list[tuple[float, float]] | None]]:
-        out: dict[str, list[list[tuple[float, float]] | None]] = {name: [] for name in self.names}
-        for row in self._known(rows):
+    def __init__(self, values: Floats, k: int) -> None:
+        spread = values.std(axis=0)
+        self.values, self.spread, self.k = values, np.where(spread > 0, spread, 1.0), k
+        self.name, self.width = f"{k} nearest neighbours", values.shape[1]
+
+    def look(self, rows: Evidence) -> Floats:
+        return rows.values
+
+    def able(self, known: Floats, j: int) -> Flags:
+        return np.ones(len(known), np.bool_)
+
+    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        return ends(self.distributions(known, j))
+
+    def distributions(self, known: Floats, j: int) -> Distributions:
+        out = np.empty((len(known), self.k))
+        for i, row in enumerate(known):
             far = np.nansum(((self.values - row) / self.spread) ** 2, axis=1)
-            near = np.argpartition(far, self.k - 1)[: self.k]
-            for j, name in enumerate(self.names):
-                out[name].append([(float(v), 1.0) for v in np.sort(self.values[near, j])] if np.isnan(row[j]) else None)
-        return out
+            out[i] = self.values[np.argpartition(far, self.k - 1)[: self.k], j]
+        return listed(out)
 
-    def _known(self, rows: pa.RecordBatch) -> Floats:
-        """(n, d) single values; NaN where there is none."""
-        out = np.full((rows.num_rows, len(self.names)), np.nan)
-        for j, name in enumerate(self.names):
-            column = rows.column(name)
-            if pa.types.is_list(column.type):
-                pairs = column.to_pylist()
-                out[:, j] = [cell[0]["value"] if cell and len(cell) == 1 else np.nan for cell in pairs]
-            else:
-                out[:, j] = column.to_numpy(zero_copy_only=False)
-        return out
+    def sources(self, j: int) -> Sequence[str]:
+        return (self.name,)

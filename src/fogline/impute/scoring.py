@@ -1,34 +1,37 @@
-"""How good is what is told of missing values, on the stream itself?
+"""How good are imputed values, on the stream itself?
 
-Of one row in a hundred or so, one known value is hidden, told as if it were missing, and held against the truth: how
+Of one row in a hundred or so, one known value is hidden, imputed as if it were missing, and held against the truth: how
 far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its ends, and how
-far off what would be told otherwise is. Which cells may be hidden depends on the rows alone (of those that come at once
-only the first few are), and what is answered does not depend on it at all.
+far off the imputers behind the one that answered would be. Which cells may be hidden depends on the rows alone (of
+those that come at once only the first few are), and no answer depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Floats, Ints
-from fogline.impute.chain import PAST, Chain
-from fogline.impute.table import names_of_rules
-from fogline.repository.repository import LEVEL_0
+from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.impute.chain import Answer, Chain
+from fogline.impute.imputer import Evidence, Imputer
+from fogline.impute.past import OWN
+from fogline.impute.whole import Constant
+from fogline.kernels.crps import crps_of as crps
+from fogline.repository.repository import Repository
 
 SHARE = 128  # of so many rows, one
-MOST = 20  # cells of one call: beyond, scores say little more
-ENOUGH, DRIFT = 100, 1.5  # cells before anything is said; how many times the error of the fit is drift
+MOST = 20  # cells of one call: beyond, scores hardly change
+ENOUGH, DRIFT = 100, 1.5  # cells before anything is reported; how many times the error of the fit is drift
 
 Sums = dict[tuple[str, str], tuple[int, float, float, int]]  # attribute, rule -> cells, error, otherwise, inside
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one rule does for one attribute."""
+    """How one rule, or one imputer, does for one attribute."""
 
     attribute: str
     rule: str
@@ -36,9 +39,9 @@ class Score:
     error: float
     """Mean CRPS, in the attribute's own unit …"""
     otherwise: float
-    """… and that of what would be told without it."""
+    """… and that of the imputers that would be asked without it."""
     inside: float
-    """The share of truths between the ends of what was told."""
+    """The share of truths between the ends of the distribution."""
     fitted: float | None = None
     """The mean CRPS on held-out rows when it was learnt, where that is known."""
 
@@ -73,102 +76,69 @@ def _mixed(x: Any) -> Any:
 
 
 class Scorer:
-    """Keeps score for one imputer."""
+    """Keeps score for one chain."""
 
-    def __init__(self, imputer: Chain) -> None:
-        self.imputer = imputer
-        self.rules = names_of_rules(imputer.repository)
-        self.whole = {name: Whole(each.values, each.counts) for name, each in imputer.repository.lattices.items()}
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
 
-    def score(self, known: Floats, values: Floats, attribute: Ints) -> Sums:
-        """What comes of hiding `attribute` (n,) in rows of which `known` (n, width) and values (n, d) tell."""
-        known, n = known[:MOST].copy(), min(len(known), MOST)
-        gaps = np.zeros((n, values.shape[1]), np.bool_)
-        gaps[np.arange(n), attribute[:n]] = True
-        for j, name in enumerate(self.imputer.query.names):
-            self._hide(known, name, np.flatnonzero(gaps[:, j]))
-        out: Sums = {}
-        for j, rows, found in self.imputer.search(known, gaps):
-            for k, (row, choice) in enumerate(zip(rows.tolist(), found.source.tolist(), strict=True)):
-                name = self.imputer.query.names[j]
-                key = name, self.rules[name][choice]
-                part = slice(found.start[k], found.start[k] + found.size[k])
-                value, often, truth = found.value[part], found.often[part], values[row, j]
-                error = self.whole[name].crps(truth) if choice == LEVEL_0 else crps(value, often, truth)
-                otherwise = error if choice == LEVEL_0 else self._otherwise(j, choice, known, row, truth)
-                add(out, {key: (1, error, otherwise, int(value[0] <= truth <= value[-1]))})
+    def score(self, rows: Evidence, attribute: Ints) -> list[tuple[int, Sums]]:
+        """What comes of hiding `attribute` (n,) in each of these rows: which row, and its part of the sums."""
+        rows, attribute = rows.part(np.arange(min(len(attribute), MOST))), attribute[:MOST]
+        if not len(attribute):
+            return []
+        truth = rows.values[np.arange(len(attribute)), attribute]
+        known = self.chain.evidence(rows.hiding(attribute))
+        gaps = np.zeros(rows.values.shape, np.bool_)
+        gaps[np.arange(len(attribute)), attribute] = True
+        return [each for answer in self.chain.search(known, gaps) for each in self._scored(answer, known, gaps, truth)]
+
+    def _scored(self, answer: Answer, known: Floats, gaps: Flags, truth: Floats) -> Iterable[tuple[int, Sums]]:
+        j, rows, imputer, found = answer
+        error = _errors(imputer, j, found, truth[rows])
+        otherwise = self._otherwise(answer, known, gaps, truth, error)
+        for k, row in enumerate(rows.tolist()):
+            low, high = found.value[found.start[k]], found.value[found.start[k] + found.size[k] - 1]
+            key = self.chain.query.names[j], imputer.sources(j)[found.source[k]]
+            yield row, {key: (1, float(error[k]), float(otherwise[k]), int(low <= truth[row] <= high))}
+
+    def _otherwise(self, answer: Answer, known: Floats, gaps: Flags, truth: Floats, error: Floats) -> Floats:
+        """(q,) the errors of the imputers behind the one that answered; its own where there is none."""
+        only, out = np.zeros(gaps.shape, np.bool_), error.copy()
+        only[answer.rows, answer.attribute] = True
+        for j, rows, imputer, found in self.chain.search(known, only, after=answer.imputer):
+            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, truth[rows])
         return out
 
-    def _hide(self, known: Floats, name: str, rows: Ints) -> None:
-        imputer = self.imputer
-        if name in imputer.names:
-            known[rows, imputer.names.index(name)] = np.nan
-        if imputer.sensors is not None and name in imputer.sensors.names:
-            known[rows, imputer.readings.start + imputer.sensors.names.index(name)] = np.nan
 
-    def _otherwise(self, j: int, choice: int, known: Floats, row: int, truth: float) -> float:
-        """The error of what would be told without the rule: by the lattice, or, without that, by the whole history."""
-        repository, name = self.imputer.repository, self.imputer.query.names[j]
-        if choice <= PAST and repository.lattices[name].choices:
-            found = repository.search(name, self.imputer.centres(j, known, np.array([row])), 1)
-            if found.source[0] != LEVEL_0:
-                part = slice(found.start[0], found.start[0] + found.size[0])
-                return crps(found.value[part], found.often[part], truth)
-        return self.whole[name].crps(truth)
-
-    def fitted(self, attribute: str, rule: str) -> float | None:
-        """The error of a transition when it was learnt."""
-        sensors = self.imputer.sensors
-        if sensors is None or attribute not in sensors.transitions or rule != self.rules[attribute][PAST]:
-            return None
-        return sensors.transitions[attribute].error or None
-
-    def listed(self, sums: Sums) -> list[Score]:
-        """Sums as scores."""
-        return [
-            Score(*key, cells, error / cells, otherwise / cells, inside / cells, self.fitted(*key))
-            for key, (cells, error, otherwise, inside) in sorted(sums.items())
-        ]
+def _errors(imputer: Imputer, j: int, found: Distributions, truth: Floats) -> Floats:
+    """(q,) how far each distribution lies from its truth."""
+    if isinstance(imputer, Constant):  # it may have a hundred thousand values
+        return np.array([imputer.crps(j, each) for each in truth.tolist()])
+    return np.asarray(crps(found.start, found.size, found.value, found.often, truth))
 
 
-class Whole:
-    """The distribution of an attribute over the whole history, prepared to be held against many truths."""
-
-    def __init__(self, value: Floats, often: Floats) -> None:
-        weight = often / often.sum() if len(often) else often
-        self.value = value
-        self.below = np.concatenate(([0.0], np.cumsum(weight)))
-        self.sums = np.concatenate(([0.0], np.cumsum(weight * value)))
-        self.among = float(np.sum(weight * value * (self.below[1:] + self.below[:-1] - 1)))
-
-    def crps(self, truth: float) -> float:
-        """O(log values). NaN where there is no value at all."""
-        if not len(self.value):
-            return float("nan")
-        k = int(np.searchsorted(self.value, truth))
-        off = truth * (2 * self.below[k] - 1) + self.sums[-1] - 2 * self.sums[k]
-        return float(off) - self.among
-
-
-def crps(value: Floats, often: Floats, truth: float) -> float:
-    """How far a distribution (sorted values, and how often each occurs) lies from the truth; 0: it is the truth."""
-    weight = often / often.sum()
-    up_to = np.cumsum(weight)
-    return float(np.sum(weight * np.abs(value - truth)) - np.sum(weight * value * (2 * up_to - weight - 1)))
-
-
-def add(sums: Sums, more: Sums) -> None:
+def add(sums: Sums, more: Mapping[tuple[str, str], tuple[int, float, float, int]]) -> None:
     """Count more cells as well."""
     for key, (cells, error, otherwise, inside) in more.items():
         n, e, o, i = sums.get(key, (0, 0.0, 0.0, 0))
         sums[key] = n + cells, e + error, o + otherwise, i + inside
 
 
-def plain(sums: Sums) -> list[list[Any]]:
+def listed(sums: Sums, repository: Repository | None) -> list[Score]:
+    """Sums as scores."""
+    learnt = {} if repository is None or repository.sensors is None else repository.sensors.transitions
+    fitted = {(name, OWN): each.error or None for name, each in learnt.items()}
+    return [
+        Score(*key, cells, error / cells, otherwise / cells, inside / cells, fitted.get(key))
+        for key, (cells, error, otherwise, inside) in sorted(sums.items())
+    ]
+
+
+def to_plain(sums: Sums) -> list[list[Any]]:
     """As values that JSON can hold."""
     return [[*key, *rest] for key, rest in sums.items()]
 
 
-def from_plain(listed: Iterable[list[Any]]) -> Sums:
-    """The inverse of `plain`."""
-    return {(str(a), str(rule)): (int(n), float(e), float(o), int(i)) for a, rule, n, e, o, i in listed}
+def from_plain(saved: Iterable[list[Any]]) -> Sums:
+    """The inverse of `to_plain`."""
+    return {(str(a), str(rule)): (int(n), float(e), float(o), int(i)) for a, rule, n, e, o, i in saved}

@@ -53,3 +53,18 @@ def widest_stretch(key, then, radius):
         d += 1
         out = max(out, then[most[c]] - then[k], then[k] - then[least[a]])
     return out
+
+
+@kernel
+def crps_of(start, size, value, often, truth):
+    out = np.full(truth.shape[0], np.nan)
+    for i in range(truth.shape[0]):
+        off = apart = below = count = 0.0
+        for k in range(start[i], start[i] + size[i]):
+            off += often[k] * abs(value[k] - truth[i])
+            apart += often[k] * (value[k] * count - below)
+            below += often[k] * value[k]
+            count += often[k]
+        if size[i] > 0:
+            out[i] = off / count - apart / count / count
+    return out

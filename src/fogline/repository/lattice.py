@@ -52,6 +52,52 @@ class Lattice:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for rule in self.rules for name in rule.given))
 
+    def search(self, centres, size):
+        start, length, source = np.zeros((3, size), np.int64)
+        values, counts, filled = [np.empty(0)], [np.empty(0)], 0
+        open_ = np.ones(size, np.bool_)
+        from fogline.kernels.sorted import distinct
+        from fogline.arrays import Distributions
+        for k, rows in self._tries(centres, open_):
+            given = self.choices[k].given
+            found = self.choices[k].path.find(given, {name: centres[name][rows] for name in given})
+            first, many, value, count = distinct(*found)
+            hit = rows[many > 0]
+            start[hit], length[hit], source[hit] = first[many > 0] + filled, many[many > 0], k
+            open_[hit] = False
+            values.append(value)
+            counts.append(count)
+            filled += len(value)
+        return Distributions(start, length, np.concatenate(values), np.concatenate(counts), source)
+
+    def bounds(self, centres, size):
+        if len(self.choices) == 1:
+            return self.choices[0].path.bounds(self.choices[0].given, centres)
+        low, high = np.full((2, size), np.nan)
+        open_ = np.ones(size, np.bool_)
+        for k, rows in self._tries(centres, open_):
+            given = self.choices[k].given
+            low[rows], high[rows] = self.choices[k].path.bounds(given, {name: centres[name][rows] for name in given})
+            open_[rows] = np.isnan(low[rows])
+        return low, high
+
+    def able(self, centres, size):
+        open_ = np.ones(size, np.bool_)
+        for k, rows in self._tries(centres, open_):
+            given = self.choices[k].given
+            open_[rows] = self.choices[k].path.count(given, {name: centres[name][rows] for name in given}) == 0
+        return ~open_
+
+    def _tries(self, centres, open_):
+        there = {name: ~np.isnan(values) for name, values in centres.items()}
+        for k, each in enumerate(self.choices):
+            able = open_.copy()
+            for name in each.given:
+                able &= there[name]
+            rows = np.flatnonzero(able)
+            if len(rows):
+                yield k, rows
+
     def grown(self, more: History) -> Lattice:
         """The same with more rows; what is expected stays as fitted."""
         paths: dict[int, Path] = {}

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fogline.arrays import CHANGES, LEAVE, Delta, objects
-from fogline.errors import ClockError
 from fogline.model import Query
-from fogline.rows.columns import instant, write_times
+from fogline.rows.clock import as_instant, write_times
 from fogline.rows.reader import Kinds
 
 Key = tuple[Any, ...]
@@ -57,47 +56,40 @@ class Tables:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def _know(self, kinds: Kinds) -> None:
-        time = kinds.time or pa.float64()
-        seen = kinds.by or (None,) * len(self.query.by)
-        head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(self.query.by, seen, strict=True))]
-        head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
-        tail = [("probability", pa.float64()), ("exact", pa.bool_())]
-        self.schema = pa.schema([*head, *tail, *((name, pa.float64()) for name in self.query.names)])
+        self.schema = change_schema(self.query, kinds)
         self.kinds, self.empty = kinds, self.schema.empty_table()
+
+
+def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
+    """The columns of a table of changes."""
+    time = kinds.time or pa.float64()
+    seen = kinds.by or (None,) * len(query.by)
+    head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
+    head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
+    tail = [("probability", pa.float64()), ("exact", pa.bool_())]
+    return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
 
 
 def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table:
     """The answer that changes add up to, at their end or at an instant.
 
-    Columns: by…, id, arrived, probability, exact, attributes. The tables come in the order in which they were told:
-    what is told later of the same tick is truer.
+    Columns: by…, id, arrived, probability, exact, attributes. The tables come in the order in which they were reported:
+    what is reported later of the same tick is truer.
     """
     tables = [table for table in changes if table.num_rows]
     if not tables:
         names = (*query.by, "id", "arrived", "probability", "exact", *query.names)
         return pa.table({name: pa.array([], pa.null()) for name in names})
-    told = pa.concat_tables(tables, promote_options="permissive")
+    reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
-        told = told.filter(pc.less_equal(told["time"], as_instant(at, told.schema.field("time").type)))
+        reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
     keys = [*query.by, "id", "arrived"]
     kept = ["change", "probability", "exact", *query.names]
-    told = told.sort_by([("time", "ascending")])  # a stable sort: the later table stays later
-    last = told.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
+    reported = reported.sort_by([("time", "ascending")])  # a stable sort: the later table stays later
+    last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
     there = last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select([*keys, *kept[1:]])
     return there.sort_by([*((name, "ascending") for name in query.by), ("probability", "descending")])
-
-
-def as_instant(text: Any, kind: pa.DataType) -> pa.Scalar:
-    """An instant as a person writes it, in the terms of a clock."""
-    try:
-        read = instant(float(text) if not pa.types.is_timestamp(kind) and isinstance(text, str) else text)
-    except (ValueError, OverflowError):
-        read = None
-    if read is None or pa.types.is_timestamp(read[1]) != pa.types.is_timestamp(kind):
-        wanted = "a timestamp such as 2024-05-01T12:00:00" if pa.types.is_timestamp(kind) else "a number"
-        raise ClockError(f"{text!r} is no instant of this stream, whose clock shows {kind}; write {wanted}.")
-    return write_times(np.array([read[0]]), kind)[0] if pa.types.is_timestamp(kind) else pa.scalar(read[0])
 
 
 def _join(deltas: list[tuple[Key, Delta]], name: str) -> NDArray[Any]:

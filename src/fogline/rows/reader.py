@@ -1,37 +1,32 @@
-"""What came in, row by row, and which rows cannot be taken?
+"""What came in, in numbers, and which rows cannot be taken?
 
-Rows are an Arrow table, a pandas frame or a list of dicts. They leave as one `Batch` of columns, oriented so that
-larger is better. A row that cannot be read is refused with its reason; nothing else is disturbed.
+Rows are an Arrow table, a pandas frame or a list of dicts. They are decoded once, into columns of numbers and boxes
+oriented so that larger is better; from here on no room reads the table again, but for columns that only an imputer asks
+for and for rejects, which keep the row as it came. A row that cannot be read is refused with its reason, and disturbs
+no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Clouds, Floats, Ints, objects
+from fogline.arrays import Clouds, Flags, Floats, Ints
 from fogline.errors import QueryError
-from fogline.impute.chain import Chain
 from fogline.kernels import arrow
 from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NUMBERS, OUTSIDE
 from fogline.kernels.clouds import all_within
-from fogline.model import Query, Reject
-from fogline.rows.columns import (
-    PAIRS,
-    REAL,
-    Reasons,
-    Times,
-    join_kinds,
-    join_types,
-    read_cells,
-    read_objects,
-    read_times,
-)
+from fogline.model import Query
+from fogline.rows.cells import PAIRS, read_cells
+from fogline.rows.clock import REAL, Reasons, Times, join_kinds, read_times
+from fogline.rows.ids import join_types, read_objects
 from fogline.rows.source import RowSource
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,87 +39,106 @@ class Kinds:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What was read: the rows that can be taken, and those that cannot."""
+class Decoded:
+    """Rows in numbers. Those that are refused are still among them: a row keeps its position in the source."""
 
-    batch: Batch
-    by: tuple[list[Any], ...]  # group columns, of the rows in `batch`
-    kinds: Kinds
-    rejects: list[Reject]
-    outside: int  # cells outside their limits
-    gaps: bool  # whether any cell is missing
-    row: Callable[[int], Mapping[str, Any]]  # the k-th row of `batch` as it came
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """What rows say in numbers; those that are refused are still among them."""
-
+    source: RowSource
     kind: pa.DataType | None  # of a clock that can show these times and expiries
     arrived: Floats  # (n,)
     expires: Floats  # (n,)
-    raw: Floats  # (n, d)
+    raw: Floats  # (n, d) as it came, not oriented
     clouds: Clouds  # missing cells are NaN
-    outside: Ints | None  # (n,) how many of a row's cells are outside their limits; None: nobody's
+    outside: Ints | None  # (n,) how many of a row's cells are outside their limits; None: no cell is
     gaps: bool  # whether any cell is missing
+    refused: Reasons  # row -> why it cannot be taken
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        """A row as it came."""
+        return self.source.row(i)
+
+    def left(self) -> Ints | None:
+        """The rows that can be taken; None: all of them."""
+        if not self.refused:
+            return None
+        stay = np.ones(len(self.arrived), np.bool_)
+        stay[list(self.refused)] = False
+        return np.flatnonzero(stay)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Decoded rows with their names and the names of their groups."""
+
+    rows: Decoded
+    id: list[Any]
+    by: tuple[list[Any], ...]  # one list per group column
+    kinds: Kinds  # of the stream so far, these rows included
 
 
 class Reader:
-    """Reads rows for one query: checked, oriented, in columns. Missing cells stay NaN in the clouds."""
+    """Reads rows for one query. `clock`: the kind of its clock, where that is settled beforehand."""
 
-    def __init__(self, query: Query, imputer: Chain | None = None) -> None:
-        self.query, self.imputer = query, imputer
+    def __init__(self, query: Query, clock: pa.DataType | None = None) -> None:
+        self.query, self.clock = query, clock
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
-        self.lie: tuple[Ints, Ints] | None = None  # … and where: columns and their kinds
+        self.places: tuple[Ints, Ints] | None = None  # … and where: columns and their kinds
 
-    def read(self, rows: Any, kinds: Kinds) -> Rows:
-        """See the module. `kinds` are the types seen so far."""
+    def read(self, rows: Any, kinds: Kinds) -> Named:
+        """Rows with their names; `kinds` are the types seen so far."""
         query, source, refused = self.query, RowSource(rows), Reasons()
         ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused)
         keys = [read_objects(source.require(name, "group column"), name, refused) for name in query.by]
         if None in ids:
             refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
-        read = self.numbers(source, kinds.time, refused)
-        kind, gaps = read.kind, read.gaps
-        outside = 0 if read.outside is None else int(read.outside.sum())
-        known = np.empty((source.length, 0))
-        if self.imputer is not None:
-            known = self.imputer.known(source.optional, read.clouds)
-        batch = Batch(objects(ids), read.arrived, read.expires, read.raw, known, read.clouds)
-        by = tuple(values for values, _ in keys)
-        rejects: list[Reject] = []
-        left = None
-        if refused:
-            rejects = [Reject(source.row(i), refused[i]) for i in sorted(refused)]
-            left = np.setdiff1d(np.arange(source.length), np.fromiter(refused, np.int64))
-            batch, by = batch.part(left), tuple([column[i] for i in left] for column in by)
-        if kind is not kinds.time or id_kind is not kinds.id or keys:  # else: nothing new, as in most calls
+        decoded = self.decode(source, kinds.time, refused)
+        if decoded.kind is not kinds.time or id_kind is not kinds.id or keys:  # else: nothing new, as in most calls
             seen = zip(query.by, kinds.by or (None,) * len(keys), keys, strict=True)
             joined = tuple(join_types(old, new, name) for name, old, (_, new) in seen)
-            kinds = Kinds(kind, join_types(kinds.id, id_kind, query.id), joined)
-        return Rows(batch, by, kinds, rejects, outside, gaps, lambda k: source.row(k if left is None else int(left[k])))
+            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), joined)
+        return Named(decoded, ids, tuple(values for values, _ in keys), kinds)
 
-    def numbers(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Numbers:
+    def decode(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Decoded:
         """Times, expiries and attributes, without names; `kind` is that of the clock so far."""
         query = self.query
-        times = read_times(source.require(query.time, "time column"), query.time)
+        times = read_times(source.require(query.time, "time column"), query.time, self.clock or kind)
         kind = join_kinds(kind, times.kind, query.time)
         for i, reason in times.refused.items():
             refused.setdefault(i, reason)
-        if not all_within(times.value, np.finfo(np.float64).max):
+        if not all_within(times.value, _LARGEST):
             refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
-        expires, kind = _expiry(source, query, times, kind, refused)
-        return Numbers(kind, times.value, expires, *self._cells(source, refused))
+        expires, kind = self._expiry(source, times, kind, refused)
+        return Decoded(source, kind, times.value, expires, *self._cells(source, refused), refused)
+
+    def _expiry(
+        self, source: RowSource, times: Times, kind: pa.DataType | None, refused: Reasons
+    ) -> tuple[Floats, pa.DataType | None]:
+        """When each row expires, and the kind of a clock that can show it."""
+        query = self.query
+        if query.last is not None:
+            return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
+        if query.lifetime is not None:
+            life = _lifetime(query, kind)
+            return np.add(times.value, life), kind if life.is_integer() else join_kinds(kind, REAL, query.time)
+        assert query.expires is not None
+        column = source.require(query.expires, "expiry column")
+        expires = read_times(column, query.expires, self.clock or times.kind)
+        for i, reason in expires.refused.items():
+            refused.setdefault(i, reason)
+        if not np.isfinite(expires.value).all():
+            refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
+        if (expires.value < times.value).any():
+            refuse(refused, expires.value < times.value, "it expires before it arrives")
+        return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
 
     def _cells(self, source: RowSource, refused: Reasons) -> tuple[Floats, Clouds, Ints | None, bool]:
         """As they came, as clouds, how many cells of each are outside their limits, and whether any cell is missing."""
         batch = source.batch
         if batch is None or self.schema is None or not batch.schema.equals(self.schema):
             batch = self._arrange(source, refused)
-        assert self.lie is not None
-        raw, clouds, code, codes, gaps = arrow.read(batch, *self.lie, *self.turn)
+        assert self.places is not None
+        raw, clouds, code, codes, gaps = arrow.read(batch, *self.places, *self.turn)
         return raw, clouds, self._look(code, refused) if codes else None, gaps
 
     def _arrange(self, source: RowSource, refused: Reasons) -> pa.RecordBatch:
@@ -135,9 +149,9 @@ class Reader:
         kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
             self.schema = source.batch.schema
-            self.lie = np.array([self.schema.get_field_index(name) for name in names]), kinds
+            self.places = np.array([self.schema.get_field_index(name) for name in names]), kinds
             return source.batch
-        self.schema, self.lie = None, (np.arange(len(names)), kinds)
+        self.schema, self.places = None, (np.arange(len(names)), kinds)
         return pa.RecordBatch.from_arrays(columns, names)
 
     def _look(self, code: Ints, refused: Reasons) -> Ints:
@@ -151,31 +165,17 @@ class Reader:
         return np.asarray(np.count_nonzero(code & OUTSIDE, axis=1), np.int64)
 
 
-def refuse(refused: Reasons, bad: Any, reason: str) -> None:
+def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:
+    """Note the reason for the rows that are bad, unless they have one already."""
     if bad.any():
-        for i in np.flatnonzero(bad):
-            refused.setdefault(int(i), reason)
+        for i in np.flatnonzero(bad).tolist():
+            refused.setdefault(i, reason)
 
 
-def _expiry(
-    source: RowSource, query: Query, times: Times, kind: pa.DataType | None, refused: Reasons
-) -> tuple[Floats, pa.DataType | None]:
-    """When each row expires, and the kind of a clock that can show it."""
-    if query.last is not None:
-        return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
-    if query.lifetime is not None:
-        numeric, length = kind is not None and not pa.types.is_timestamp(kind), query.lifetime_us
-        if kind is not None and numeric != (length is None):
-            have, want = ("numbers", "a number") if numeric else ("timestamps", "a duration such as '5 minutes'")
-            raise QueryError(f"the times in {query.time!r} are {have}, so lifetime is {want}, not {query.lifetime!r}.")
-        life = float(query.lifetime if length is None else length)  # type: ignore[arg-type]
-        return np.add(times.value, life), kind if life.is_integer() else join_kinds(kind, REAL, query.time)
-    assert query.expires is not None
-    expires = read_times(source.require(query.expires, "expiry column"), query.expires)
-    for i, reason in expires.refused.items():
-        refused.setdefault(i, reason)
-    if not np.isfinite(expires.value).all():
-        refuse(refused, ~np.isfinite(expires.value), f"the expiry {query.expires!r} is missing or not finite")
-    if (expires.value < times.value).any():
-        refuse(refused, expires.value < times.value, "it expires before it arrives")
-    return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
+def _lifetime(query: Query, kind: pa.DataType | None) -> float:
+    """How long a row lives, in units of the clock."""
+    numeric, length = kind is not None and not pa.types.is_timestamp(kind), query.lifetime_us
+    if kind is not None and numeric != (length is None):
+        have, want = ("numbers", "a number") if numeric else ("timestamps", "a duration such as '5 minutes'")
+        raise QueryError(f"the times in {query.time!r} are {have}, so lifetime is {want}, not {query.lifetime!r}.")
+    return float(query.lifetime if length is None else length)  # type: ignore[arg-type]

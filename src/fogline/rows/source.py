@@ -51,6 +51,11 @@ class RowSource:
         self.column = lambda name: [row.get(name) for row in rows]
         self.row = lambda i: rows[i]
 
+    @property
+    def names(self) -> list[str]:
+        """The columns there are."""
+        return self.known if self.batch is None else list(self.batch.schema.names)
+
     def optional(self, name: str) -> pa.Array | None:
         """The column as Arrow, if there is one."""
         if self.batch is not None:

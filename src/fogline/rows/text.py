@@ -8,14 +8,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from fogline.arrays import Floats
+from fogline.arrays import Flags, Floats
 
 _PLAIN = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
-def read_numbers(texts: pa.Array) -> tuple[Floats, NDArray[np.bool_]]:
+def is_text(kind: pa.DataType) -> bool:
+    """Does a column of this type hold texts?"""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
     """(n,) numbers, NaN where there is none; and where a text is neither blank nor a number.
 
     >>> read_numbers(pa.array(["1.5", " +2 ", "", None, "x"]))

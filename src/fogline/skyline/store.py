@@ -18,9 +18,9 @@ from fogline.arrays import Batch, Clouds, Ints
 from fogline.kernels.boxes import IN, OUT
 from fogline.kernels.clouds import dense
 from fogline.model import Query
+from fogline.packing import Arrays, as_bytes, from_bytes
 from fogline.skyline.group import Group
 from fogline.skyline.slots import Slots
-from fogline.snapshot import Arrays, as_bytes, from_bytes
 
 _COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "exact")
 _CELLS = ("lo", "hi", "start", "size")

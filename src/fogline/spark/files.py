@@ -7,7 +7,6 @@ local ones are looked at first, so that a typing error is answered with a guess 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
@@ -18,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from fogline.errors import FoglineError, did_you_mean
-from fogline.flow.screening import CORRUPT
+from fogline.flow.folder import absolute, is_local
+from fogline.flow.piece import CORRUPT
 from fogline.model import Query
 from fogline.spark.errors import plainly
 
@@ -113,16 +113,6 @@ def kind_of(path: str, *, existing: bool) -> str:
 
 def _separator(path: str) -> str:
     return "\t" if ".tsv" in path else ","
-
-
-def absolute(path: str) -> str:
-    """The same path wherever the JVM thinks it is."""
-    return str(Path(path).absolute()) if is_local(path) else path
-
-
-def is_local(path: str) -> bool:
-    """Does the path name no file system?"""
-    return re.match(r"[a-zA-Z][\w+.-]*:/", path) is None
 
 
 def _must_exist(path: str) -> None:

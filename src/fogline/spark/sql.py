@@ -29,10 +29,11 @@ from pyspark.sql.udtf import (
 from pyspark.util import PythonEvalType
 
 from fogline.errors import FoglineError
-from fogline.impute.chain import Chain
+from fogline.impute.rules import Rules
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.columns import read_cells, read_objects
+from fogline.rows.cells import read_cells
+from fogline.rows.ids import read_objects
 from fogline.rows.source import RowSource
 from fogline.spark.share import shared
 from fogline.static import skyline
@@ -101,8 +102,9 @@ def ask(query: Query, repository: Repository | None) -> Question:
     """The question, if query and repository fit each other."""
     if repository is None:
         return Question(query)
-    imputer = Chain(repository, query)  # refuses a repository that does not fit
-    return Question(query, frozenset({query.id, *query.by, *query.names, *imputer.names}), shared(repository))
+    rules = Rules(repository, query)  # refuses a repository that does not fit
+    columns = frozenset({query.id, *query.by, *query.names, *rules.determinants})
+    return Question(query, columns, shared(repository))
 
 
 def _table_function(question: Question, name: str, *, whole: bool) -> UserDefinedTableFunction:

@@ -131,6 +131,16 @@ class SensorModel:
         """Numbers of a context."""
         return self.empty_state().width
 
+    @property
+    def own_width(self) -> int:
+        """Numbers of a context that are about the row's own attributes; those of rules about the recent past follow."""
+        return len(self.names) * memory.PARTS
+
+    @property
+    def recent_width(self) -> int:
+        """Numbers of a context for one rule about the recent past."""
+        return READINGS
+
     def state(self, which: Sequence[int] | None = None) -> SensorState:
         """What is remembered when the stream begins; of these sensors only."""
         mine = range(len(self.known_sensors)) if which is None else which

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fogline.arrays import Floats, Ints
 from fogline.kernels import sensors as kernel
+from fogline.packing import pack, unpack
 
 READINGS = 8  # values kept of each attribute of each sensor
 MOST = 100_000  # sensors of one memory; beyond, those that have been silent longest go
@@ -126,6 +127,19 @@ class SensorState:
         """This memory with other readings: those of `arrays`."""
         self.number = {name: k for k, name in enumerate(names)}
         self.times, self.values = np.array(when), np.array(said)
+        return self
+
+    def to_bytes(self) -> bytes:
+        """Everything, in one bytes object."""
+        times, values = self.arrays()
+        header = {"names": [*self.number], "untouched": self.untouched}
+        return pack(header, {"times": times, "values": values})
+
+    def load(self, saved: bytes) -> SensorState:
+        """This state with what `to_bytes` saved of another of its kind."""
+        header, arrays = unpack(saved, "state of sensors")
+        self.holding([tuple(each) for each in header["names"]], arrays["times"], arrays["values"])
+        self.untouched = header["untouched"]
         return self
 
     def check(self) -> None:

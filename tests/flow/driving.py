@@ -1,6 +1,6 @@
-"""How does a stream go through the parts of the pipeline without Spark?
+"""How does a stream go through the stages of the pipeline without Spark?
 
-As Spark would drive them: batches of partitions, each partition screened by itself, parcels brought to their groups,
+As Spark would drive them: batches of partitions, each partition screened by itself, parcels carried to their groups,
 state as bytes in between, a watermark that follows the newest row and fires timers.
 """
 
@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.cache import Awake
+from fogline.flow.cache import LoadedGroup
+from fogline.flow.journal import CHANGES, Journal, changes_schema
+from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
-from fogline.flow.screening import screened
-from fogline.spark.processor import Keeper
+from fogline.flow.stages import screened
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
 
@@ -39,47 +40,47 @@ class Engine:
     slice_rows: int = 3
     chunk_rows: int = 5
     states: dict[str, bytes] = field(default_factory=dict)
-    groups: dict[str, Awake] = field(default_factory=dict)  # the same, remembered
+    groups: dict[str, LoadedGroup] = field(default_factory=dict)  # the same, cached
     turn: int = 0
     timers: dict[str, int | None] = field(default_factory=dict)
     newest: int = 0  # greatest event time
     watermark: int = 0
-    journal: list[pa.Table] = field(default_factory=list)
 
-    def batch(self, partitions: Sequence[pa.Table]) -> list[dict[str, Any]]:
-        """One micro-batch; returns what is told in it."""
-        self.watermark, told = self.newest, []
+    def batch(self, partitions: Sequence[pa.Table]) -> Journal:
+        """One micro-batch; returns what is reported in it."""
+        self.watermark, journal = self.newest, Journal()
         parcels: dict[str, list[Parcel]] = {}
         for part in partitions:
             for out in screened(self.plan, part.to_batches(), slice_rows=self.slice_rows, chunk_rows=self.chunk_rows):
                 for row in out.select(["group", "parcel"]).to_pylist():
-                    parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"]))
+                    parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], self.plan))
                 times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
                 self.newest = max([self.newest, *(t // 1000 for t in times)])
-        for key, mine in parcels.items():
-            told += self._take(key, mine, None)
+        for key, some in parcels.items():
+            journal += self._take(key, some, None)
         for key, due in list(self.timers.items()):
             if due is not None and due <= self.watermark:
-                told += self._take(key, [], self.watermark)
-        return told
+                journal += self._take(key, [], self.watermark)
+        return journal
 
-    def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> list[dict[str, Any]]:
-        self.turn += 1  # sometimes the group is remembered, sometimes it is read
+    def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
+        self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         kept = self.groups if self.turn % 3 else self.states
-        taken = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark)
-        assert taken.before == self.timers.get(key)
-        self.states[key], self.timers[key], self.groups[key] = taken.state, taken.timer, taken.group
-        self.journal.append(taken.journal)
-        return taken.journal.to_pylist()
+        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark)
+        assert outcome.before == self.timers.get(key)
+        self.states[key], self.timers[key], self.groups[key] = outcome.state, outcome.timer, outcome.group
+        return outcome.journal
 
 
-def changes_of(journal: Sequence[dict[str, Any]], plan: Plan) -> pa.Table:
-    """The changes in a journal, as a monitor would tell them."""
-    names = [*(f"by_{k}" for k in range(len(plan.by))), *(f"attribute_{j}" for j in range(len(plan.query.names)))]
-    real = dict(zip(names, [*plan.query.by, *plan.query.names], strict=True))
-    keep = ("time", "id", "arrived", "change", "probability", "exact", *names)
-    rows = [{real.get(c, c): row[c] for c in keep} for row in journal if row["kind"] == "change"]
-    return pa.Table.from_pylist(rows) if rows else pa.table({"time": pa.array([], pa.int64())})
+def rows_of(journal: Journal, kind: str) -> list[dict[str, Any]]:
+    """The rows of one kind in a journal."""
+    return [row for each, table in journal if each == kind for row in table.to_pylist()]
+
+
+def changes_of(journal: Journal, plan: Plan) -> pa.Table:
+    """The changes in a journal, as a monitor would report them."""
+    tables = [table for kind, table in journal if kind == CHANGES]
+    return pa.concat_tables([changes_schema(plan).empty_table(), *tables])
 
 
 def rows_by_time(table: pa.Table, delay: Sequence[float] | None = None) -> pa.Table:
@@ -97,4 +98,4 @@ def cut(table: pa.Table, borders: Sequence[int]) -> Iterator[pa.Table]:
         yield table.slice(begin, end - begin)
 
 
-__all__ = ["DISTRIBUTION", "Engine", "changes_of", "cut", "fl", "plan_of", "rows_by_time", "table_of"]
+__all__ = ["DISTRIBUTION", "Engine", "changes_of", "cut", "fl", "plan_of", "rows_by_time", "rows_of", "table_of"]

@@ -1,0 +1,133 @@
+"""How do decoded rows travel from stage to stage?
+
+A `RowBlock` is rows in numbers, with the columns that name them. It is packed as flat arrays and opened as it was: no
+stage decodes a row again. Beside the numbers go only columns that numbers cannot stand for (ids, groups, times as they
+came, determinants, attributes that did not come as plain numbers), so that a reject can still show the row as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import ONE, VAGUE, Batch, Clouds, Floats, Ints, empty_clouds, objects
+from fogline.kernels.clouds import dense
+from fogline.model import Query
+from fogline.packing import Arrays, table_as_bytes, table_from_bytes
+from fogline.rows.clock import REAL
+from fogline.rows.reader import Decoded
+
+_CLOUDS = Clouds._fields
+
+
+class RowBlock(NamedTuple):
+    """n decoded rows."""
+
+    columns: pa.RecordBatch  # what numbers cannot stand for
+    arrived: Floats  # (n,)
+    expires: Floats  # (n,)
+    raw: Floats  # (n, d)
+    known: Floats  # (n, width) what imputers keep; NaN for rows without gaps
+    clouds: Clouds
+
+    def part(self, which: Ints) -> RowBlock:
+        """Some of the rows; pools are shared."""
+        columns = self.columns.take(pa.array(which))
+        return RowBlock(
+            columns, self.arrived[which], self.expires[which], self.raw[which], self.known[which],
+            self.clouds.part(which),
+        )  # fmt: skip
+
+    def batch(self, query: Query) -> Batch:
+        """As the live set takes them."""
+        id = objects(self.columns.column(query.id).to_pylist())
+        return Batch(id, self.arrived, self.expires, self.raw, self.known, self.clouds)
+
+    def row(self, i: int, query: Query) -> dict[str, Any]:
+        """A row as it came."""
+        row = self.columns.slice(i, 1).to_pylist()[0]
+        plain = {name: self.raw[i, j] for j, name in enumerate(query.names) if name not in row}
+        return row | {name: None if np.isnan(value) else float(value) for name, value in plain.items()}
+
+
+def block_of(rows: Decoded, names: Sequence[str], query: Query, width: int) -> RowBlock:
+    """Decoded rows as a block; `names`: the columns that are needed."""
+    batch = rows.source.batch
+    assert batch is not None, "a stage takes Arrow batches"
+    kept = [name for name in names if name not in query.attributes or batch.schema.field(name).type != REAL]
+    columns = pa.RecordBatch.from_arrays([batch.column(name) for name in kept], kept)
+    known = np.full((len(rows.arrived), width), np.nan)
+    return RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds)
+
+
+def empty_block(d: int, width: int) -> RowBlock:
+    """No rows."""
+    none = np.empty(0)
+    columns = pa.RecordBatch.from_arrays([], names=[])
+    return RowBlock(columns, none, none, np.empty((0, d)), np.empty((0, width)), empty_clouds(0, d, 0))
+
+
+def concat(blocks: Sequence[RowBlock]) -> RowBlock:
+    """All rows of some blocks (of at least one), in order."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = pa.Table.from_batches([each.columns for each in blocks]).combine_chunks().to_batches()
+    first, *_ = blocks
+    arrays = [
+        np.concatenate([getattr(each, name) for each in blocks]) for name in ("arrived", "expires", "raw", "known")
+    ]
+    clouds = _joined([each.clouds for each in blocks])
+    return RowBlock(columns[0] if columns else first.columns.slice(0, 0), *arrays, clouds)
+
+
+def _joined(clouds: Sequence[Clouds]) -> Clouds:
+    pools, offset = [], 0
+    starts = []
+    for each in clouds:
+        pools.append(each)
+        starts.append(np.where(each.start >= 0, each.start + offset, each.start))
+        offset += len(each.value)
+    lo, hi, size = (np.concatenate([getattr(each, name) for each in clouds]) for name in ("lo", "hi", "size"))
+    value, weight, tail = (np.concatenate([getattr(each, name) for each in pools]) for name in _CLOUDS[4:])
+    return Clouds(lo, hi, np.concatenate(starts), size, value, weight, tail)
+
+
+def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
+    """The block as named arrays, for `packing.pack`. What can be derived is left out."""
+    out: Arrays = {"arrived": block.arrived, "expires": block.expires, "raw": block.raw}
+    out["columns"] = table_as_bytes(pa.Table.from_batches([block.columns]))
+    if block.known.shape[1]:
+        lacking = np.flatnonzero((block.clouds.start == VAGUE).any(axis=1))
+        out |= {"lacking": lacking, "known": block.known[lacking]}
+    if not _derived(block, signs):
+        clouds = dense(block.clouds, np.arange(len(block.arrived)))
+        out |= clouds._asdict()
+    return out
+
+
+def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
+    """The inverse of `to_arrays`."""
+    batches = table_from_bytes(arrays["columns"]).combine_chunks().to_batches()
+    table = table_from_bytes(arrays["columns"])
+    columns = batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+    raw = arrays["raw"]
+    known = np.full((len(raw), width), np.nan)
+    if "lacking" in arrays:
+        known[arrays["lacking"]] = arrays["known"]
+    clouds = Clouds(*(arrays[name] for name in _CLOUDS)) if "lo" in arrays else _points(raw * signs + 0.0)
+    return RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, clouds)
+
+
+def _derived(block: RowBlock, signs: Floats) -> bool:
+    """Do the values as they came say everything about the clouds?"""
+    clouds = block.clouds
+    single = bool((clouds.start == ONE).all())
+    return single and np.array_equal(clouds.lo, block.raw * signs + 0.0, equal_nan=True)
+
+
+def _points(lo: Floats) -> Clouds:
+    none = np.empty(0)
+    return Clouds(lo, lo, np.full(lo.shape, ONE, np.int64), np.ones(lo.shape, np.int64), none, none, none)

@@ -1,0 +1,73 @@
+"""Does a stream fit its query and repository, and what would be rejected?
+
+A dry run over rows as they lie: nothing is watched, everything is read. Each slice is counted where it lies; counts add
+up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.flow.piece import SLICE, Decoder, slices
+from fogline.flow.plan import Plan
+from fogline.flow.screening import Screening
+
+_COUNTED = ("rows", "incomplete", "rejected", "missing", "reasons", "examples")
+
+
+@dataclass(slots=True)
+class Census:
+    """What was found. Counts of rows, but for the cells of `missing` (gaps)."""
+
+    rows: int = 0
+    incomplete: int = 0
+    rejected: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, as JSON
+    absent: list[str] = field(default_factory=list)  # determinants that the stream does not have
+
+    def add(self, other: dict[str, Any]) -> None:
+        """Count another part as well."""
+        for name in ("rows", "incomplete", "rejected"):
+            setattr(self, name, getattr(self, name) + other[name])
+        self.missing.update(other["missing"])
+        self.reasons.update(other["reasons"])
+        self.examples = other["examples"] | self.examples
+
+
+def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """The census of one partition, as plain values."""
+    out, decoder = Census(), Decoder(plan)
+    for each in slices(batches, SLICE):
+        screening, piece = Screening(plan), decoder.decode(each)
+        screening.take(piece)
+        rejects = [pair for counts in screening.counts for pair in counts.rejects]
+        gaps = np.isnan(piece.rows.raw)
+        out.add(
+            {
+                "rows": each.num_rows,
+                "incomplete": sum(counts.incomplete for counts in screening.counts),
+                "rejected": len(rejects),
+                "missing": {name: int(gaps[:, j].sum()) for j, name in enumerate(plan.query.names)},
+                "reasons": Counter(kind_of_reason(reason) for _, reason in rejects),
+                "examples": {kind_of_reason(reason): row for row, reason in reversed(rejects)},
+            }
+        )
+    return {name: getattr(out, name) for name in _COUNTED}
+
+
+def kind_of_reason(reason: str) -> str:
+    """The reason without the value that it quotes.
+
+    >>> kind_of_reason("'gas' is 'n/a', which is not a number")
+    "'gas' is …, which is not a number"
+    """
+    return re.sub(r"^('.*?') is '.*', which", r"\1 is …, which", reason)

@@ -1,0 +1,73 @@
+"""What is there to report of a group after a call, and in which tables?
+
+Changes of the answer, rejects, and health: counters and sizes of one group in one batch. Each is a table under the
+names of the stream, and travels packed, with its kind beside it. The kinds are also the folders of an output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.flow.plan import Plan
+from fogline.impute.scoring import Sums, to_plain
+from fogline.rows.changes import change_schema
+from fogline.rows.clock import write_times
+from fogline.rows.keys import Key, key_values
+
+CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
+COUNTERS = (
+    "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "waiting", "live", "answer",
+)  # fmt: skip
+SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
+
+Journal = list[tuple[str, pa.Table]]  # kind, table
+
+
+def changes_schema(plan: Plan) -> pa.Schema:
+    """Of the changes that a stream's answer has."""
+    return change_schema(plan.query, plan.kinds)
+
+
+def journal(
+    plan: Plan,
+    key: Key,
+    changes: pa.Table | None,
+    rejects: list[tuple[str, str]],
+    health: Mapping[str, int],
+    scores: Sums,
+    clock: float,
+) -> Journal:
+    """The tables of one call; those without rows are left out."""
+    parts: Journal = [(CHANGES, changes)] if changes is not None and changes.num_rows else []
+    if rejects:
+        columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
+        parts.append((REJECTS, _with_group(plan, key, columns)))
+    time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
+    numbers = {name: pa.array([health[name]], pa.int64()) for name in COUNTERS}
+    scored = pa.array([json.dumps(to_plain(scores)) if scores else None], pa.string())
+    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, SCORES: scored})))
+    return parts
+
+
+def beside(name: str, taken: Container[str]) -> str:
+    """The name of a group's column where others have names of their own."""
+    return f"{name}_" if name in taken else name
+
+
+def group_columns(plan_by: tuple[str, ...], kind: str) -> list[str]:
+    """What the group's columns are called in a table of this kind."""
+    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *COUNTERS, SCORES)}.get(kind, ())
+    return [beside(name, taken) for name in plan_by]
+
+
+def _with_group(plan: Plan, key: Key, columns: dict[str, Any]) -> pa.Table:
+    n = len(next(iter(columns.values())))
+    kind = REJECTS if "reason" in columns else HEALTH
+    names = group_columns(tuple(plan.query.by), kind)
+    group = {name: pa.repeat(value, n) for name, value in zip(names, key_values(key, plan.by), strict=True)}
+    return pa.table(group | columns)

@@ -1,0 +1,100 @@
+"""What is a slice of the stream, decoded, and which of its rows cannot be taken?
+
+The first stage. Any cut of the stream into slices will do: a row is decoded by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Ints
+from fogline.flow.block import RowBlock, block_of
+from fogline.flow.plan import Plan
+from fogline.rows.clock import Reasons
+from fogline.rows.keys import Key, coded, keyed
+from fogline.rows.reader import Decoded, refuse
+from fogline.rows.source import RowSource
+
+SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
+CHUNK = 500_000  # rows packed together
+CORRUPT = "_corrupt_record"  # where Spark puts a line that does not fit the columns
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Decoded rows, with the numbers of their groups and of their names."""
+
+    rows: Decoded
+    block: RowBlock  # the same rows, as they travel
+    keys: list[Key]  # groups
+    group: Ints  # (n,) which of the keys a row has
+    name: Ints  # (n,) numbers that tell ids of a group apart
+    whole: bool = True  # whether every column is there, as it came: then imputers that cannot wait are asked here
+
+    def row(self, i: int, plan: Plan) -> dict[str, Any]:
+        """A row as it came."""
+        return dict(self.rows.row(i)) if self.whole else self.block.row(i, plan.query)
+
+
+class Decoder:
+    """Decodes slices of one stream."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.reader = plan, plan.reader()
+
+    def decode(self, batch: pa.RecordBatch) -> Piece:
+        """The rows of a record batch; what cannot be taken is refused."""
+        keys, group = keyed(batch, self.plan.query.by)
+        name = numbered(batch.column(self.plan.query.id))
+        return self._piece(batch, keys, group, name)
+
+    def decode_sensors(self, batch: pa.RecordBatch) -> tuple[Piece, list[Key]]:
+        """The same, names being numbers of sensors (group and id); and the sensors' keys."""
+        query = self.plan.query
+        sensors, code = keyed(batch, (*query.by, query.id))
+        groups: dict[Key, int] = {}
+        of_sensor = [groups.setdefault(json.dumps(json.loads(key)[:-1]), len(groups)) for key in sensors]
+        group = np.array(of_sensor, np.int64)[code]
+        return self._piece(batch, list(groups), group, code), sensors
+
+    def _piece(self, batch: pa.RecordBatch, keys: list[Key], group: Ints, name: Ints) -> Piece:
+        plan, query, refused = self.plan, self.plan.query, Reasons()
+        if CORRUPT in batch.schema.names:
+            bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
+            refuse(refused, bad, "the line cannot be read")
+        nameless = batch.column(query.id).is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        refuse(refused, nameless, f"the id {query.id!r} is missing")
+        rows = self.reader.decode(RowSource(batch), plan.kind, refused)
+        return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
+
+
+def numbered(column: pa.Array) -> Ints:
+    """(n,) numbers that tell ids apart."""
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return np.asarray(coded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in record batches of about `size` rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        for begin in range(0, batch.num_rows, size):
+            waiting.append(batch.slice(begin, size))
+            rows += waiting[-1].num_rows
+            if rows >= size:
+                yield _concat(waiting)
+                waiting, rows = [], 0
+    if waiting:
+        yield _concat(waiting)
+
+
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

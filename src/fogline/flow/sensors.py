@@ -1,0 +1,185 @@
+"""What has a row's sensor read before it, wherever the row lies?
+
+Sensors are dealt into a fixed number of buckets; each has its readings as state, so buckets work in parallel and every
+reading is remembered exactly once, as any state of the engine is. Decoded rows travel to their bucket in one packet per
+bucket and chunk; there those with gaps get their context, and all are screened at once. From there on no stage needs to
+know whose readings they are.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Floats, Ints
+from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
+from fogline.flow.parcel import Parcel
+from fogline.flow.piece import Decoder, Piece
+from fogline.flow.plan import Plan
+from fogline.flow.rejects import as_json
+from fogline.flow.screening import Screening
+from fogline.impute.intake import look
+from fogline.impute.scoring import chosen
+from fogline.packing import pack, unpack
+from fogline.repository.sensors.state import Name, SensorState, sensor_names
+from fogline.rows.keys import Key
+from fogline.rows.reader import Decoded
+from fogline.rows.source import RowSource
+
+BUCKETS = 8  # of sensors; a checkpoint holds one state for each
+
+
+class Rejected(NamedTuple):
+    """Rows of one group that could not be decoded."""
+
+    key: Key
+    rows: list[tuple[str, str]]  # row as JSON, reason
+    outside_limits: int
+
+
+def name_of(key: Key) -> Name:
+    """What the sensor of this key is called in a state."""
+    *groups, name = json.loads(key)
+    return sensor_names([name], [tuple(groups)])[0]
+
+
+def bucket_of(name: Name) -> int:
+    """In which bucket the sensor of this name lies, today and after a restart."""
+    return zlib.crc32(json.dumps(name).encode()) % BUCKETS
+
+
+class Dealer:
+    """Decodes rows and deals them to the buckets of their sensors."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.decoder = plan, Decoder(plan)
+
+    def deal(self, batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+        """Bucket and packet, for each bucket that any of the rows is in."""
+        plan = self.plan
+        piece, sensors = self.decoder.decode_sensors(batch)
+        chain = plan.chain
+        assert chain is not None
+        if len(chain.lasting) < len(chain.imputers):  # those that cannot wait need the columns as they came
+            looked = look(chain, piece.rows, None, None, piece.rows.refused)
+            piece = _with_clouds(piece, looked.clouds)
+        bucket = np.array([bucket_of(name_of(key)) for key in sensors], np.int64)[piece.name]
+        rows = piece.rows
+        bucket[list(rows.refused)] = -1
+        order = np.argsort(bucket, kind="stable")
+        ends = np.searchsorted(bucket[order], np.arange(BUCKETS + 1))
+        for k in range(BUCKETS):
+            which = order[ends[k] : ends[k + 1]]
+            if len(which):
+                yield k, self._packet(piece, sensors, which)
+        if rows.refused:
+            yield 0, pack({"rejected": [list(each) for each in self._rejected(piece)], "keys": [], "sensors": []}, {})
+
+    def _packet(self, piece: Piece, sensors: list[Key], which: Ints) -> bytes:
+        there, code = np.unique(piece.name[which], return_inverse=True)
+        header = {"rejected": [], "keys": piece.keys, "sensors": [sensors[k] for k in there.tolist()]}
+        arrays = to_arrays(piece.block.part(which), self.plan.signs)
+        arrays |= {"sensor": code.reshape(-1).astype(np.int32), "group": piece.group[which].astype(np.int32)}
+        if piece.rows.outside is not None:
+            arrays["outside"] = piece.rows.outside[which]
+        return pack(header, arrays)
+
+    def _rejected(self, piece: Piece) -> Iterator[Rejected]:
+        found: dict[int, list[int]] = {}
+        for i in sorted(piece.rows.refused):
+            found.setdefault(int(piece.group[i]), []).append(i)
+        outside = piece.rows.outside
+        for k, which in found.items():
+            shown = [(as_json(piece.row(i, self.plan)), piece.rows.refused[i]) for i in which]
+            yield Rejected(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
+
+
+class Remembered(NamedTuple):
+    """The rows of a bucket, with what their sensors have read before."""
+
+    piece: Piece | None  # None: there is nothing but rejects
+    context: Floats  # (n, w)
+    rejected: list[Rejected]
+    state: bytes
+
+
+class SensorStage:
+    """Keeps the readings of buckets of sensors between calls, each bucket as one bytes object."""
+
+    def __init__(self, plan: Plan) -> None:
+        assert plan.chain is not None
+        assert plan.chain.sensors is not None
+        self.plan, self.chain, self.sensors = plan, plan.chain, plan.chain.sensors
+        self.screening = Screening(plan)
+
+    def take(self, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[list[tuple[Key, Parcel]], bytes]:
+        """What can matter of the rows of a bucket, one parcel per group; and the state after them."""
+        found = self.remember(bucket, state, packets)
+        for each in found.rejected:
+            self.screening.add_rejects(each.key, each.rows, each.outside_limits)
+        if found.piece is not None:
+            self.screening.take(found.piece, found.context)
+        return self.screening.pack(), found.state
+
+    def remember(self, bucket: int, state: bytes | None, packets: list[bytes]) -> Remembered:
+        """The rows of a bucket with their contexts; they join the state."""
+        opened = [unpack(each, "packet of readings") for each in packets]
+        rejected = [
+            Rejected(key, [(row, reason) for row, reason in rows], outside)
+            for header, _ in opened
+            for key, rows, outside in header["rejected"]
+        ]
+        kept = self._open(bucket, state)
+        parts = [(header, arrays) for header, arrays in opened if "raw" in arrays]
+        if not parts:
+            return Remembered(None, np.empty((0, self.sensors.width)), rejected, kept.to_bytes())
+        piece, sensors = self._joined(parts)
+        rows = piece.rows
+        values = self.chain.values(rows.clouds, rows.raw)
+        wanted = np.asarray(np.isnan(values).any(axis=1))
+        wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
+        names = [name_of(key) for key in sensors]
+        context = self.chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
+        return Remembered(piece, context, rejected, kept.to_bytes())
+
+    def _joined(self, parts: list[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[Piece, list[Key]]:
+        """The rows of several packets as one piece, and the keys of the sensors that its names stand for."""
+        groups: dict[Key, int] = {}
+        sensors: dict[Key, int] = {}
+        group, name, blocks, outside = [], [], [], []
+        for header, arrays in parts:
+            numbers = np.array([groups.setdefault(key, len(groups)) for key in header["keys"]], np.int64)
+            codes = np.array([sensors.setdefault(key, len(sensors)) for key in header["sensors"]], np.int64)
+            group.append(numbers[arrays["group"]])
+            name.append(codes[arrays["sensor"]])
+            blocks.append(from_arrays(arrays, self.plan.signs, 0))
+            outside.append(arrays.get("outside", np.zeros(len(arrays["raw"]), np.int64)))
+        block = concat(blocks)
+        rows = _decoded(block, self.plan, np.concatenate(outside))
+        piece = Piece(rows, block, list(groups), np.concatenate(group), np.concatenate(name), whole=False)
+        return piece, list(sensors)
+
+    def _open(self, bucket: int, state: bytes | None) -> SensorState:
+        if state is not None:
+            return self.sensors.empty_state().load(state)
+        return self.sensors.state([k for k, name in enumerate(self.sensors.known_sensors) if bucket_of(name) == bucket])
+
+
+def _decoded(block: RowBlock, plan: Plan, outside: Ints) -> Decoded:
+    """The rows of a block, to be looked at by imputers."""
+    gaps = bool(np.isnan(block.clouds.lo).any())
+    source, few = RowSource(block.columns), outside if outside.any() else None
+    return Decoded(source, plan.kind, block.arrived, block.expires, block.raw, block.clouds, few, gaps, {})
+
+
+def _with_clouds(piece: Piece, clouds: Any) -> Piece:
+    rows, block = piece.rows, piece.block._replace(clouds=clouds)
+    seen = Decoded(
+        rows.source, rows.kind, rows.arrived, rows.expires, rows.raw, clouds, rows.outside, rows.gaps, rows.refused
+    )
+    return Piece(seen, block, piece.keys, piece.group, piece.name, piece.whole)

@@ -1,0 +1,80 @@
+"""Which stages does an engine run over record batches?
+
+Functions from the record batches of a partition to record batches of packed values, one per group or bucket: what any
+engine that can map Arrow batches can carry. The keyed stages are `keeper.Keeper` and `sensors.SensorStage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from fogline.flow.journal import Journal
+from fogline.flow.parcel import Parcel
+from fogline.flow.piece import CHUNK, SLICE, Decoder, slices
+from fogline.flow.plan import Plan
+from fogline.flow.screening import Screening
+from fogline.flow.sensors import Dealer
+from fogline.flow.watermark import event
+from fogline.packing import table_as_bytes, table_from_bytes
+from fogline.rows.keys import Key
+
+
+def screened(
+    plan: Plan, batches: Iterable[pa.RecordBatch], *, slice_rows: int = SLICE, chunk_rows: int = CHUNK
+) -> Iterator[pa.RecordBatch]:
+    """The parcels of a partition: group, parcel, event time."""
+    screening, decoder = Screening(plan), Decoder(plan)
+    for each in slices(batches, slice_rows):
+        screening.take(decoder.decode(each))
+        if screening.size >= chunk_rows:
+            yield as_batch(plan, screening.pack())
+    if screening.size:
+        yield as_batch(plan, screening.pack())
+
+
+def dealt(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition for the buckets of their sensors: bucket, packet."""
+    dealer = Dealer(plan)
+    for each in slices(batches, CHUNK):
+        found = list(dealer.deal(each))
+        buckets, packets = pa.array([k for k, _ in found], pa.int32()), pa.array([p for _, p in found], pa.binary())
+        yield pa.record_batch([buckets, packets], ["bucket", "packet"])
+
+
+def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition that cannot be taken: row as JSON, reason."""
+    decoder = Decoder(plan)
+    for each in slices(batches, SLICE):
+        screening = Screening(plan)
+        screening.take(decoder.decode(each))
+        found = [pair for counts in screening.counts for pair in counts.rejects]
+        yield pa.record_batch([pa.array([pair[k] for pair in found], pa.string()) for k in (0, 1)], ["row", "reason"])
+
+
+def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+    """Parcels as rows of a record batch: group, parcel, event time."""
+    keys = pa.array([key for key, _ in parcels], pa.string())
+    packed = pa.array([parcel.to_bytes(plan) for _, parcel in parcels], pa.binary())
+    times = pa.array(event_times(plan, parcels), pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pa.record_batch([keys, packed, times], ["group", "parcel", "event"])
+
+
+def event_times(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> list[int | None]:
+    """The event times, in microseconds, that these parcels have surely reached."""
+    times = [event(plan.kind, parcel.newest - plan.lateness) for _, parcel in parcels]
+    return [None if each is None else each * 1000 for each in times]
+
+
+def packed(report: Journal) -> dict[str, list[object]]:
+    """A journal as columns: kind, part."""
+    return {"kind": [kind for kind, _ in report], "part": [table_as_bytes(table).tobytes() for _, table in report]}
+
+
+def opened(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.Table]:
+    """The tables of one kind, of packed journals."""
+    for batch in batches:
+        for each, part in zip(batch.column("kind").to_pylist(), batch.column("part"), strict=True):
+            if each == kind:
+                yield table_from_bytes(part.as_buffer())

@@ -1,0 +1,70 @@
+"""What do rules say about a missing cell, from the other cells of its row?
+
+Rows of the history that are close in what a combination of rules asks for are donors; the values they hold, with how
+often each occurs, are the distribution (paper, Algorithm 2). Which combination is tried when is the lattice's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fogline.arrays import Distributions, Flags, Floats
+from fogline.errors import HistoryError
+from fogline.impute.imputer import Evidence
+from fogline.model import Query
+from fogline.repository.lattice import Lattice
+from fogline.repository.repository import Repository
+
+
+class Rules:
+    """The lattices of a repository. Keeps what its rules ask for: the determinants of a row, in history's terms."""
+
+    name, lasting = "rules", True
+
+    def __init__(self, repository: Repository, query: Query) -> None:
+        lacking = [name for name in query.names if name not in repository.lattices]
+        if lacking:
+            raise HistoryError(
+                f"the repository was fitted for another query: it imputes {', '.join(sorted(repository.lattices))}, "
+                f"not {', '.join(lacking)}."
+            )
+        self.lattices = [repository.lattices[name] for name in query.names]
+        self.columns = repository.history.columns
+        self.determinants = repository.determinants
+        self.width = len(self.determinants)
+        at = {name: k for k, name in enumerate(self.determinants)}
+        self.attributes = [(k, query.names.index(name)) for name, k in at.items() if name in query.attributes]
+        self.others = [(k, name) for name, k in at.items() if name not in query.attributes]
+        self.asked = [[(name, at[name]) for name in each.determinants] for each in self.lattices]
+
+    def look(self, rows: Evidence) -> Floats:
+        out = np.full((len(rows.values), self.width), np.nan)
+        for k, j in self.attributes:
+            out[:, k] = rows.values[:, j]
+        for k, name in self.others:
+            if (column := rows.column(name)) is not None:
+                out[:, k] = self.columns[name].encode(column)
+        return out
+
+    def able(self, known: Floats, j: int) -> Flags:
+        return self.lattices[j].able(self._centres(known, j), len(known))
+
+    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        return self.lattices[j].bounds(self._centres(known, j), len(known))
+
+    def distributions(self, known: Floats, j: int) -> Distributions:
+        return self.lattices[j].search(self._centres(known, j), len(known))
+
+    def sources(self, j: int) -> Sequence[str]:
+        """One text per combination of rules."""
+        return combinations(self.lattices[j])
+
+    def _centres(self, known: Floats, j: int) -> dict[str, Floats]:
+        return {name: known[:, k] for name, k in self.asked[j]}
+
+
+def combinations(lattice: Lattice) -> list[str]:
+    """What each combination of rules is called."""
+    return [" and ".join(str(lattice.rules[k]) for k in choice.rules) for choice in lattice.choices]

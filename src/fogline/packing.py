@@ -1,0 +1,74 @@
+"""How do arrays become one bytes object, and arrays again?
+
+A magic word with the version of the format, a checksum, a JSON header that lists the arrays, then their bytes.
+Snapshots of monitors, parcels between stages and the state of sensors are all such objects.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fogline.errors import SnapshotError
+
+MAGIC = b"FOGLINE\x04"  # the last byte is the version of the format
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
+    """One bytes object of a header (JSON) and named arrays; objects are not allowed, see `as_bytes`."""
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    listing = [[name, array.dtype.str, list(array.shape)] for name, array in plain.items()]
+    head = json.dumps({**header, "arrays": listing}).encode()
+    body = b"".join((struct.pack("<Q", len(head)), head, *(array.tobytes() for array in plain.values())))
+    return MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+
+
+def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays again: `pack`'s inverse. The arrays may be written to."""
+    if not isinstance(saved, bytes | bytearray | memoryview) or bytes(saved[:7]) != MAGIC[:7]:
+        raise SnapshotError(f"this is no {what}.")
+    saved = bytes(saved)
+    if saved[7:8] != MAGIC[7:]:
+        raise SnapshotError(f"this {what} has format {saved[7:8]!r}; this version of Fogline reads {MAGIC[7:]!r}.")
+    if saved[8:12] != struct.pack("<I", zlib.crc32(saved[12:])):
+        raise SnapshotError(f"this {what} is cut short or damaged.")
+    (length,) = struct.unpack_from("<Q", saved, 12)
+    header = json.loads(saved[20 : 20 + length])
+    arrays, at = {}, 20 + length
+    for name, kind, shape in header["arrays"]:
+        arrays[name] = np.frombuffer(saved, kind, int(np.prod(shape)), at).reshape(shape).copy()
+        at += arrays[name].nbytes
+    return header, arrays
+
+
+def as_bytes(values: Any, kind: pa.DataType | None) -> NDArray[np.uint8]:
+    """Python values of one Arrow type as an array of bytes."""
+    batch = pa.record_batch([pa.array(values, kind)], names=["values"])
+    return table_as_bytes(pa.Table.from_batches([batch]))
+
+
+def from_bytes(saved: NDArray[np.uint8]) -> tuple[list[Any], pa.DataType]:
+    """The inverse of `as_bytes`."""
+    column = table_from_bytes(saved).column(0)
+    return column.to_pylist(), column.type
+
+
+def table_as_bytes(table: pa.Table) -> NDArray[np.uint8]:
+    """A table as an array of bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def table_from_bytes(saved: Any) -> pa.Table:
+    """The inverse of `table_as_bytes`; of an array or of a bytes object."""
+    return pa.ipc.open_stream(pa.py_buffer(saved)).read_all()

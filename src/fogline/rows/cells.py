@@ -1,0 +1,105 @@
+"""What does an attribute's column hold, whatever it came in?
+
+An Arrow array or a list of Python values becomes an Arrow array of doubles, or of (value, weight) lists where any cell
+is a distribution. A cell that cannot be read gets a reason, which rejects its row and disturbs no other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.errors import RowsError
+from fogline.rows.clock import REAL, Reasons, is_missing
+from fogline.rows.text import is_text, read_numbers
+
+PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
+
+
+def read_cells(column: Any, name: str, refused: Reasons) -> pa.Array:
+    """An attribute's column as doubles, or as lists of (value, weight) when any cell is a distribution."""
+    if not isinstance(column, pa.Array):
+        return _python_cells(column, name, refused)
+    kind = column.type
+    if kind in (REAL, PAIRS):
+        return column
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _pairs_of(column, name)
+    if pa.types.is_dictionary(kind):
+        return read_cells(column.dictionary_decode(), name, refused)
+    if is_text(kind):
+        values, bad = read_numbers(column)
+        for i in np.flatnonzero(bad).tolist():
+            refused.setdefault(i, f"{name!r} is {column[i].as_py()!r}, which is not a number")
+        return pa.array(values)
+    return _reals(column, name)
+
+
+def _reals(column: pa.Array, name: str) -> pa.Array:
+    try:
+        return column.cast(REAL, safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise RowsError(f"attribute {name!r} has type {column.type}, which holds no numbers.") from None
+
+
+def _pairs_of(column: pa.Array, name: str) -> pa.Array:
+    """Lists whose pairs are not written as we write them: other names first, other number types, large lists."""
+    inner = column.type.value_type
+    if not pa.types.is_struct(inner) or min(inner.get_field_index("value"), inner.get_field_index("weight")) < 0:
+        raise RowsError(
+            f"attribute {name!r} has type {column.type}; a distribution is list<struct<value: double, weight: double>>."
+        )
+    there = column.is_valid()
+    offsets = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0)).cast(pa.int32())
+    flat = dict(zip((each.name for each in inner), column.flatten().flatten(), strict=True))
+    fields = [_reals(flat["value"], name), _reals(flat["weight"], name)]
+    pairs = pa.StructArray.from_arrays(fields, fields=list(PAIRS.value_type))
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), offsets])
+    return pa.ListArray.from_arrays(ends, pairs, mask=pc.invert(there))
+
+
+def _python_cells(cells: Iterable[Any], name: str, refused: Reasons) -> pa.Array:
+    """Python values: numbers, None, NaN, text that reads as a number, or lists of (value, weight) pairs."""
+    cells = list(cells)
+    if not any(_is_list(cell) for cell in cells):
+        return pa.array([_number(cell, i, name, refused) for i, cell in enumerate(cells)], REAL)
+    lists = [[{"value": v, "weight": w} for v, w in _pairs(cell, i, name, refused)] for i, cell in enumerate(cells)]
+    return pa.array(lists, PAIRS)
+
+
+def _is_list(cell: object) -> bool:
+    if isinstance(cell, np.ndarray):
+        return cell.ndim > 0
+    return isinstance(cell, Sequence) and not isinstance(cell, str | bytes)
+
+
+def _number(cell: Any, i: int, name: str, refused: Reasons) -> float:
+    if cell is None:
+        return math.nan
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        if (isinstance(cell, str) and not cell.strip()) or is_missing(cell):
+            return math.nan
+        refused.setdefault(i, f"{name!r} is {cell!r}, which is not a number")
+        return math.nan
+
+
+def _pairs(cell: Any, i: int, name: str, refused: Reasons) -> list[tuple[float, float]]:
+    if not _is_list(cell):
+        value = _number(cell, i, name, refused)
+        return [] if math.isnan(value) else [(value, 1.0)]
+    out = []
+    for pair in cell:
+        try:
+            value, weight = (pair["value"], pair["weight"]) if isinstance(pair, dict) else pair
+            out.append((float(value), float(weight)))
+        except (TypeError, ValueError, KeyError, OverflowError):
+            refused.setdefault(i, f"{name!r} holds {pair!r}, which is not a (value, weight) pair")
+            return []
+    return out

@@ -1,0 +1,109 @@
+"""What does Spark call for each key of a micro-batch?
+
+Thin parts: they read and write state and timers, and hand everything to the engine-free stages of `fogline.flow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from fogline.flow import cache
+from fogline.flow.keeper import Keeper, Outcome
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import Plan
+from fogline.flow.sensors import SensorStage
+from fogline.flow.stages import event_times, packed
+from fogline.rows.keys import Key
+
+
+class GroupProcessor(StatefulProcessor):
+    """A group's rows have come, or its timer fires."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.state = handle.getValueState("group", "mark binary, saved binary")
+        self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
+        self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
+
+    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
+        parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
+        yield self._take(key[0], parcels, None)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        yield self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Any:
+        self.keeper = self.keeper or Keeper(self.plan)
+        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark)
+        self._write(outcome)
+        if outcome.timer != outcome.before or watermark is not None:
+            if outcome.before is not None and watermark is None:
+                self.handle.deleteTimer(outcome.before)
+            if outcome.timer is not None:
+                self.handle.registerTimer(outcome.timer)
+        return pd.DataFrame(packed(outcome.journal))
+
+    def _read(self) -> bytes | cache.LoadedGroup | None:
+        found = self.state.get()
+        self.apart = found is not None and found[1] is None
+        if found is None:
+            return None
+        mark, saved = found
+        if not self.apart:
+            return bytes(saved)
+        return cache.pop((bytes(mark), self._source)) or bytes(self.large.get()[0])
+
+    def _write(self, outcome: Outcome) -> None:
+        if len(outcome.state) < cache.LARGE:
+            self.state.update((b"", outcome.state))
+            if self.apart:
+                self.large.clear()
+            return
+        mark = cache.digest(outcome.state)
+        self.state.update((mark, None))
+        self.large.update((outcome.state,))
+        cache.put((mark, self._source), outcome.group, len(outcome.state))
+
+    @cached_property
+    def _source(self) -> str:
+        return "" if self.plan.repository is None else self.plan.repository.fingerprint
+
+
+class SensorProcessor(StatefulProcessor):
+    """Readings of a bucket of sensors have come."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state = handle.getValueState("sensors", "saved binary")
+        self.stage: SensorStage | None = None  # made when it is needed: Spark also calls this where there are no rows
+
+    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
+        self.stage = self.stage or SensorStage(self.plan)
+        packets = [bytes(each) for frame in rows for each in frame["packet"]]
+        found = self.state.get()
+        parcels, state = self.stage.take(int(key[0]), None if found is None else bytes(found[0]), packets)
+        self.state.update((state,))
+        yield as_frame(self.plan, parcels)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def as_frame(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
+    """Parcels as Spark takes them from a stateful operator: group, parcel, event time."""
+    times = pd.to_datetime(pd.Series(event_times(plan, parcels), dtype="Int64"), unit="us", utc=True)
+    frame = pd.DataFrame({"group": [key for key, _ in parcels], "parcel": [p.to_bytes(plan) for _, p in parcels]})
+    return frame.assign(event=times.dt.tz_localize(None))
