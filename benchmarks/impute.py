@@ -82,14 +82,14 @@ def imputed_rows() -> None:
     mine = Mine("uniform")
     query = query_of(mine)
     monitor = fl.Monitor(query, mine.repository(query))
-    assert monitor.imputer is not None
+    assert monitor.chain is not None
     values = mine.rows(20_000)
     values[:, 0] = np.nan
     table = pa.table({"id": np.arange(len(values)), "t": np.zeros(len(values)), "e": np.ones(len(values)), **{
         name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(mine.names)}})  # fmt: skip
     batch = monitor._reader.read(table, monitor.kinds).batch
     gaps = np.isnan(batch.clouds.lo)
-    fill = monitor.imputer.fill
+    fill = monitor.chain.fill
     took = median(lambda: fill(batch.clouds, batch.known, gaps))
     size = fill(batch.clouds, batch.known, gaps).size[:, 0].mean()
     print(f"single determinants: {len(values) / took:,.0f} imputed rows/s ({size:.1f} values each; floor 200,000)")

@@ -67,9 +67,10 @@ def fitted(spark: Any, history: pd.DataFrame, work: Path) -> tuple[fl.Repository
 
 def watched(spark: Any, repository: fl.Repository, work: Path) -> float:
     """Watch the files of `stream` into `watched`, one a batch, as `fogline run` does; how many seconds it took."""
-    from fogline.spark.running import Order, Run
+    from fogline.flow.output import RunConfig
+    from fogline.spark.running import Run
 
-    order = Order(str(work / "stream"), str(work / "watched"), QUERY, repository)
+    order = RunConfig(str(work / "stream"), str(work / "watched"), QUERY, repository)
     began = perf_counter()
     running = Run(spark, order, lambda p: print(f"batch {p.batch}: {p.rows} rows, {p.seconds:.1f} s", flush=True))
     running.start(files_per_batch=1).awaitTermination()

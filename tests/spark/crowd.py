@@ -1,7 +1,7 @@
 """How are hundreds of random streams tried at the price of one query?
 
 As its groups. Rows are drawn as the strategies draw them, with a seed; a Monitor that sees everything in time, tick by
-tick, says what is right.
+tick, gives the truth.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def truth(query: fl.Query, table: pa.Table, repository: fl.Repository | None = N
     return answers
 
 
-def as_told(changes: pa.Table, query: fl.Query, true: dict[int, dict[Any, float]], until: dict[Any, int]) -> None:
+def as_reported(changes: pa.Table, query: fl.Query, true: dict[int, dict[Any, float]], until: dict[Any, int]) -> None:
     """The changes of each group, netted per tick, give the true answer of every tick up to `until`[group]."""
-    told: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    reported: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for row in changes.to_pylist():
-        told[row["g"], row["time"]].append(row)
+        reported[row["g"], row["time"]].append(row)
     expected: dict[Any, dict[Any, float]] = defaultdict(dict)
     for t, answer in true.items():
         for name, p in answer.items():
@@ -94,7 +94,7 @@ def as_told(changes: pa.Table, query: fl.Query, true: dict[int, dict[Any, float]
     for group, last in until.items():
         given: dict[Any, float] = {}
         for t in range(min(true), last + 1):
-            if rows := told[group, t]:
+            if rows := reported[group, t]:
                 given = net(pa.Table.from_pylist(rows, schema=changes.schema), query.by, since=given)
             agree(given, expected[group, t], 2.5 * CLOSE)
 

@@ -16,7 +16,7 @@ import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.rows.changes import answer_of
-from fogline.spark.folder import folder
+from fogline.spark.hadoop import folder
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nby: [site]\n"
 GARBAGE = {"heat": "broken", "t": "yesterday", "sensor": "", "gas": "inf"}
@@ -168,7 +168,7 @@ def test_changes_add_up_and_what_is_told_later_of_a_tick_is_truer():
 
 
 def test_a_folder_in_any_file_system_keeps_files_whole(tmp_path, spark):
-    for place in (folder(str(tmp_path / "here")), folder(f"file://{tmp_path}/there", spark)):
+    for place in (folder(str(tmp_path / "here"), spark), folder(f"file://{tmp_path}/there", spark)):
         assert place.get("a/x") is None
         assert place.names("a") == []
         for content in (b"first", b"again"):

@@ -11,11 +11,12 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.spark.pipeline import journal, rejects, watch
+from fogline.flow.stages import opened
+from fogline.spark.pipeline import journal, plan_for, rejects, watch
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.spark.crowd import (
     GROUPS,
-    as_told,
+    as_reported,
     crowd,
     delayed,
     last_arrivals,
@@ -26,17 +27,17 @@ from tests.spark.crowd import (
 
 
 def run(frame, folder, trigger=None) -> list[pa.Table]:
-    """A streaming query over what there is; returns what each micro-batch tells."""
-    told: list[pa.Table] = []
+    """A streaming query over what there is; returns what each micro-batch reports."""
+    reported: list[pa.Table] = []
     query = (
-        frame.writeStream.foreachBatch(lambda batch, _: told.append(batch.toArrow()))
+        frame.writeStream.foreachBatch(lambda batch, _: reported.append(batch.toArrow()))
         .outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return told
+    return reported
 
 
 def stream_of(spark, folder, schema, files=1):
@@ -44,17 +45,22 @@ def stream_of(spark, folder, schema, files=1):
 
 
 def kind(tables: list[pa.Table], which: str) -> pa.Table:
-    """The part of a journal of one kind, with its own columns."""
-    whole = pa.concat_tables(tables)
-    return pa.Table.from_struct_array(whole.filter(pa.compute.equal(whole["kind"], which))[which].combine_chunks())
+    """The tables of one kind in packed journals, as one."""
+    found = [part for table in tables for part in opened(table.to_batches(), which)]
+    return pa.concat_tables(found) if found else pa.table({})
+
+
+def journal_of(frame, query, repository=None, **how):
+    """Everything that is reported of a DataFrame, packed."""
+    return journal(frame, plan_for(frame, query, repository, **how))
 
 
 @pytest.mark.parametrize(("window", "partitions"), [("expires", 1), ("lifetime", 8), ("last", 3)])
 def test_a_table_gives_the_answers_of_every_tick(spark, window, partitions):
     query, table = query_for(window), crowd(seed=partitions)
-    told = watch(spark.createDataFrame(table).repartition(partitions), query).toArrow()
-    assert told.column_names == ["time", "g", "id", "arrived", "change", "probability", "exact", "a0", "a1"]
-    as_told(told, query, truth(query, table), last_arrivals(query, table))
+    reported = watch(spark.createDataFrame(table).repartition(partitions), query).toArrow()
+    assert reported.column_names == ["time", "g", "id", "arrived", "change", "probability", "exact", "a0", "a1"]
+    as_reported(reported, query, truth(query, table), last_arrivals(query, table))
 
 
 @pytest.mark.parametrize(("window", "lateness"), [("expires", 3), ("lifetime", 0)])
@@ -62,27 +68,27 @@ def test_a_stream_cut_anyhow_and_resumed_gives_the_answers_of_every_tick(spark, 
     query, table = query_for(window), crowd(seed=20 + lateness, groups=GROUPS if lateness else 60)
     come, half = delayed(table, lateness), table.num_rows // 2
     frame = spark.createDataFrame(table)
-    told = []
+    reported = []
     for k, part in enumerate((come.slice(0, half), come.slice(half))):
         write_files(part, tmp_path / "in", 25, start=25 * k)
         stream = stream_of(spark, tmp_path / "in", frame.schema, files=13).repartition(4)
-        told += run(watch(stream, query, lateness=lateness), tmp_path)
+        reported += run(watch(stream, query, lateness=lateness), tmp_path)
     true = truth(query, table)
     at_last = max(true) - lateness  # where the watermark ends: silent groups have been moved there too
-    as_told(pa.concat_tables(told), query, true, dict.fromkeys(last_arrivals(query, table), at_last))
+    as_reported(pa.concat_tables(reported), query, true, dict.fromkeys(last_arrivals(query, table), at_last))
 
 
 def test_with_every_batch_each_batch_ends_with_the_answer_at_the_clock(spark, tmp_path):
     query, table = query_for("expires"), crowd(seed=40)
     write_files(table, tmp_path / "in", 50)
     frame = stream_of(spark, tmp_path / "in", spark.createDataFrame(table).schema, files=17)
-    told = run(journal(frame.repartition(3), query, every="batch"), tmp_path)
+    reported = run(journal_of(frame.repartition(3), query, every="batch"), tmp_path)
     answer, clocks, seen = {}, {}, 0
-    for batch in told:
-        answer = net(kind([batch], "change"), query.by, since=answer)
-        health = batch.filter(pa.compute.equal(batch["kind"], "health")).to_pylist()
-        clocks |= {row["by"]["g"]: row["health"]["time"] for row in health if row["health"]["time"] is not None}
-        seen += sum(row["health"]["rows"] for row in health)
+    for batch in reported:
+        answer = net(kind([batch], "changes"), query.by, since=answer)
+        health = kind([batch], "health").to_pylist()
+        clocks |= {row["g"]: row["time"] for row in health if row["time"] is not None}
+        seen += sum(row["rows"] for row in health)
         true = truth(query, table.slice(0, seen))
         for group, clock in clocks.items():
             expected = {name: p for name, p in true[clock].items() if name[0] == group}
@@ -99,20 +105,20 @@ def test_rows_far_behind_the_watermark_enter_and_silent_groups_expire(spark, tmp
     rows = [{"id": i, "g": g, "t": noon + timedelta(minutes=m), "a": a} for g, i, m, a in come]
     write_files(pa.Table.from_pylist(rows, schema=schema), tmp_path / "in", len(rows))
     frame = stream_of(spark, tmp_path / "in", "id string, g string, t timestamp, a double")
-    told = run(journal(frame, query), tmp_path)
+    reported = run(journal_of(frame, query), tmp_path)
     changes = [
         (row["g"], row["id"], row["change"], (row["time"] - noon) // timedelta(minutes=1))
-        for row in kind(told, "change").to_pylist()
+        for row in kind(reported, "changes").to_pylist()
     ]
-    assert ("x", "old", "leave", 10) in changes  # nobody but time ever came to x again
+    assert ("x", "old", "leave", 10) in changes  # only time ever came to x again
     assert [row for row in changes if row[0] == "z"] == [("z", "late", "enter", 295)]
     assert [row for row in changes if row[0] == "y"] == [
         ("y", "far", "enter", 300),  # "later" has expired when it comes, "late" has not
         ("y", "late", "enter", 300),
         ("y", "far", "leave", 300),
     ]
-    assert sum(row["late"] for row in kind(told, "health").to_pylist()) == 2
-    assert kind(told, "reject").num_rows == 0
+    assert sum(row["late"] for row in kind(reported, "health").to_pylist()) == 2
+    assert kind(reported, "rejects").num_rows == 0
 
 
 GARBAGE = {
@@ -129,12 +135,12 @@ def test_every_garbage_row_of_a_file_is_rejected_once_with_its_reason(spark, tmp
     (tmp_path / "rows.csv").write_text("\n".join(["id,t,a,b", "1,1,5,6", *GARBAGE, "6,2,9,1"]))
     frame = spark.read.csv(str(tmp_path), header=True, schema="id int, t string, a string, b string")
     query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=5)
-    for table in (rejects(frame, query).toArrow(), kind([journal(frame, query).toArrow()], "reject")):
+    for table in (rejects(frame, query).toArrow(), kind([journal_of(frame, query).toArrow()], "rejects")):
         found = {_line(json.loads(row["row"])): row["reason"] for row in table.to_pylist()}
         assert found == GARBAGE
         assert table.num_rows == len(GARBAGE)
-    told = watch(frame, query).toArrow()
-    assert told.select(["time", "id", "change"]).to_pylist() == [
+    reported = watch(frame, query).toArrow()
+    assert reported.select(["time", "id", "change"]).to_pylist() == [
         {"time": 1.0, "id": 1, "change": "enter"},
         {"time": 2.0, "id": 6, "change": "enter"},
     ]
@@ -159,8 +165,8 @@ def test_gaps_are_filled_from_the_repository_by_whichever_worker_needs_them(spar
     columns = {"id": np.arange(n), "t": np.sort(rng.integers(0, 40, n)), "g": rng.integers(0, 9, n)}
     columns |= {f"a{j}": pa.array(cells[:, j], from_pandas=True) for j in range(2)}
     table = pa.table({**columns, "hall": rng.choice(["n", "s", None], n)})
-    told = watch(spark.createDataFrame(table).repartition(8), query, repository).toArrow()
-    as_told(told, query, truth(query, table, repository), last_arrivals(query, table))
+    reported = watch(spark.createDataFrame(table).repartition(8), query, repository).toArrow()
+    as_reported(reported, query, truth(query, table, repository), last_arrivals(query, table))
     at_end = watch(spark.createDataFrame(table.drop_columns("g")), _ungrouped(query), repository, every="batch")
     monitor = fl.Monitor(_ungrouped(query), repository)
     monitor.advance(int(table["t"][-1].as_py()), table)
@@ -188,11 +194,11 @@ def test_times_ids_and_groups_come_back_as_they_came(spark, time, lifetime, show
     frame = spark.sql(
         f"SELECT {time} AS t, 12S AS id, 3 AS a, cast(null AS int) AS d, timestamp'2020-01-01 00:00:00Z' AS w"
     )
-    told = watch(frame, query)
-    [row] = told.toArrow().to_pylist()
+    reported = watch(frame, query)
+    [row] = reported.toArrow().to_pylist()
     assert (row["time"], row["arrived"], row["id"], row["a"], row["d"]) == (shown, shown, 12, 3.0, None)
     assert row["w"] == datetime(2020, 1, 1, tzinfo=UTC)
-    kinds = dict(told.dtypes)
+    kinds = dict(reported.dtypes)
     assert (kinds["id"], kinds["d"], kinds["w"], kinds["a"]) == ("smallint", "int", "timestamp", "double")
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import HistoryError, RuleError, SnapshotError
-from fogline.impute.chain import Chain
+from fogline.impute.chain import chain_of
+from fogline.impute.intake import Intake, bounded
 from fogline.kernels import forest
 from fogline.kernels import sensors as memory
 from fogline.repository.history import read_history
@@ -319,18 +320,14 @@ def names(monitor: fl.Monitor, t: int, stream: pa.Table) -> set[tuple[str, int]]
 
 def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
     query = fl.Query(**{**QUERY.to_dict(), "limits": {"damp": (-30, 30)}})
-    imputer = Chain(Repository.fit(walks(), query), query)
-    batch = Reader(query, imputer).read(walks(steps=50, begin=200, gaps=0.3), Kinds()).batch
-    assert imputer.sensors is not None
-    imputer.recall(imputer.sensors.state(), batch)
-    gaps = np.isnan(batch.clouds.lo)
-    told, filled, rough = (
-        imputer.bound(batch.clouds, batch.known, gaps),
-        imputer.fill(batch.clouds, batch.known, gaps),
-        imputer.bound(batch.clouds, batch.known, gaps, rough=True),
-    )
-    np.testing.assert_array_equal(told.lo, filled.lo)
-    np.testing.assert_array_equal(told.hi, filled.hi)
+    chain = chain_of(Repository.fit(walks(), query), query)
+    assert chain is not None
+    intake = Intake(chain, eager=True, scoring=False)
+    named = Reader(query).read(walks(steps=50, begin=200, gaps=0.3), Kinds())
+    looked, filled = intake.impute(named.rows, None, named.id, None)
+    exact, rough = bounded(chain, looked), bounded(chain, looked, rough=True)
+    np.testing.assert_array_equal(exact.lo, filled.lo)
+    np.testing.assert_array_equal(exact.hi, filled.hi)
     assert (rough.lo <= filled.lo).all()
     assert (rough.hi >= filled.hi).all()
 
