@@ -30,8 +30,8 @@ print(time.perf_counter() - began, flush=True)
 total = sum(float(np.nansum(column.values)) for column in repository.history.columns.values())
 for lattice in repository.lattices.values():
     for choice in lattice.choices:
-        path = choice.path
-        arrays = path.table if hasattr(path, "table") else path.index.arrays().values()
+        access = choice.access
+        arrays = access.table if hasattr(access, "table") else access.index.arrays().values()
         total += sum(float(np.nansum(array)) for array in arrays)
 print(total, flush=True)
 sys.stdin.readline()

@@ -9,7 +9,7 @@ from fogline.impute.scoring import Score
 from fogline.impute.table import distributions
 from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
-from fogline.repository.discover import Quality
+from fogline.repository.held_out import Quality
 from fogline.repository.repository import Repository, Step
 from fogline.repository.verify import Violation, verify
 from fogline.skyline.explain import Explanation

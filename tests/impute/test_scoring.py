@@ -14,7 +14,7 @@ import fogline as fl
 from fogline.impute import scoring
 from fogline.impute.scoring import Score, add, chosen, from_plain, to_plain
 from fogline.impute.whole import Whole
-from fogline.kernels.crps import crps_of as crps
+from fogline.kernels.crps import crps
 from fogline.repository.repository import Repository
 from tests.walks import NAMES, QUERY, walks
 

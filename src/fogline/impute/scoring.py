@@ -19,7 +19,7 @@ from fogline.impute.chain import Answer, Chain
 from fogline.impute.imputer import Evidence, Imputer
 from fogline.impute.past import OWN
 from fogline.impute.whole import Constant
-from fogline.kernels.crps import crps_of as crps
+from fogline.kernels.crps import crps
 from fogline.repository.repository import Repository
 
 SHARE = 128  # of so many rows, one

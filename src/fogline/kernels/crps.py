@@ -2,6 +2,8 @@
 
 The continuous ranked probability score, E|X - y| - E|X - X'| / 2: zero for a sure and right guess, the absolute error
 for a sure one, and least on average for the true distribution.
+
+Discovery, transitions of sensors and the scores of a running stream all use the one kernel `crps`.
 """
 
 from __future__ import annotations
@@ -12,20 +14,18 @@ from fogline.kernels.compile import kernel
 
 
 @kernel
-def crps(offsets, values, truth):
-    """(q,) scores of equally likely sorted values; NaN where there is none. O(values)."""
+def crps(start, size, value, often, truth):
+    """(q,) scores of distributions value[start : start + size], ascending; NaN where size is 0. O(values)."""
     out = np.full(truth.shape[0], np.nan)
     for i in range(truth.shape[0]):
-        a, b = offsets[i], offsets[i + 1]
-        n = b - a
-        if n == 0:
-            continue
-        off = apart = below = 0.0
-        for k in range(a, b):
-            off += abs(values[k] - truth[i])
-            apart += values[k] * (k - a) - below  # the distances to all smaller ones
-            below += values[k]
-        out[i] = off / n - apart / n / n
+        off = apart = below = count = 0.0
+        for k in range(start[i], start[i] + size[i]):
+            off += often[k] * abs(value[k] - truth[i])
+            apart += often[k] * (value[k] * count - below)  # the distances to all smaller ones
+            below += often[k] * value[k]
+            count += often[k]
+        if size[i] > 0:
+            out[i] = off / count - apart / count / count
     return out
 
 
@@ -52,19 +52,4 @@ def widest_stretch(key, then, radius):
         b += 1
         d += 1
         out = max(out, then[most[c]] - then[k], then[k] - then[least[a]])
-    return out
-
-
-@kernel
-def crps_of(start, size, value, often, truth):
-    out = np.full(truth.shape[0], np.nan)
-    for i in range(truth.shape[0]):
-        off = apart = below = count = 0.0
-        for k in range(start[i], start[i] + size[i]):
-            off += often[k] * abs(value[k] - truth[i])
-            apart += often[k] * (value[k] * count - below)
-            below += often[k] * value[k]
-            count += often[k]
-        if size[i] > 0:
-            out[i] = off / count - apart / count / count
     return out

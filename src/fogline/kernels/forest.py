@@ -1,24 +1,46 @@
-"""Which rows of the past are like this one, when nobody has said what "like" means?
+"""Which rows of the past are like this one, when "like" is not given by any rule?
 
 Extremely randomised trees (Geurts, Ernst, Wehenkel 2006): each tree cuts the rows in two, again and again, at the one
-of a few random thresholds that best tells their targets apart, until few are left together. A leaf is a box of
+of a few random thresholds that best separates their targets, until few are left together. A leaf is a box of
 determinants, and the rows in it are close in what is to be explained: a differential dependency with intervals. Of a
-leaf's targets some evenly spaced ones are kept; what all trees say together is a distribution.
+leaf's targets some evenly spaced ones are kept; those of all trees together are a distribution.
 
 Nodes of a tree lie in one array; the children of a node are neighbours. NaN goes left.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from fogline.arrays import Floats, Ints
 from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import ascending, kernel
 
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …
 PLACES = 1024  # … or fewer, where a row lacks several: that many combinations at most
-CUT = 0.1  # of what the trees say, on either side: rows err together, so many small chances count for too much
+CUT = 0.1  # of the trees' targets, on either side: rows err together, so many small chances count for too much
+
+
+class Forest(NamedTuple):
+    """Trees, their nodes and leaves one after the other."""
+
+    feature: Ints  # (nodes,) -1: a leaf
+    cut: Floats  # (nodes,)
+    child: Ints  # (nodes,) the first of two children, or the number of the leaf
+    kept: Floats  # (leaves, KEPT)
+    tree: Ints  # (t, 2) where the nodes and the leaves of each tree begin
+
+
+class Grid(NamedTuple):
+    """The values that may occur: one within `step` of a known value becomes that one, none leaves [low, high]."""
+
+    values: Floats  # sorted
+    step: float
+    low: float
+    high: float
 
 
 @kernel
@@ -115,20 +137,20 @@ def _part(column, threshold, rows, spare):
 
 
 @kernel
-def ask(feature, cut, child, kept, tree, rows, out):
-    """The kept targets of every tree for each row, sorted, into out (n, trees · KEPT).
-
-    The nodes and leaves of all trees lie one after the other; tree (t, 2): where the nodes and leaves of each begin.
-    """
+def ask(forest, rows):
+    """(n, trees · KEPT) the kept targets of every tree for each row, sorted."""
+    trees = forest.tree.shape[0]
+    out = np.empty((rows.shape[0], trees * KEPT))
     for i in range(rows.shape[0]):
-        for t in range(tree.shape[0]):
-            first, leaf = tree[t]
+        for t in range(trees):
+            first, leaf = forest.tree[t]
             node = first
-            while feature[node] >= 0:
-                node = first + child[node] + (1 if rows[i, feature[node]] > cut[node] else 0)
+            while forest.feature[node] >= 0:
+                node = first + forest.child[node] + (1 if rows[i, forest.feature[node]] > forest.cut[node] else 0)
             for k in range(KEPT):
-                out[i, t * KEPT + k] = kept[leaf + child[node], k]
+                out[i, t * KEPT + k] = forest.kept[leaf + forest.child[node], k]
         out[i] = ascending(out[i])
+    return out
 
 
 @kernel
@@ -138,37 +160,39 @@ def points_for(gaps):
 
 
 @kernel
-def ends(told, gaps, least, most):
-    """The least and the greatest change that `spread` uses of each line."""
-    n, width = told.shape
+def ends(changes, gaps):
+    """(n,) the least and the greatest change that `spread` uses of each line."""
+    n, width = changes.shape
     first = int(CUT * width)
     among = width - 2 * first
+    least, most = np.empty(n), np.empty(n)
     for i in range(n):
         points = points_for(gaps[i])
-        least[i] = told[i, first + among // (2 * points)]
-        most[i] = told[i, first + (2 * points - 1) * among // (2 * points)]
+        least[i] = changes[i, first + among // (2 * points)]
+        most[i] = changes[i, first + (2 * points - 1) * among // (2 * points)]
+    return least, most
 
 
 @kernel
-def spread(told, base, gaps, grid, step, low, high, start, size, value, often):
-    """Distributions of base + what was told (n, trees · KEPT), sorted: value[start : start + size], how often.
+def spread(changes, base, gaps, grid):
+    """Distributions of base (n,) + changes (n, trees · KEPT), sorted: start, size, value, often.
 
-    gaps (n,): how many cells the row lacks. A value that lies within `step` of one in `grid` (sorted) becomes that one;
-    none leaves [low, high].
+    gaps (n,): how many cells the row lacks.
     """
-    n, width = told.shape
+    n, width = changes.shape
     first = int(CUT * width)
     among = width - 2 * first
+    start, size = np.empty(n, np.int64), np.empty(n, np.int64)
+    value, often = np.empty(n * POINTS), np.empty(n * POINTS)
     filled = 0
     for i in range(n):
         start[i] = filled
         points = points_for(gaps[i])
         for k in range(points):
-            change = told[i, first + (2 * k + 1) * among // (2 * points)]
-            x = min(max(nearest(base[i] + change, grid, step), low), high)
+            x = on_grid(base[i] + changes[i, first + (2 * k + 1) * among // (2 * points)], grid)
             filled = count_in(x, start[i], filled, value, often)
         size[i] = filled - start[i]
-    return filled
+    return start, size, value[:filled].copy(), often[:filled].copy()
 
 
 @kernel
@@ -184,7 +208,15 @@ def nearest(x, grid, step):
 
 
 @kernel
-def moved(base, by, grid, step, low, high, out):
-    """base + by (n,), put on the grid and within [low, high], as `spread` does it."""
+def on_grid(x, grid):
+    """x as a value that may occur."""
+    return min(max(nearest(x, grid.values, grid.step), grid.low), grid.high)
+
+
+@kernel
+def moved(base, by, grid):
+    """(n,) base + by, as `spread` does it."""
+    out = np.empty(base.shape[0])
     for i in range(base.shape[0]):
-        out[i] = min(max(nearest(base[i] + by[i], grid, step), low), high)
+        out[i] = on_grid(base[i] + by[i], grid)
+    return out

@@ -1,8 +1,8 @@
-"""What did a sensor say before, as numbers that a new reading can be compared with?
+"""What has a sensor read before, as numbers that a new reading can be compared with?
 
-A memory holds the newest values of each sensor's attributes, the newest first: when (s, d, k), -inf where there is
-none, and said (s, d, k). A missing value takes no place: however long an attribute is silent, its last value is there.
-A reading sees only what is older than itself, whenever it comes; so what is said of it never depends on later ones.
+The state of a sensor is the newest values of its attributes, the newest first: times (s, d, k), -inf where there is
+none, and values (s, d, k). A missing value takes no place: however long an attribute is silent, its last value is
+there. A reading sees only what is older than itself, whenever it comes; so its context never depends on later ones.
 
 The context of a reading, per attribute: its last value, how old that is, how far it lay above the three before, and
 above the mean of them all, in which the newest count most.
@@ -10,8 +10,11 @@ above the mean of them all, in which the newest count most.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import ascending, kernel
 
@@ -20,41 +23,65 @@ PARTS = 6
 FADING = 0.8  # what a reading counts in the mean, beside the one after it
 
 
-@kernel
-def walk(sensor, time, values, when, said, longest, radius, span, then, wanted, out):
-    """Take readings one by one: tell the context of those that are wanted, then remember them.
+class Readings(NamedTuple):
+    """Readings in the order of their times."""
 
-    sensor (n,), time (n,), values (n, d) NaN = missing; `longest`: how old a remembered reading may be. Rules about the
-    recent past: radius (r, d), NaN where an attribute does not matter, span (r,), then (r,). To out (wanted, d · PARTS
-    + r · k), NaN where nothing is remembered: the context, and what each rule finds among the sensor's k readings.
+    sensor: Ints  # (n,) by number
+    time: Floats  # (n,)
+    values: Floats  # (n, d) NaN = missing
+    wanted: Flags  # (n,) of which the context is wanted
+
+
+class Newest(NamedTuple):
+    """The newest k values of each attribute of each sensor."""
+
+    times: Floats  # (s, d, k) -inf = none
+    values: Floats  # (s, d, k)
+
+
+class Recent(NamedTuple):
+    """Rules about what the same sensor has read lately."""
+
+    radius: Floats  # (r, d) how close a reading must be in each attribute; NaN: that does not matter
+    span: Floats  # (r,) how old it may be
+    then: Ints  # (r,) which attribute is imputed
+
+
+@kernel
+def walk(readings, newest, recent, longest, out):
+    """Take readings one by one: write the context of those that are wanted, then remember them.
+
+    `longest`: how old a remembered reading may be. To out (wanted, d · PARTS + r · k), NaN where nothing is remembered:
+    the context, and what each rule finds among the sensor's k readings.
     """
     at = 0
-    d, k = said.shape[1], said.shape[2]
-    for i in range(sensor.shape[0]):
-        s = sensor[i]
-        if wanted[i]:
-            recall(when[s], said[s], time[i], longest, out[at, : d * PARTS].reshape(d, PARTS))
-            for r in range(span.shape[0]):
+    d, k = newest.values.shape[1], newest.values.shape[2]
+    for i in range(readings.sensor.shape[0]):
+        s, now, values = readings.sensor[i], readings.time[i], readings.values[i]
+        own = Newest(newest.times[s], newest.values[s])
+        if readings.wanted[i]:
+            recall(own, now, longest, out[at, : d * PARTS].reshape(d, PARTS))
+            for r in range(recent.span.shape[0]):
                 found = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
-                recent(when[s], said[s], time[i], min(span[r], longest), values[i], radius[r], then[r], found)
+                find_recent(own, now, values, recent, r, longest, found)
             at += 1
-        remember(when[s], said[s], time[i], values[i])
+        remember(own, now, values)
 
 
 @kernel
-def recall(when, said, now, longest, out):
-    """The context (d, PARTS) of a reading at `now`."""
-    for j in range(said.shape[0]):
+def recall(own, now, longest, out):
+    """The context (d, PARTS) of a reading at `now`, from the sensor's own newest values (d, k)."""
+    for j in range(own.values.shape[0]):
         out[j] = np.nan
         found, weight, total, heavy = 0, 1.0, 0.0, 0.0
-        for k in range(when.shape[1]):
-            if when[j, k] < now - longest or when[j, k] == -np.inf:
+        for k in range(own.times.shape[1]):
+            if own.times[j, k] < now - longest or own.times[j, k] == -np.inf:
                 break
-            if when[j, k] >= now:
+            if own.times[j, k] >= now:
                 continue
-            x = said[j, k]
+            x = own.values[j, k]
             if found == 0:
-                out[j, LAST], out[j, AGE] = x, now - when[j, k]
+                out[j, LAST], out[j, AGE] = x, now - own.times[j, k]
             elif found <= 3:
                 out[j, AGE + found] = out[j, LAST] - x
             total += weight * x
@@ -66,52 +93,54 @@ def recall(when, said, now, longest, out):
 
 
 @kernel
-def recent(when, said, now, span, values, radius, j, out):
-    """What attribute j was in the readings no older than `span` that are close to these values; NaN for the others."""
-    for k in range(when.shape[1]):
+def find_recent(own, now, values, recent, r, longest, out):
+    """The values that rule r finds in the sensor's readings, for a new one with these values; NaN for the others."""
+    j, span = recent.then[r], min(recent.span[r], longest)
+    for k in range(own.times.shape[1]):
         out[k] = np.nan
-        at = when[j, k]
+        at = own.times[j, k]
         if at < now and now - at <= span:
             near = True
             for q in range(values.shape[0]):
-                near = near and (np.isnan(radius[q]) or _close(when[q], said[q], at, values[q], radius[q]))
+                near = near and (np.isnan(recent.radius[r, q]) or was_close(own, q, at, values[q], recent.radius[r, q]))
             if near:
-                out[k] = said[j, k]
+                out[k] = own.values[j, k]
 
 
 @kernel
-def _close(when, said, at, value, radius):
-    """Whether the attribute was close to `value` in the reading at that time."""
-    for k in range(when.shape[0]):
-        if when[k] == at:
-            return abs(said[k] - value) <= radius
+def was_close(own, j, at, value, radius):
+    """Whether attribute j was close to `value` in the reading at that time."""
+    for k in range(own.times.shape[1]):
+        if own.times[j, k] == at:
+            return abs(own.values[j, k] - value) <= radius
     return False
 
 
 @kernel
-def remember(when, said, now, values):
-    """Put what a reading says in its place; the oldest goes. What is older than all, or of a known instant, is left."""
-    most = when.shape[1]
+def remember(own, now, values):
+    """Put a reading's values in their places; the oldest goes. One older than all, or of a known instant, is left."""
+    most = own.times.shape[1]
     for j in range(values.shape[0]):
         if np.isnan(values[j]):
             continue
         k = 0
-        while k < most and when[j, k] > now:
+        while k < most and own.times[j, k] > now:
             k += 1
-        if k == most or when[j, k] == now:
+        if k == most or own.times[j, k] == now:
             continue
         for m in range(most - 1, k, -1):
-            when[j, m], said[j, m] = when[j, m - 1], said[j, m - 1]
-        when[j, k], said[j, k] = now, values[j]
+            own.times[j, m], own.values[j, m] = own.times[j, m - 1], own.values[j, m - 1]
+        own.times[j, k], own.values[j, k] = now, values[j]
 
 
 @kernel
-def features(values, context, j, out):
-    """What may explain the change of attribute j, one line per reading: (n, 6 + 3 (d - 1)).
+def features(values, context, j):
+    """(n, 6 + 3 (d - 1)) what may explain the change of attribute j, one line per reading.
 
     Its own context, and of every other attribute the change, the value, and how far that lies above its mean.
     """
     n, d = values.shape
+    out = np.empty((n, PARTS + 3 * (d - 1)))
     for i in range(n):
         for k in range(PARTS):
             out[i, k] = context[i, j, k]
@@ -122,11 +151,14 @@ def features(values, context, j, out):
                 out[i, at + 1] = values[i, q]
                 out[i, at + 2] = out[i, at] + context[i, q, TIDE]
                 at += 3
+    return out
 
 
 @kernel
-def gather(found, start, size, value, often):
-    """The values of each line (n, k), NaN = none, as distributions: value[start : start + size], how often."""
+def gather(found):
+    """The values of each line (n, k), NaN = none, as distributions: start, size, value, often."""
+    start, size = np.empty(found.shape[0], np.int64), np.empty(found.shape[0], np.int64)
+    value, often = np.empty(found.size), np.empty(found.size)
     filled = 0
     for i in range(found.shape[0]):
         line = ascending(found[i])  # NaN last
@@ -136,4 +168,4 @@ def gather(found, start, size, value, often):
                 break
             filled = count_in(x, start[i], filled, value, often)
         size[i] = filled - start[i]
-    return filled
+    return start, size, value[:filled].copy(), often[:filled].copy()

@@ -24,6 +24,16 @@ class Sorted(NamedTuple):
     then: Floats  # (n,)
 
 
+class Asked(NamedTuple):
+    """What is asked of a sorted table, for each of q centres."""
+
+    leads: Floats  # (q,) unused where the table has no lead
+    keys: Floats  # (q,)
+    radius: float  # of the key
+    centre: Floats  # (q, k) in the other determinants
+    radii: Floats  # (k,) negative: not asked for
+
+
 @kernel
 def first_where_at_least(values, begin, end, x, radius):
     """The first of values[begin:end] that is not below x by more than `radius`."""
@@ -65,37 +75,37 @@ def stretch(table, lead, key, radius):
 
 
 @kernel
-def close(others, r, centre, i, radii):
-    """Is row r close to the centre in every other determinant that is asked for (radius >= 0)?"""
-    for k in range(others.shape[1]):
-        if radii[k] >= 0 and not abs(others[r, k] - centre[i, k]) <= radii[k]:
+def close(table, r, asked, i):
+    """Is row r close to centre i in every other determinant that is asked for?"""
+    for k in range(table.others.shape[1]):
+        if asked.radii[k] >= 0 and not abs(table.others[r, k] - asked.centre[i, k]) <= asked.radii[k]:
             return False
     return True
 
 
 @kernel
-def count_close(table, leads, keys, radius, centre, radii):
+def count_close(table, asked):
     """(q,) how many rows are close to each centre."""
-    out = np.zeros(keys.shape[0], np.int64)
-    all_close = not (radii >= 0).any()
-    for i in range(keys.shape[0]):
-        begin, end = stretch(table, leads[i], keys[i], radius)
+    out = np.zeros(asked.keys.shape[0], np.int64)
+    all_close = not (asked.radii >= 0).any()
+    for i in range(asked.keys.shape[0]):
+        begin, end = stretch(table, asked.leads[i], asked.keys[i], asked.radius)
         if all_close:
             out[i] = end - begin
             continue
         for r in range(begin, end):
-            out[i] += close(table.others, r, centre, i, radii)
+            out[i] += close(table, r, asked, i)
     return out
 
 
 @kernel
-def bound_close(table, leads, keys, radius, centre, radii):
+def bound_close(table, asked):
     """(q,) the least and the greatest `then` of the close rows; NaN where there is none."""
-    low, high = np.full(keys.shape[0], np.nan), np.full(keys.shape[0], np.nan)
-    for i in range(keys.shape[0]):
-        begin, end = stretch(table, leads[i], keys[i], radius)
+    low, high = np.full(asked.keys.shape[0], np.nan), np.full(asked.keys.shape[0], np.nan)
+    for i in range(asked.keys.shape[0]):
+        begin, end = stretch(table, asked.leads[i], asked.keys[i], asked.radius)
         for r in range(begin, end):
-            if close(table.others, r, centre, i, radii):
+            if close(table, r, asked, i):
                 x = table.then[r]
                 if not low[i] <= x:
                     low[i] = x
@@ -105,21 +115,21 @@ def bound_close(table, leads, keys, radius, centre, radii):
 
 
 @kernel
-def find_close(table, leads, keys, radius, centre, radii):
+def find_close(table, asked):
     """The values of `then` of the close rows: (q + 1,) offsets, and the values, sorted for each centre."""
-    n = keys.shape[0]
+    n = asked.keys.shape[0]
     offsets = np.zeros(n + 1, np.int64)
     ends = np.empty((n, 2), np.int64)
     room = 0
     for i in range(n):
-        ends[i, 0], ends[i, 1] = stretch(table, leads[i], keys[i], radius)
+        ends[i, 0], ends[i, 1] = stretch(table, asked.leads[i], asked.keys[i], asked.radius)
         room += ends[i, 1] - ends[i, 0]
     values = np.empty(room)
     at = 0
     for i in range(n):
         begin = at
         for r in range(ends[i, 0], ends[i, 1]):
-            if close(table.others, r, centre, i, radii):
+            if close(table, r, asked, i):
                 values[at] = table.then[r]
                 at += 1
         values[begin:at] = ascending(values[begin:at])

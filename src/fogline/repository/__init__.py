@@ -1,1 +1,1 @@
-"""What does complete history say about a missing value? Rules, lattice, index, cost model, store."""
+"""What does complete history know about a missing value? Rules, lattice, index, cost model, sensors, store."""

@@ -75,16 +75,16 @@ class History:
     def like(self, other: History) -> History:
         """The same rows with the other's columns: what is not there is missing, words get the other's codes first."""
         columns = {}
-        for name, theirs in other.columns.items():
-            mine = self.columns.get(name, Column(np.full(self.rows, np.nan), theirs.words))
-            if (mine.words is None) != (theirs.words is None) and not np.isnan(mine.values).all():
-                raise HistoryError(f"{name!r} holds {'words' if mine.words else 'numbers'} now, and did not before.")
-            if theirs.words is not None and mine.words is not None:
-                words = tuple(dict.fromkeys((*theirs.words, *mine.words)))
-                code = np.array([*(words.index(word) for word in mine.words), np.nan])
-                which = np.nan_to_num(mine.values, nan=-1).astype(np.int64)
-                mine = Column(np.asarray(code[which], np.float64), words)
-            columns[name] = mine
+        for name, model in other.columns.items():
+            column = self.columns.get(name, Column(np.full(self.rows, np.nan), model.words))
+            if (column.words is None) != (model.words is None) and not np.isnan(column.values).all():
+                raise HistoryError(f"{name!r} holds {'words' if column.words else 'numbers'} now, and did not before.")
+            if model.words is not None and column.words is not None:
+                words = tuple(dict.fromkeys((*model.words, *column.words)))
+                code = np.array([*(words.index(word) for word in column.words), np.nan])
+                which = np.nan_to_num(column.values, nan=-1).astype(np.int64)
+                column = Column(np.asarray(code[which], np.float64), words)
+            columns[name] = column
         return History(columns, self.rows)
 
     def in_order(self, query: Query, newest: int | None = None) -> History:
@@ -139,7 +139,7 @@ def read_history(data: Any, query: Query) -> History:
 
 
 def in_order(table: pa.Table, query: Query) -> pa.Table:
-    """Oldest first, if the rows say when they came: what is newest is held out when rules are judged."""
+    """Oldest first, if the rows have times: what is newest is held out when rules are judged."""
     keys = [(name, "ascending") for name in (query.time, query.id) if name in table.schema.names]
     sortable = [key for key in keys if not pa.types.is_nested(table.schema.field(key[0]).type)]
     return table.sort_by(sortable) if query.time in table.schema.names else table
@@ -159,7 +159,10 @@ def as_table(data: Any) -> pa.Table:
 
 
 def _times(column: pa.ChunkedArray) -> Column | None:
-    """The clock of the stream: timestamps as microseconds since 1970."""
+    """The clock of the stream: timestamps as microseconds since 1970, also from texts.
+
+    The only place where a history's times are read.
+    """
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         micros = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
         return Column(np.array(micros.cast(pa.float64(), safe=False).to_numpy(), np.float64))

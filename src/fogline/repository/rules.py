@@ -1,10 +1,10 @@
-"""How are rules written down, read and combined?
+"""How are rules written down, read, checked and combined?
 
-A rule says that rows close in every `given` attribute are close in `then`. As text:
+A rule states that rows close in every `given` attribute are close in `then`. As text:
 
     voltage(0.01), light(5) -> temperature(0.5)
     site, voltage(0.01) -> temperature(0.5)        # site must be equal
-    time(10 min), sensor -> temperature(0.2)       # what the same sensor said in the last ten minutes
+    time(10 min), sensor -> temperature(0.2)       # what the same sensor has read in the last ten minutes
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any
 
 import yaml
 
-from fogline.errors import QueryError, RuleError
+from fogline.errors import QueryError, RuleError, did_you_mean
 from fogline.model import Rule, duration
+from fogline.repository.history import History
 
 _TERM = re.compile(r"\s*([^\s(),>\-][^(),>]*?)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 MOST = 8  # rules per dependent attribute: their combinations number 2^8 - 1
@@ -96,6 +97,25 @@ def load(path: str | Path) -> list[Rule]:
     if not isinstance(listed, list):
         raise RuleError(f"{str(path)!r} does not hold a list of rules.")
     return as_rules(listed)
+
+
+def check_rules(rules: Iterable[Rule], history: History) -> None:
+    """Every rule speaks of columns that are there, and of words only as equal."""
+    for rule in rules:
+        for name in (*rule.given, rule.then):
+            if name not in history.columns:
+                known = sorted(history.columns)
+                raise RuleError(
+                    f"the rule '{rule}' speaks of {name!r}; the history has {', '.join(known)}."
+                    f"{did_you_mean(name, known)}"
+                )
+        for name, radius in rule.given.items():
+            if radius and history.columns[name].words is not None:
+                raise RuleError(
+                    f"the rule '{rule}' gives {name!r} a distance, but it holds words: they are equal or not."
+                )
+        if history.columns[rule.then].words is not None:
+            raise RuleError(f"the rule '{rule}' explains {rule.then!r}, which holds words; only numbers are imputed.")
 
 
 def combine(rules: Sequence[Rule]) -> dict[str, float]:

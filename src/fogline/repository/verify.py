@@ -17,8 +17,7 @@ from fogline.model import Query, Rule
 from fogline.repository.access.planner import Planner
 from fogline.repository.history import History, read_history
 from fogline.repository.lattice import holders
-from fogline.repository.repository import check_rules
-from fogline.repository.rules import as_rules
+from fogline.repository.rules import as_rules, check_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +50,10 @@ def verify(rules: Iterable[Any], history: Any, query: Query, *, most: int = 10) 
 def _breakers(rule: Rule, history: History) -> Ints:
     """The rows that differ too much from some row they are close to."""
     rows = holders(history, (*rule.given, rule.then))
-    path, _ = Planner(history, rule.then, [rule]).path(rule.given)
-    low, high = path.bounds(rule.given, {name: history.columns[name].values[rows] for name in rule.given})
-    mine = history.columns[rule.then].values[rows]
-    return rows[(mine - low > rule.within) | (high - mine > rule.within)]
+    access, _ = Planner(history, rule.then, [rule]).access(rule.given)
+    low, high = access.bounds(rule.given, {name: history.columns[name].values[rows] for name in rule.given})
+    own = history.columns[rule.then].values[rows]
+    return rows[(own - low > rule.within) | (high - own > rule.within)]
 
 
 def _partner(rule: Rule, history: History, row: int) -> tuple[int, int] | None:

@@ -1,10 +1,9 @@
 """How does a history of any size become a repository?
 
-Five Spark jobs, each a stage of what `Repository.fit` does in memory, by the same kernels: every partition writes its
-columns as numbers; every column is joined; for every attribute rules are discovered; for every attribute the lattice is
-ranked and its tables and index are built; for every attribute it is learnt how sensors change. Tasks write their arrays
-into the repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor
-said last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
+By the recipe of `repository/fit`, which Spark only carries: every partition writes its columns as numbers; every column
+is joined; then each step of the recipe is one job with one task per attribute. Tasks write their arrays into the
+repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor has read
+last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
 
 Rows are put in the order of (time, id), so the repository does not depend on files and partitions.
 """
@@ -15,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,20 +23,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fogline.errors import HistoryError
-from fogline.model import Query, Rule
-from fogline.repository import lattice, store
-from fogline.repository.discover import check_method, discover_one
+from fogline.model import Query
+from fogline.repository import entries
+from fogline.repository import fit as recipes
+from fogline.repository.entries import Files
+from fogline.repository.fit import LATTICES, TRANSITIONS, Recipe, Work, fingerprint, longest_of
 from fogline.repository.history import Column, History, read_history
-from fogline.repository.repository import Repository, check_rules, fingerprint, longest_of
-from fogline.repository.rules import as_rules
-from fogline.repository.sensors.model import UNCHANGED, Past, SensorModel, about_recent, gathered, learn_one
-from fogline.repository.store import Draft, Files
+from fogline.repository.repository import Repository
+from fogline.repository.rules import check_rules
+from fogline.repository.store import Draft, Entries
 from fogline.spark.errors import plainly
 from fogline.spark.progress import Progress, followed, silent
 from fogline.spark.share import temporary_folder
 
+T = TypeVar("T")
 Kinds = Mapping[str, Column]  # columns without rows
-Entries = dict[str, Any]  # column -> its entry in the manifest
+ColumnEntries = dict[str, Any]  # column -> its entry in the manifest
 
 
 def fit(
@@ -51,58 +52,59 @@ def fit(
     progress: Progress = silent,
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
-    check_method(method)
-    longest = longest_of(retention, query)
-    told = () if rules is None else tuple(as_rules(rules))
-    recent = about_recent(told, query)
-    given = None if rules is None else tuple(rule for rule in told if rule not in recent)
-    empty = read_history(history.limit(0).toArrow(), query)  # what is wrong with the columns is said before any work
-    if given is not None:
-        check_rules(given, empty)
+    recipe = Recipe.of(query, rules, method, longest_of(retention, query))
+    empty = read_history(history.limit(0).toArrow(), query)  # columns that do not fit are found before any work
+    check_rules(recipe.rules or (), empty)
     draft = Draft(temporary_folder() if folder is None else folder)
     try:
         with plainly():
-            _write(history, query, empty.columns, given, method, longest, recent, draft, progress)
+            _write(history, recipe, empty.columns, draft, progress)
     except BaseException:
         draft.discard()
         raise
     return Repository.load(draft.root)
 
 
-def _write(
-    df: DataFrame,
-    query: Query,
-    kinds: Kinds,
-    given: tuple[Rule, ...] | None,
-    method: str,
-    longest: float,
-    recent: tuple[Rule, ...],
-    draft: Draft,
-    progress: Progress,
-) -> None:
-    spark, arrays = df.sparkSession, draft.arrays
-    rows, columns = _columns(df, query, kinds, arrays, progress)
-    rules = _discovered(spark, query, rows, columns, arrays, method, progress) if given is None else given
-    past = _mapped(rows, columns, arrays)
-    check_rules(rules, past)
-
-    def build(k: int) -> Any:
-        built = lattice.build(_mapped(rows, columns, arrays), query.names[k], rules, mean=method == "mean")
-        return store.put_lattice(built, Files(arrays, f"lattice-{k}"))
-
-    with followed(spark, "building indexes", progress):
-        lattices = dict(zip(query.names, _each(spark, len(query.names), build), strict=True))
-    if given is None and method == "held-out":
-        sensors = _sensors(spark, query, rows, columns, arrays, rules, longest, progress)
-    else:
-        same = dict.fromkeys(query.names, UNCHANGED) if method == "last" else {}
-        sensors = gathered(past, query, longest, same, recent)
-    how = method if given is None else "given"
-    known = store.put_sensors(sensors, Files(arrays, "sensors"))
-    draft.finish(rows, columns, rules, lattices, known, how, fingerprint(past, rules, sensors, how))
+def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: Progress) -> None:
+    rows, columns = _columns(df, recipe.query, kinds, draft.arrays, progress)
+    tasks = Tasks(df.sparkSession, draft.arrays, rows, columns, progress)
+    fitted = recipes.fit(recipe, tasks.history(), tasks)
+    names, transitions = recipe.query.names, tasks.written.get(TRANSITIONS, [])
+    learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
+    sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
+    mark = fingerprint(fitted.history, fitted.rules, fitted.sensors, fitted.method)
+    lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
+    draft.finish(fitted, mark, Entries(columns, lattices, sensors))
 
 
-def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress) -> tuple[int, Entries]:
+class Tasks:
+    """Does the work for each attribute in a Spark task of its own; what comes of it lies in the repository's folder."""
+
+    def __init__(
+        self, spark: SparkSession, arrays: Path, rows: int, columns: ColumnEntries, progress: Progress
+    ) -> None:
+        self.spark, self.arrays, self.progress = spark, arrays, progress
+        self.rows, self.columns = rows, columns
+        self.written: dict[str, list[Any]] = {}  # title of the work -> the entry of each attribute
+
+    def history(self) -> History:
+        """The history, mapped."""
+        return _mapped(self.rows, self.columns, self.arrays)
+
+    def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
+        arrays, rows, columns = self.arrays, self.rows, self.columns  # a task gets these, not the session
+        title, do, write = work.title, work.do, work.write
+
+        def one(k: int) -> Any:
+            return write(do(_mapped(rows, columns, arrays), names[k]), Files(arrays, f"{title.split()[-1]}-{k}"))
+
+        with followed(self.spark, title, self.progress):
+            self.written[title] = _each(self.spark, len(names), one)
+        files = Files(arrays)
+        return [work.read(saved, files) for saved in self.written[title]]
+
+
+def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress) -> tuple[int, ColumnEntries]:
     """Every column as one array, and how many rows there are."""
     names = tuple(kinds)
 
@@ -114,7 +116,7 @@ def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: 
     parts = sorted((row.asDict() for row in listed), key=lambda part: part["partition"])
 
     def join(k: int) -> Any:
-        return store.put_column(
+        return entries.put_column(
             _joined(parts, names[k], k, kinds[names[k]].words, arrays), Files(arrays, f"column-{k}")
         )
 
@@ -177,56 +179,21 @@ def _joined(parts: list[dict[str, Any]], name: str, k: int, before: tuple[str, .
     code = {word: float(i) for i, word in enumerate(words)}
     values = np.empty(sum(part["rows"] for part in parts))
     at = 0
-    for part, mine in zip(parts, known, strict=True):
+    for part, words_there in zip(parts, known, strict=True):
         read = np.fromfile(arrays / f"{part['file']}.{k}")
         if len(read) != part["rows"]:
             raise HistoryError(f"part of column {name!r} is not in {str(arrays)!r}: can every worker see this folder?")
-        if mine:
-            read = np.array([*(code[word] for word in mine), np.nan])[np.nan_to_num(read, nan=-1).astype(np.int64)]
+        if words_there:
+            table = np.array([*(code[word] for word in words_there), np.nan])
+            read = table[np.nan_to_num(read, nan=-1).astype(np.int64)]
         values[at : at + len(read)] = read
         at += len(read)
     return Column(values, None if before is None else tuple(words))
 
 
-def _discovered(
-    spark: SparkSession, query: Query, rows: int, columns: Entries, arrays: Path, method: str, progress: Progress
-) -> tuple[Rule, ...]:
-    def find(k: int) -> Any:
-        found = discover_one(_mapped(rows, columns, arrays), query, query.names[k], method=method)
-        return [{"given": dict(rule.given), "then": rule.then, "within": rule.within} for rule in found]
-
-    with followed(spark, "discovering rules", progress):
-        return tuple(Rule(**each) for found in _each(spark, len(query.names), find) for each in found)
-
-
-def _sensors(
-    spark: SparkSession,
-    query: Query,
-    rows: int,
-    columns: Entries,
-    arrays: Path,
-    rules: tuple[Rule, ...],
-    longest: float,
-    progress: Progress,
-) -> SensorModel | None:
-    def find(k: int) -> Any:
-        history = _mapped(rows, columns, arrays)
-        past = Past.of(history, query, longest)
-        transition = None if past is None else learn_one(history, past, query.names[k], rules)
-        return transition and store.put_transition(transition, Files(arrays, f"transition-{k}"))
-
-    if not longest > 0:
-        return None
-    with followed(spark, "learning how sensors change", progress):
-        found = dict(zip(query.names, _each(spark, len(query.names), find), strict=True))
-    files = Files(arrays)
-    learnt = {name: store.get_transition(each, files) for name, each in found.items() if each is not None}
-    return gathered(_mapped(rows, columns, arrays), query, longest, learnt)
-
-
 def _mapped(rows: int, columns: Mapping[str, Any], arrays: Path) -> History:
     files = Files(arrays)
-    return History({name: store.get_column(each, files) for name, each in columns.items()}, rows)
+    return History({name: entries.get_column(each, files) for name, each in columns.items()}, rows)
 
 
 def _each(spark: SparkSession, count: int, work: Callable[[int], Any]) -> list[Any]:

@@ -19,8 +19,9 @@ from fogline.kernels import sensors as memory
 from fogline.repository.history import read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import parse
-from fogline.repository.sensors.model import Past, grid_of
 from fogline.repository.sensors.state import READINGS, SensorState
+from fogline.repository.sensors.training import TrainingSet
+from fogline.repository.sensors.transition import grid_of
 from fogline.rows.reader import Kinds, Reader
 from tests.walks import NAMES, QUERY, walks
 
@@ -110,14 +111,11 @@ def test_a_last_value_is_kept_however_long_the_attribute_is_silent():
 @pytest.mark.parametrize(("gaps", "points"), [(1, 20), (2, 20), (3, 10), (4, 5), (10, 2)])
 def test_rows_that_lack_much_have_fewer_values_per_cell(gaps, points):
     assert forest.points_for(gaps) == points
-    told = np.sort(np.random.default_rng(1).random((3, 100)), axis=1)
-    start, size = np.empty(3, np.int64), np.empty(3, np.int64)
-    value, often = np.empty(60), np.empty(60)
-    lack, none = np.full(3, gaps), np.empty(0)
-    forest.spread(told, np.zeros(3), lack, none, 0.0, -np.inf, np.inf, start, size, value, often)
+    changes = np.sort(np.random.default_rng(1).random((3, 100)), axis=1)
+    lack, anything = np.full(3, gaps), forest.Grid(np.empty(0), 0.0, -np.inf, np.inf)
+    start, size, value, _ = forest.spread(changes, np.zeros(3), lack, anything)
     assert size.tolist() == [points] * 3
-    least, most = np.empty((2, 3))
-    forest.ends(told, lack, least, most)
+    least, most = forest.ends(changes, lack)
     assert value[start].tolist() == least.tolist()
     assert value[start + size - 1].tolist() == most.tolist()
 
@@ -130,12 +128,10 @@ def test_leaves_hold_rows_that_are_alike_and_a_seed_always_gives_the_same_tree()
     trees = [forest.grow(given_, then, 20, 5) for _ in range(2)]
     for one, two in zip(*trees, strict=True):
         np.testing.assert_array_equal(one, two)
-    feature, cut, child, kept = trees[0]
-    out = np.empty((4, forest.KEPT))
     rows = np.array([[0.1, 0.5], [0.4, np.nan], [0.9, 0.5], [0.6, np.nan]])
-    forest.ask(feature, cut, child, kept, np.zeros((1, 2), np.int64), rows, out)
+    out = forest.ask(forest.Forest(*trees[0], np.zeros((1, 2), np.int64)), rows)
     assert out.mean(axis=1).round().tolist() == [0, 0, 1, 1]
-    assert np.bincount(feature[feature >= 0])[0] > 0
+    assert np.bincount(trees[0][0][trees[0][0] >= 0])[0] > 0
 
 
 @given(st.lists(st.integers(0, 20), max_size=8), st.floats(0, 2), st.floats(-5, 25), st.floats(0, 3))
@@ -209,7 +205,7 @@ def test_a_rule_about_the_recent_past_survives_on_disk(tmp_path):
 
 @pytest.mark.parametrize("rule", ["t(3) -> heat(1)", "t(3), sensor, site -> heat(1)", "t(3), sensor(1) -> heat(1)"])
 def test_a_rule_about_time_must_name_the_sensor(rule):
-    with pytest.raises(RuleError, match="what the same sensor said lately"):
+    with pytest.raises(RuleError, match="what the same sensor has read lately"):
         Repository.fit(walks(steps=5), QUERY, rules=[rule])
 
 
@@ -228,7 +224,7 @@ def test_noise_has_no_sensors():
 
 
 def test_hidden_readings_are_not_seen_by_their_own_context():
-    past = Past.of(read_history(walks(), QUERY), QUERY)
+    past = TrainingSet.of(read_history(walks(), QUERY), QUERY)
     assert past is not None
     hidden = np.isnan(past.shown)
     assert 0.25 < hidden.mean() < 0.35

@@ -8,16 +8,16 @@ All of it happens in a scaled space, where each determinant runs from 0 to 1. Wh
 
 - Eq. 12 has β and 1 - β the other way round than Eq. 11. `slope` is the derivative of Eq. 11.
 - The paper counts cells for the worst case, an interval of w touching w/u + 2. At a random place it touches w/u + 1:
-  10.8 cells for two determinants with w = 2.28 u, where 10.3 were counted and the paper says 18.3 (`margin=2`).
+  10.8 cells for two determinants with w = 2.28 u, where 10.3 were counted and the paper has 18.3 (`margin=2`).
 - The paper's law has factor 1, true of rows that fill their space evenly. Clusters do not follow one line on all scales
   and the line nearest to them need not start at 1, so the factor comes from the same fit as D₂. Equal rows are left out
-  of it: no cell can tell them apart.
-- The paper says that Eq. 11 is a parabola. It is not, but it has one minimum: in u · slope(u), the part of the cells
+  of it: no cell can separate them.
+- The paper calls Eq. 11 a parabola. It is not, but it has one minimum: in u · slope(u), the part of the cells
   is negative and rises towards 0, and the part of the rows is positive and rises.
 - The tree over the cells is in t_cell, which is measured on an index with its tree. The model, like the paper's,
   counts empty cells too, which that tree never visits: it makes cells dearer than they are where many are empty.
 
-Useful for: one side for all determinants, relative to their ranges. Not useful for: telling how long a query takes;
+Useful for: one side for all determinants, relative to their ranges. Not useful for: predicting how long a query takes;
 what all sides have in common (walking down, sorting what matched) is left out, as in the paper.
 """
 
@@ -35,8 +35,8 @@ from fogline.arrays import Floats, Ints
 from fogline.errors import RowsError
 from fogline.repository.access.index import Index
 
-SAMPLE, SEED = 100_000, 11  # so many rows tell the power law
-PAIRS = 100  # fewer pairs of rows in one cell say nothing about the law
+SAMPLE, SEED = 100_000, 11  # so many rows are enough to fit the power law
+PAIRS = 100  # fewer pairs of rows in one cell do not count for the law
 DEEPEST = 20  # the narrowest cells of box counting have side 2 ** -20
 BETA = 0.5  # unit costs are seconds, which weigh the same wherever they are spent
 MARGIN = 1.0  # cells that a box touches beyond its own width
@@ -115,7 +115,7 @@ def _pairs_by_level(scaled: Floats) -> Floats:
 
 
 def _equal_pairs(scaled: Floats) -> float:
-    """Ordered pairs of equal rows, which a random sum of the columns tells from all others."""
+    """Ordered pairs of equal rows, recognised by a random sum of the columns."""
     total, rng = np.zeros(len(scaled)), np.random.default_rng(SEED)
     for column in scaled.T:
         total += column * rng.uniform(1, 2)

@@ -1,36 +1,39 @@
-"""What did each sensor say lately?
+"""What has each sensor read lately?
 
 The living part of a repository: the newest values of every sensor's attributes, which join as they pass, whatever else
 their rows lack, and leave when newer ones need the place or when they are too old. A sensor is named by the query's
 groups and id.
 
-Small, because a sensor's own past says most where it is newest. A row sees only readings that are older than itself and
-that have arrived with it or before: within a call rows are taken in the order of their times, and a late row finds its
-place. So where rows come in order the cut of the stream into batches does not matter.
+Small, because of a sensor's own past the newest readings matter most. A row sees only readings that are older than
+itself and that have arrived with it or before: within a call rows are taken in the order of their times, and a late row
+finds its place. So where rows come in order the cut of the stream into batches does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fogline.arrays import Floats, Ints
+from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels import sensors as kernel
+from fogline.kernels.sensors import Newest, Readings, Recent
 from fogline.packing import pack, unpack
 
 READINGS = 8  # values kept of each attribute of each sensor
-MOST = 100_000  # sensors of one memory; beyond, those that have been silent longest go
+MOST = 100_000  # sensors of one state; beyond, those that have been silent longest go
 
 Name = tuple[Any, ...]
-Flags = NDArray[np.bool_]
 
 
 def sensor_names(ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None = None) -> list[Name]:
-    """What sensors are called: by their groups, if there are any, and their ids, as texts."""
+    """What sensors are called: by their groups, if there are any, and their ids, as texts.
+
+    >>> sensor_names([5, "5", 5.0, None])
+    [('5',), ('5',), ('5',), (None,)]
+    """
     plain = [_plain(each) for each in ids]
     if keys is None:
         return [(each,) for each in plain]
@@ -46,16 +49,8 @@ def _plain(value: Any) -> str | None:
     return str(int(value)) if value == int(value) else str(float(value))
 
 
-class Recent(NamedTuple):
-    """Rules about what the same sensor said lately."""
-
-    radius: Floats  # (r, d) how close a reading must be in each attribute; NaN: that does not matter
-    span: Floats  # (r,) how old it may be
-    then: Ints  # (r,) which attribute is told
-
-
 class SensorState:
-    """The newest readings of every sensor: `walk` takes rows, and tells the context of those that ask for it."""
+    """The newest readings of every sensor: `update` takes rows, and returns the context of those that want it."""
 
     def __init__(self, d: int, longest: float = np.inf, *, recent: Recent | None = None, most: int = MOST) -> None:
         self.d, self.longest, self.most = d, longest, most
@@ -64,25 +59,23 @@ class SensorState:
         self.number: dict[Name, int] = {}
         self.times = np.full((0, d, READINGS), -np.inf)
         self.values = np.full((0, d, READINGS), np.nan)
-        self.untouched = False  # whether it holds what history said, and nothing of the stream
+        self.untouched = False  # whether it holds readings of the history, and none of the stream
 
     def update(
         self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
     ) -> Floats:
         """(wanted, width) the contexts of the rows that are wanted, in the order of the rows; then they are known.
 
-        values (n, d), NaN = missing; `code` (n,): whose names[k] a row is, if not its own. A context is d · PARTS
-        numbers, and READINGS values for each rule about the recent past. O(rows · READINGS · d).
+        values (n, d), NaN = missing; `code` (n,): row i is of the sensor names[code[i]], not names[i]. A context is
+        d · PARTS numbers, and READINGS values for each rule about the recent past. O(rows · READINGS · d).
         """
         if self.untouched and len(time):
             self._older_than(float(time.min()))
         order = np.argsort(time, kind="stable")
         sensor = self._numbers(names) if code is None else self._numbers(names)[code]
         out = np.empty((int(np.count_nonzero(wanted)), self.width))
-        kernel.walk(
-            sensor[order], time[order], values[order], self.times, self.values, self.longest, *self.recent,
-            wanted[order], out,
-        )  # fmt: skip
+        readings = Readings(sensor[order], time[order], values[order], wanted[order])
+        kernel.walk(readings, Newest(self.times, self.values), self.recent, self.longest, out)
         if len(self.number) > self.most:
             self._forget()
         place = np.empty(len(order), np.int64)
@@ -100,7 +93,7 @@ class SensorState:
         return found
 
     def _older_than(self, now: float) -> None:
-        """What history says of times that the stream has yet to reach is not known yet."""
+        """Readings of the history from times that the stream has yet to reach are not known yet."""
         self.untouched = False
         if not len(self.times) or self.times.max() < now:
             return
@@ -119,14 +112,14 @@ class SensorState:
         self.times, self.values = self.times[stay], self.values[stay]
 
     def arrays(self) -> tuple[Floats, Floats]:
-        """when and said (s, d, READINGS), in the order of the names."""
+        """Times and values (s, d, READINGS), in the order of the names."""
         count = len(self.number)
         return self.times[:count], self.values[:count]
 
-    def holding(self, names: Sequence[Name], when: Floats, said: Floats) -> SensorState:
-        """This memory with other readings: those of `arrays`."""
+    def holding(self, names: Sequence[Name], times: Floats, values: Floats) -> SensorState:
+        """This state with other readings: those of `arrays`."""
         self.number = {name: k for k, name in enumerate(names)}
-        self.times, self.values = np.array(when), np.array(said)
+        self.times, self.values = np.array(times), np.array(values)
         return self
 
     def to_bytes(self) -> bytes:
@@ -144,9 +137,9 @@ class SensorState:
 
     def check(self) -> None:
         """Assert that each attribute's values are in order, the newest first, and the places without one empty."""
-        when, said = self.arrays()
-        there = when > -np.inf
-        assert (when[:, :, 1:] < when[:, :, :-1])[there[:, :, 1:]].all(), "values out of order"
+        times, values = self.arrays()
+        there = times > -np.inf
+        assert (times[:, :, 1:] < times[:, :, :-1])[there[:, :, 1:]].all(), "values out of order"
         assert not np.any(there[:, :, 1:] & ~there[:, :, :-1]), "a value behind an empty place"
-        assert np.array_equal(np.isnan(said), ~there), "an empty place with a value, or one without"
+        assert np.array_equal(np.isnan(values), ~there), "an empty place with a value, or one without"
         assert sorted(self.number.values()) == list(range(len(self.number))), "numbers of sensors"

@@ -1,0 +1,204 @@
+"""How does a history become a repository?
+
+One recipe, whichever engine carries it: rules are given, or discovered for each attribute; those about the recent past
+are set apart, the others checked; for each attribute a lattice of their combinations is built; for each attribute it
+may be learnt how sensors change; what the sensors have read last is gathered.
+
+What is done for each attribute depends on the history and on earlier steps alone, so an engine may run every attribute
+in a process of its own. It is handed `Work`: a function of the history and an attribute, and how its result is written
+to disk and read again, should it have to travel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from fogline.errors import HistoryError
+from fogline.model import Query, Rule, duration
+from fogline.repository import entries, lattice
+from fogline.repository.discover import PLAIN, check_method, discover_one
+from fogline.repository.entries import Files
+from fogline.repository.history import History
+from fogline.repository.lattice import Lattice
+from fogline.repository.rules import as_rules, check_rules
+from fogline.repository.sensors.model import SensorModel, about_recent, gathered
+from fogline.repository.sensors.training import TrainingSet, learn_transition
+from fogline.repository.sensors.transition import Transition
+
+T = TypeVar("T")
+Progress = Callable[[str], None]  # called with the attribute for which rules are being discovered
+
+RULES, LATTICES, TRANSITIONS = "discovering rules", "building indexes", "learning how sensors change"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is to be fitted, checked."""
+
+    query: Query
+    rules: tuple[Rule, ...] | None  # None: they are to be discovered
+    recent: tuple[Rule, ...]  # rules about what the same sensor has read lately
+    method: str
+    longest: float  # how old a sensor's readings may be
+
+    @classmethod
+    def of(cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float) -> Recipe:
+        """Rules in any form that `as_rules` reads."""
+        check_method(method)
+        given = None if rules is None else tuple(as_rules(rules))
+        recent = about_recent(given or (), query)
+        others = None if given is None else tuple(rule for rule in given if rule not in recent)
+        return cls(query, others, recent, method, longest)
+
+    @property
+    def name(self) -> str:
+        """The repository's method: "given" where rules are."""
+        return self.method if self.rules is None else "given"
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is learnt how sensors change."""
+        return self.rules is None and self.method == "held-out" and self.longest > 0
+
+
+class Work(NamedTuple, Generic[T]):
+    """What is done for one attribute, and how its result is written (returns what to remember of it) and read again."""
+
+    title: str
+    do: Callable[[History, str], T]
+    write: Callable[[T, Files], Any]
+    read: Callable[[Any, Files], T]
+
+
+class Runner(Protocol):
+    """Where the work for each attribute is done."""
+
+    def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
+        """work.do(history, name) for each of the attributes."""
+
+
+class Fitted(NamedTuple):
+    """The parts of a repository."""
+
+    history: History
+    rules: tuple[Rule, ...]
+    lattices: dict[str, Lattice]
+    sensors: SensorModel | None
+    method: str
+
+
+class InProcess:
+    """Does the work for each attribute here and now, one after the other."""
+
+    def __init__(self, history: History, progress: Progress | None = None) -> None:
+        self.history, self.progress = history, progress
+
+    def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
+        return [self._one(work, name) for name in names]
+
+    def _one(self, work: Work[T], name: str) -> T:
+        if self.progress is not None and work.title == RULES:
+            self.progress(name)
+        return work.do(self.history, name)
+
+
+def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
+    """The recipe. `history` holds the same rows that the runner's work gets."""
+    query = recipe.query
+    rules = recipe.rules
+    if rules is None:
+        rules = tuple(rule for found in runner.each(discovery(recipe), query.names) for rule in found)
+    check_rules(rules, history)
+    lattices = runner.each(building(rules), query.names)
+    learnt = runner.each(learning(recipe, rules), query.names) if recipe.learns else [None] * len(query.names)
+    transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
+    keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
+    sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
+    return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name)
+
+
+def discovery(recipe: Recipe) -> Work[list[Rule]]:
+    """Rules for one attribute."""
+    query, method = recipe.query, recipe.method
+    return Work(
+        RULES,
+        lambda history, name: discover_one(history, query, name, method=method),
+        lambda rules, _: [entries.put_rule(rule) for rule in rules],
+        lambda saved, _: [Rule(**each) for each in saved],
+    )
+
+
+def building(rules: tuple[Rule, ...]) -> Work[Lattice]:
+    """The lattice of one attribute."""
+    return Work(
+        LATTICES,
+        lambda history, name: lattice.build(history, name, rules),
+        entries.put_lattice,
+        lambda saved, files: entries.get_lattice(saved, rules, files),
+    )
+
+
+def learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]:
+    """The transition of one attribute, or None where it does not pay."""
+    return Work(
+        TRANSITIONS,
+        _Learning(recipe.query, rules, recipe.longest),
+        lambda found, files: None if found is None else entries.put_transition(found, files),
+        lambda saved, files: None if saved is None else entries.get_transition(saved, files),
+    )
+
+
+class _Learning:
+    """Learns for one attribute after the other; the training set is made once."""
+
+    def __init__(self, query: Query, rules: tuple[Rule, ...], longest: float) -> None:
+        self.query, self.rules, self.longest = query, rules, longest
+        self.training: list[TrainingSet | None] = []  # of the one history; empty before the first attribute
+
+    def __call__(self, history: History, name: str) -> Transition | None:
+        if not self.training:
+            self.training.append(TrainingSet.of(history, self.query, self.longest))
+        training = self.training[0]
+        return None if training is None else learn_transition(history, training, name, self.rules)
+
+
+def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | None = None, method: str = "") -> str:
+    """The same for the same history, rules and sensors; methods without rules have fingerprints of their own."""
+    digest = hashlib.sha256("\n".join(map(str, rules)).encode())
+    digest.update(method.encode() if method in PLAIN else b"")
+    if sensors is not None:
+        digest.update(
+            f"{sensors.names} {sensors.keys} {sensors.time} {sensors.longest} {sorted(sensors.transitions)}".encode()
+        )
+        digest.update(str([each.error for each in sensors.transitions.values()]).encode())
+        digest.update("\n".join(map(str, sensors.recent)).encode())
+    for name in sorted(history.columns):
+        column = history.columns[name]
+        digest.update(f"{name} {column.words}".encode())
+        digest.update(np.ascontiguousarray(column.values).data)
+    return digest.hexdigest()
+
+
+def longest_of(retention: Any, query: Query) -> float:
+    """How old a reading may be, in units of the clock.
+
+    >>> query = Query(attributes={"a": "max"}, id="id", time="t", lifetime="1 hour")
+    >>> longest_of("2 seconds", query), longest_of(None, query)
+    (2000000.0, inf)
+    """
+    if retention is None:
+        return np.inf
+    number = isinstance(retention, int | float)
+    if retention != 0 and query.lifetime is not None and number is (query.lifetime_us is not None):
+        raise HistoryError(
+            f"retention is {retention!r} and the lifetime {query.lifetime!r}: both are numbers, or both are durations."
+        )
+    age = float(retention) if number else float(duration(retention))
+    if not age >= 0:
+        raise HistoryError(f"retention is {retention!r}; it is an age, from 0 on.")
+    return age
