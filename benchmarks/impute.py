@@ -19,7 +19,9 @@ from scipy.spatial import cKDTree
 import fogline as fl
 from benchmarks.streams import Floats, seed_points
 from benchmarks.ticks import Rival
+from fogline.impute.intake import filled, look
 from fogline.repository.access.index import Index
+from fogline.rows.reader import Kinds, Reader
 
 SPACE, NEAR, HISTORY, SEEDS = 0.002, 0.0005, 120_000, 5_000
 FLOORS = {"uniform": 8, "correlated": 8, "anti": 3}
@@ -87,11 +89,10 @@ def imputed_rows() -> None:
     values[:, 0] = np.nan
     table = pa.table({"id": np.arange(len(values)), "t": np.zeros(len(values)), "e": np.ones(len(values)), **{
         name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(mine.names)}})  # fmt: skip
-    batch = monitor._reader.read(table, monitor.kinds).batch
-    gaps = np.isnan(batch.clouds.lo)
-    fill = monitor.chain.fill
-    took = median(lambda: fill(batch.clouds, batch.known, gaps))
-    size = fill(batch.clouds, batch.known, gaps).size[:, 0].mean()
+    chain, rows = monitor.chain, Reader(query).read(table, Kinds()).rows
+    looked = look(chain, rows, None, None, rows.refused)
+    took = median(lambda: filled(chain, looked))
+    size = filled(chain, looked).size[:, 0].mean()
     print(f"single determinants: {len(values) / took:,.0f} imputed rows/s ({size:.1f} values each; floor 200,000)")
 
 

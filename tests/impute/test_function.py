@@ -32,7 +32,7 @@ def cells(rows, imputer):
     chain, decoded = Chain([as_imputer(imputer, PLAIN)], PLAIN), Reader(PLAIN).read(rows, Kinds()).rows
     clouds = filled(chain, look(chain, decoded, None, None, decoded.refused))
     assert decoded.refused == {}
-    out = {}
+    out: dict[str, list[Any]] = {}
     for j, (name, sign) in enumerate(zip(PLAIN.names, PLAIN.signs, strict=True)):
         out[name] = []
         for i in range(len(clouds.lo)):

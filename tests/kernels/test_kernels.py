@@ -20,7 +20,7 @@ from fogline.kernels import arrow
 from fogline.kernels.boxes import beats, covers, cut_points, fences, outlived, words
 from fogline.kernels.compile import kernel
 from fogline.kernels.probability import beats_cloud, lemma
-from fogline.rows.columns import PAIRS
+from fogline.rows.cells import PAIRS
 from tests import oracle
 
 cell = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3)

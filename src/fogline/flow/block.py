@@ -48,7 +48,7 @@ class RowBlock(NamedTuple):
 
     def row(self, i: int, query: Query) -> dict[str, Any]:
         """A row as it came."""
-        row = self.columns.slice(i, 1).to_pylist()[0]
+        row: dict[str, Any] = self.columns.slice(i, 1).to_pylist()[0]
         plain = {name: self.raw[i, j] for j, name in enumerate(query.names) if name not in row}
         return row | {name: None if np.isnan(value) else float(value) for name, value in plain.items()}
 
@@ -76,23 +76,20 @@ def concat(blocks: Sequence[RowBlock]) -> RowBlock:
         return blocks[0]
     columns = pa.Table.from_batches([each.columns for each in blocks]).combine_chunks().to_batches()
     first, *_ = blocks
-    arrays = [
+    arrived, expires, raw, known = (
         np.concatenate([getattr(each, name) for each in blocks]) for name in ("arrived", "expires", "raw", "known")
-    ]
+    )
     clouds = _joined([each.clouds for each in blocks])
-    return RowBlock(columns[0] if columns else first.columns.slice(0, 0), *arrays, clouds)
+    return RowBlock(columns[0] if columns else first.columns.slice(0, 0), arrived, expires, raw, known, clouds)
 
 
 def _joined(clouds: Sequence[Clouds]) -> Clouds:
-    pools, offset = [], 0
-    starts = []
+    starts, offset = [], 0
     for each in clouds:
-        pools.append(each)
         starts.append(np.where(each.start >= 0, each.start + offset, each.start))
         offset += len(each.value)
-    lo, hi, size = (np.concatenate([getattr(each, name) for each in clouds]) for name in ("lo", "hi", "size"))
-    value, weight, tail = (np.concatenate([getattr(each, name) for each in pools]) for name in _CLOUDS[4:])
-    return Clouds(lo, hi, np.concatenate(starts), size, value, weight, tail)
+    joined = {name: np.concatenate([getattr(each, name) for each in clouds]) for name in _CLOUDS if name != "start"}
+    return Clouds(start=np.concatenate(starts), **joined)
 
 
 def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
@@ -110,9 +107,8 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
 
 def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
     """The inverse of `to_arrays`."""
-    batches = table_from_bytes(arrays["columns"]).combine_chunks().to_batches()
     table = table_from_bytes(arrays["columns"])
-    columns = batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+    columns = next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], table.schema))  # they were packed as one
     raw = arrays["raw"]
     known = np.full((len(raw), width), np.nan)
     if "lacking" in arrays:

@@ -154,7 +154,8 @@ class Keeper:
             rows = to_arrays(loaded.waiting, self.plan.signs)
             arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
         packed = pack(header, arrays)
-        return len(packed).to_bytes(8, "little") + _CODEC.compress(packed, asbytes=True)
+        pressed: bytes = _CODEC.compress(packed, asbytes=True)
+        return len(packed).to_bytes(8, "little") + pressed
 
     def _belongs(self) -> list[str | None]:
         repository = self.plan.repository

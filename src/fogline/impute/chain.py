@@ -18,7 +18,7 @@ from fogline.impute.imputer import Evidence, Imputer, part
 from fogline.impute.past import Last, Past, Recent, readings
 from fogline.impute.rules import Rules
 from fogline.impute.whole import Mean, Whole
-from fogline.kernels.sorted import pour
+from fogline.kernels.distributions import pour
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
@@ -142,7 +142,7 @@ class Chain:
         for name in ("value", "weight", "tail"):
             getattr(out, name)[:used] = getattr(clouds, name)
         for j, rows, _, found in answers:
-            used = pour(found.start, found.size, found.value, found.often, rows, j, self.signs[j], out, used)
+            used = pour(found, rows, j, self.signs[j], out, used)
         return out
 
 

@@ -100,10 +100,9 @@ def unable(clouds: Clouds, looked: Looked, names: tuple[str, ...], repository: b
 
 def put(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
     """The clouds with some rows replaced. Pools of `few` begin with those of the clouds."""
-    cells = [getattr(clouds, name).copy() for name in ("lo", "hi", "start", "size")]
-    for all_of_them, some in zip(cells, few, strict=False):
-        all_of_them[rows] = some
-    return Clouds(*cells, few.value, few.weight, few.tail)
+    lo, hi, start, size = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy(), clouds.size.copy()
+    lo[rows], hi[rows], start[rows], size[rows] = few.lo, few.hi, few.start, few.size
+    return Clouds(lo, hi, start, size, few.value, few.weight, few.tail)
 
 
 class Intake:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.errors import RuleError
-from fogline.kernels.sorted import distinct
+from fogline.kernels.distributions import distinct
 from fogline.model import Rule
 from fogline.repository.access.planner import Planner
 from fogline.repository.access.protocol import Access, Centres

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Clouds, Flags, Floats, Ints
+from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, objects
 from fogline.errors import QueryError
 from fogline.kernels import arrow
 from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NUMBERS, OUTSIDE
@@ -73,6 +73,14 @@ class Named:
     id: list[Any]
     by: tuple[list[Any], ...]  # one list per group column
     kinds: Kinds  # of the stream so far, these rows included
+
+    def batch(self) -> Batch:
+        """The rows that can be taken; what they lack is NaN in their clouds, and imputers know nothing of them."""
+        rows, left = self.rows, self.rows.left()
+        every = slice(None) if left is None else left
+        id, clouds = objects(self.id)[every], rows.clouds.part(every)
+        none = np.empty((len(id), 0))
+        return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, clouds)
 
 
 class Reader:
