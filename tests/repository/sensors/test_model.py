@@ -128,9 +128,10 @@ def test_leaves_hold_rows_that_are_alike_and_a_seed_always_gives_the_same_tree()
     for one, two in zip(*trees, strict=True):
         np.testing.assert_array_equal(one, two)
     rows = np.array([[0.1, 0.5], [0.4, np.nan], [0.9, 0.5], [0.6, np.nan]])
-    out = forest.ask(forest.Forest(*trees[0], np.zeros((1, 2), np.int64)), rows)
+    feature, cut, child, kept = trees[0]
+    out = forest.ask(forest.Forest(feature, cut, child, kept, np.zeros((1, 2), np.int64)), rows)
     assert out.mean(axis=1).round().tolist() == [0, 0, 1, 1]
-    assert np.bincount(trees[0][0][trees[0][0] >= 0])[0] > 0
+    assert np.bincount(feature[feature >= 0])[0] > 0
 
 
 @given(st.lists(st.integers(0, 20), max_size=8), st.floats(0, 2), st.floats(-5, 25), st.floats(0, 3))
@@ -342,7 +343,11 @@ def test_rows_are_appended_only_as_they_were_fitted():
     with pytest.raises(HistoryError, match="in this order"):
         learnt().append(walks(steps=2, begin=200), other)
     mean = Repository.fit(walks(), QUERY, method="mean").append(walks(steps=2, begin=200), QUERY)
-    assert len(mean.lattices["heat"].values) == 1
+    assert mean.lattices["heat"].counts.sum() == walks().num_rows + 24
+    last = Repository.fit(walks(), QUERY, method="last").append(walks(steps=2, begin=200), QUERY)
+    assert last.sensors is not None
+    assert not last.sensors.transitions
+    assert last.sensors.times.max() == 201
 
 
 @pytest.mark.parametrize("names", [list(range(12)), [str(k) for k in range(12)], [float(k) for k in range(12)]])
