@@ -1,4 +1,4 @@
-"""Does the repository impute as the definition says?"""
+"""Does the repository impute as defined?"""
 
 import json
 from collections import Counter

@@ -32,7 +32,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         return njit(nogil=True, error_model="numpy")(function)
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if index is not None and hasattr(index, "_source_stamp"):
-        index._source_stamp = (_ROOM, index._source_stamp)  # kernels of other rooms: their own file too
+        index._source_stamp = _ROOM
         for name in ("save", "load"):
             setattr(index, name, _one_at_a_time(getattr(index, name), Path(index._cache_path)))
     return compiled
