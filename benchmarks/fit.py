@@ -3,8 +3,9 @@
     python -m benchmarks.fit --rows 1000000 --attributes 6
     python -m benchmarks.fit --rows 10000000 --attributes 4 --memory 8g
 
-SensorState is proportional (PSS) and of all processes together: the command, the JVM, its Python workers. Loading is
-measured in fresh processes; two at a time then read every page of the repository, and what is private to each is told.
+Memory is proportional (PSS) and of all processes together: the command, the JVM, its Python workers. Loading is
+measured in fresh processes; two at a time then read every page of the repository, and how much is private to each is
+printed.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ def load(repository: Path) -> None:
 
 def mapped(pid: int, folder: Path) -> dict[str, float]:
     """Megabytes of this folder's files that a process holds in memory, and how many of them no other process shares."""
-    total, ours = {"Rss": 0.0, "Private": 0.0}, False
+    total, counted = {"Rss": 0.0, "Private": 0.0}, False
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
         name, *rest = line.split()
         if not name.endswith(":"):
-            ours = bool(rest) and rest[-1].startswith(str(folder))
-        elif ours and name in ("Rss:", "Private_Clean:", "Private_Dirty:"):
+            counted = bool(rest) and rest[-1].startswith(str(folder))
+        elif counted and name in ("Rss:", "Private_Clean:", "Private_Dirty:"):
             total["Rss" if name == "Rss:" else "Private"] += int(rest[0]) / 1e3
     return total
 

@@ -32,7 +32,7 @@ def spaced(points: Floats) -> Floats:
     return np.asarray((points.argsort(axis=0).argsort(axis=0) + 0.5) * SPACE, np.float64)
 
 
-class Mine:
+class SeedStream:
     """A history and a stream around the same seeds."""
 
     def __init__(self, kind: str, d: int = 4, seed: int = 1) -> None:
@@ -65,8 +65,8 @@ class Mine:
         return pa.table(columns), values
 
 
-def query_of(mine: Mine) -> fl.Query:
-    return fl.Query(attributes=dict.fromkeys(mine.names, "max"), id="id", time="t", expires="e")
+def query_of(source: SeedStream) -> fl.Query:
+    return fl.Query(attributes=dict.fromkeys(source.names, "max"), id="id", time="t", expires="e")
 
 
 def median(action: Callable[[], Any], times: int = 5) -> float:
@@ -81,14 +81,14 @@ def median(action: Callable[[], Any], times: int = 5) -> float:
 
 def imputed_rows() -> None:
     """Rows per second through single determinants, distributions included."""
-    mine = Mine("uniform")
-    query = query_of(mine)
-    monitor = fl.Monitor(query, mine.repository(query))
+    source = SeedStream("uniform")
+    query = query_of(source)
+    monitor = fl.Monitor(query, source.repository(query))
     assert monitor.chain is not None
-    values = mine.rows(20_000)
+    values = source.rows(20_000)
     values[:, 0] = np.nan
     table = pa.table({"id": np.arange(len(values)), "t": np.zeros(len(values)), "e": np.ones(len(values)), **{
-        name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(mine.names)}})  # fmt: skip
+        name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(source.names)}})  # fmt: skip
     chain, rows = monitor.chain, Reader(query).read(table, Kinds()).rows
     looked = look(chain, rows, None, None, rows.refused)
     took = median(lambda: filled(chain, looked))
@@ -103,38 +103,38 @@ def two_determinants() -> None:
     radius = np.full(2, 5 * np.sqrt(25 / HISTORY))
     centres = points[rng.integers(HISTORY, size=1_000)]
     index = Index.build(points, then, np.full(2, 0.1))
-    ours = median(lambda: index.find(centres, radius)) / len(centres)
+    indexed = median(lambda: index.find(centres, radius)) / len(centres)
     few = centres[:50]
     scan = median(lambda: [np.sort(then[(np.abs(points - c) <= radius).all(axis=1)]) for c in few]) / len(few)
     tree = cKDTree(points)
     kd = median(lambda: [then[tree.query_ball_point(c, radius[0], p=np.inf)] for c in centres]) / len(centres)
     matches = np.diff(index.find(centres, radius)[0]).mean()
     print(
-        f"two determinants, {matches:.0f} matches: index {ours * 1e6:.2f} µs, NumPy scan {scan * 1e6:.0f} µs "
-        f"({scan / ours:.0f}×, floor 100×), cKDTree {kd * 1e6:.1f} µs ({kd / ours:.1f}×, floor 3×)"
+        f"two determinants, {matches:.0f} matches: index {indexed * 1e6:.2f} µs, NumPy scan {scan * 1e6:.0f} µs "
+        f"({scan / indexed:.0f}×, floor 100×), cKDTree {kd * 1e6:.1f} µs ({kd / indexed:.1f}×, floor 3×)"
     )
 
 
 def ticks(kind: str) -> None:
     """A whole tick with imputation beside the rival, and how many rows needed their distribution."""
-    mine = Mine(kind)
-    query = query_of(mine)
-    repository, window, n = mine.repository(query), 20_000, 30
+    source = SeedStream(kind)
+    query = query_of(source)
+    repository, window, n = source.repository(query), 20_000, 30
     for equal in (True, False):
-        monitor, rival, mean = fl.Monitor(query, repository), Rival(window, mine.d), window // n
-        ours, theirs = [], []
+        monitor, rival, mean = fl.Monitor(query, repository), Rival(window, source.d), window // n
+        seconds, rival_seconds = [], []
         for t in range(2 * mean + 60):
-            table, values = mine.batch(t, n, mean, equal=equal)
+            table, values = source.batch(t, n, mean, equal=equal)
             began = time.perf_counter()
             monitor.advance(t, table)
-            ours.append(time.perf_counter() - began)
+            seconds.append(time.perf_counter() - began)
             if t < 2 * mean:
                 rival.put(values)
                 continue
             began = time.perf_counter()
             rival.tick(values)
-            theirs.append(time.perf_counter() - began)
-        a, b = float(np.median(ours[-60:])), float(np.median(theirs))
+            rival_seconds.append(time.perf_counter() - began)
+        a, b = float(np.median(seconds[-60:])), float(np.median(rival_seconds))
         stats = monitor.stats()
         share = stats["imputed"] / stats["incomplete"]
         lives = "equal lifetimes" if equal else "random lifetimes"
@@ -160,7 +160,7 @@ def intel(folder: str) -> None:
     values = frame[names].iloc[HISTORY:].to_numpy(np.float64)
     rng = np.random.default_rng(1)
     monitor, rival, n = fl.Monitor(query, repository), Rival(20_000, 4), 30
-    ours, theirs = [], []
+    seconds, rival_seconds = [], []
     for t in range(20_000 // n + 100):
         rows = values[t * n : t * n + n].copy()
         holes = rng.random(n) < 0.3
@@ -169,16 +169,16 @@ def intel(folder: str) -> None:
         table = pa.table({"id": np.arange(t * n, t * n + n), "t": np.full(n, t), **cells})
         began = time.perf_counter()
         monitor.advance(t, table)
-        ours.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - began)
         if t < 20_000 // n + 40:
             rival.put(rows)
             continue
         began = time.perf_counter()
         rival.tick(rows)
-        theirs.append(time.perf_counter() - began)
-    a, b, stats = float(np.median(ours[-60:])), float(np.median(theirs)), monitor.stats()
+        rival_seconds.append(time.perf_counter() - began)
+    a, b, stats = float(np.median(seconds[-60:])), float(np.median(rival_seconds)), monitor.stats()
     print(
-        f"Intel: tick {a * 1e3:.2f} ms (mean {np.mean(ours[-60:]) * 1e3:.2f}), moocore {b * 1e3:.1f} ms, "
+        f"Intel: tick {a * 1e3:.2f} ms (mean {np.mean(seconds[-60:]) * 1e3:.2f}), moocore {b * 1e3:.1f} ms, "
         f"{b / a:.1f}× (floor 1×); "
         f"live {stats['live']}, answer {stats['answer']}, imputed {stats['imputed']} of {stats['incomplete']}"
     )

@@ -1,4 +1,4 @@
-"""What does history say about a missing value? The definition, row by row."""
+"""What does history know about a missing value? The definition, row by row."""
 
 from itertools import combinations
 
@@ -31,12 +31,12 @@ def expected(rows, given, then):
 
 def impute(rows, rules, row, then):
     """(the rules chosen, sorted values) for one missing cell; no rules: level 0."""
-    mine = [rule for rule in rules if rule.then == then]
-    usable = [k for k, rule in enumerate(mine) if all(row.get(a) is not None for a in rule.given)]
+    own = [rule for rule in rules if rule.then == then]
+    usable = [k for k, rule in enumerate(own) if all(row.get(a) is not None for a in rule.given)]
     for size in range(len(usable), 0, -1):
-        level = [(expected(rows, united([mine[k] for k in c]), then), c) for c in combinations(usable, size)]
+        level = [(expected(rows, united([own[k] for k in c]), then), c) for c in combinations(usable, size)]
         for _, chosen in sorted(level):
-            found = closeness(rows, united([mine[k] for k in chosen]), row, then)
+            found = closeness(rows, united([own[k] for k in chosen]), row, then)
             if found:
                 return chosen, sorted(r[then] for r in found)
     return (), sorted(r[then] for r in rows if r[then] is not None)

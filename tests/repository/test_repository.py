@@ -1,7 +1,8 @@
-"""Does the repository impute as the definition says?"""
+"""Does the repository impute as defined?"""
 
 import json
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
+from fogline.repository.access.index import Index
+from fogline.repository.access.indexed import IndexAccess
+from fogline.repository.access.sorted import SortedAccess
 from fogline.repository.repository import LEVEL_0
 from fogline.repository.rules import load, parse
 from tests.repository import naive
@@ -79,6 +83,40 @@ def test_the_same_rules_are_chosen_and_the_same_values_found_as_in_the_naive_way
         assert dict(zip(found.value[part], found.often[part], strict=True)) == Counter(values)
         if values:
             assert (low[k], high[k]) == (values[0], values[-1])
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(rows, rule_sets(), rows)
+def test_the_lattice_knows_for_which_rows_any_combination_matches(history, rules, asked):
+    history = [*history, {"a": 0, "b": 0, "c": 0, "s": "x"}]
+    query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", last=1)
+    repository = fl.Repository.fit(pd.DataFrame(history, columns=[*NUMBERS, *WORDS]), query, rules=rules)
+    lattice, centres = repository.lattices["c"], coded(repository, asked)
+    found, (low, high) = lattice.search(centres, len(asked)), lattice.bounds(centres, len(asked))
+    able = [bool(naive.impute(history, rules, row, "c")[0]) for row in asked]
+    assert lattice.able(centres, len(asked)).tolist() == (found.size > 0).tolist() == (~np.isnan(low)).tolist() == able
+    there = np.flatnonzero(able)
+    assert low[there].tolist() == found.value[found.start[there]].tolist()
+    assert high[there].tolist() == found.value[found.start[there] + found.size[there] - 1].tolist()
+
+
+def test_a_row_that_lacks_a_determinant_matches_nothing_through_the_index():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"a": rng.random(4000), "b": rng.random(4000)})
+    frame["c"] = frame.a + frame.b
+    query = fl.Query(attributes={"c": "max"}, id="id", time="t", last=1)
+    repository = fl.Repository.fit(frame, query, rules=["a(0.1), b(0.1) -> c(1)"])
+    history = repository.history
+    access = IndexAccess(Index.build(frame[["a", "b"]].to_numpy(), frame.c.to_numpy(), [0.1, 0.1]), ("a", "b"))
+    given_, centres = {"a": 0.1, "b": 0.1}, {"a": np.array([0.5, np.nan, 0.5]), "b": np.array([0.5, 0.5, np.nan])}
+    table = SortedAccess.build(history, "c", None, "a", ("b",))
+    for one, other in zip(access.find(given_, centres), table.find(given_, centres), strict=True):
+        assert one.tolist() == other.tolist()
+    assert access.count(given_, centres).tolist() == table.count(given_, centres).tolist()
+    assert np.array_equal(access.bounds(given_, centres), table.bounds(given_, centres), equal_nan=True)
+    [choice] = repository.lattices["c"].choices
+    low, _ = replace(repository.lattices["c"], choices=(replace(choice, access=access),)).bounds(centres, 3)
+    assert np.isnan(low).tolist() == [False, True, True]
 
 
 def test_a_saved_repository_gives_the_same_answers_from_mapped_files(tmp_path):

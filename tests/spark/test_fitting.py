@@ -42,18 +42,18 @@ def asked(repository: fl.Repository) -> pa.Table:
 def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spark, tmp_path, partitions):
     table = history()
     df = spark.createDataFrame(table).repartition(partitions)
-    told: list[tuple[str, int, int]] = []
-    ours = fl.spark.fit(df, QUERY, folder=tmp_path / "repo", progress=lambda *each: told.append(each))
-    theirs = fl.Repository.fit(table, QUERY)
-    assert ours.rules == theirs.rules
-    assert len(ours.rules) >= 2
-    assert ours.fingerprint == theirs.fingerprint == fl.Repository.load(tmp_path / "repo").fingerprint
-    assert [(step.rules, step.expected) for step in ours.explain()] == [
-        (step.rules, step.expected) for step in theirs.explain()
+    reported: list[tuple[str, int, int]] = []
+    by_spark = fl.spark.fit(df, QUERY, folder=tmp_path / "repo", progress=lambda *each: reported.append(each))
+    in_memory = fl.Repository.fit(table, QUERY)
+    assert by_spark.rules == in_memory.rules
+    assert len(by_spark.rules) >= 2
+    assert by_spark.fingerprint == in_memory.fingerprint == fl.Repository.load(tmp_path / "repo").fingerprint
+    assert [(step.rules, step.expected) for step in by_spark.explain()] == [
+        (step.rules, step.expected) for step in in_memory.explain()
     ]
-    assert asked(ours).equals(asked(theirs))
-    assert asked(ours).num_rows > 50
-    assert {what for what, _, _ in told} == {
+    assert asked(by_spark).equals(asked(in_memory))
+    assert asked(by_spark).num_rows > 50
+    assert {what for what, _, _ in reported} == {
         "reading the history", "joining columns", "discovering rules", "building indexes",
         "learning how sensors change",
     }  # fmt: skip
@@ -63,29 +63,29 @@ def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spa
 @pytest.mark.parametrize("rows", [0, 1])
 def test_tiny_histories_are_fitted(spark, rows):
     table = history(3).slice(0, rows)
-    ours, theirs = fl.spark.fit(spark.createDataFrame(table), QUERY), fl.Repository.fit(table, QUERY)
-    assert ours.history.rows == rows
-    assert ours.fingerprint == theirs.fingerprint
+    by_spark, in_memory = fl.spark.fit(spark.createDataFrame(table), QUERY), fl.Repository.fit(table, QUERY)
+    assert by_spark.history.rows == rows
+    assert by_spark.fingerprint == in_memory.fingerprint
 
 
 def test_given_rules_are_kept_and_imputing_by_spark_gives_the_same_distributions(spark):
     table, rules = history(500), ["a(0.01), site -> b(0.2)", "ok -> c(10)"]
     df = spark.createDataFrame(table)
-    ours = fl.spark.fit(df, QUERY, rules=rules)
-    assert [str(rule) for rule in ours.rules] == rules
+    by_spark = fl.spark.fit(df, QUERY, rules=rules)
+    assert [str(rule) for rule in by_spark.rules] == rules
     gaps = history(60, seed=8).to_pylist()
     for k, row in enumerate(gaps):
         row[("a", "b", "c")[k % 3]] = None
     stream = pa.Table.from_pylist(gaps, history(1).schema)
-    spread = fl.spark.impute(spark.createDataFrame(stream).repartition(3), QUERY, ours).toArrow()
+    spread = fl.spark.impute(spark.createDataFrame(stream).repartition(3), QUERY, by_spark).toArrow()
     keys = [(name, "ascending") for name in ("id", "attribute", "value")]
-    expected = fl.distributions(stream, QUERY, ours)
+    expected = fl.distributions(stream, QUERY, by_spark)
     assert spread.sort_by(keys).to_pylist() == expected.sort_by(keys).to_pylist()
     for name in ("id", "time"):
         assert spread.schema.field(name).type == pa.int64()
 
 
-def test_what_does_not_fit_is_said_before_any_work(spark, tmp_path):
+def test_what_does_not_fit_is_reported_before_any_work(spark, tmp_path):
     df = spark.createDataFrame(history(10))
     with pytest.raises(HistoryError, match="no attribute 'd'; it has"):
         fl.spark.fit(df, fl.Query(attributes={"d": "max"}, id="id", time="t", lifetime=1))
@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_said_before_any_work(spark, tmp_path):
         fl.spark.fit(df, QUERY, rules=["sight -> b(1)"])
     with pytest.raises(HistoryError, match="may be 'held-out', 'paper', 'last', 'mean'"):
         fl.spark.fit(df, QUERY, method="guess")
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("notes")
     with pytest.raises(HistoryError, match="holds no repository"):
         fl.spark.fit(df, QUERY, folder=tmp_path)
 
@@ -140,7 +140,7 @@ def test_text_among_numbers_is_missing_in_a_history(spark, tmp_path):
     assert [row["a"] for row in df.sort("id").collect()] == [0.5, None, None]
 
 
-def test_a_path_that_is_not_there_or_says_nothing_is_answered_with_a_way_out(tmp_path):
+def test_a_path_that_is_not_there_or_has_no_known_ending_is_answered_with_a_way_out(tmp_path):
     (tmp_path / "history.parquet").touch()
     with pytest.raises(FoglineError, match=r"there is no file.*\nDid you mean 'history.parquet'"):
         files.kind_of(str(tmp_path / "histroy.parquet"), existing=True)

@@ -1,4 +1,4 @@
-"""Does the cost model say what its formulas say, and does it always end with cells that an index can have?"""
+"""Does the cost model give what its formulas give, and does it always end with cells that an index can have?"""
 
 import numpy as np
 import pytest

@@ -48,7 +48,7 @@ def cases(draw, batches=0):
         hnp.arrays(float, (4, k), elements=st.sampled_from([*VALUES, 0.15, 9.0, *[np.nan] * 6]), fill=st.nothing())
     )
     radius = np.array(draw(st.lists(st.sampled_from(RADII), min_size=k, max_size=k)))
-    return Index.build(points, then, side, fanout=4, intervals=2), points, then, centre, radius, later
+    return Index.build(points, then, side, fanout=4), points, then, centre, radius, later
 
 
 def agree(index, points, then, centre, radius):
@@ -58,20 +58,10 @@ def agree(index, points, then, centre, radius):
     assert index.rows == len(then)
     assert [values[a:b].tolist() for a, b in pairwise(offsets)] == [t.tolist() for t in true]
     assert index.count(centre, radius).tolist() == [len(t) for t in true]
-    assert index.exists(centre, radius).tolist() == [len(t) > 0 for t in true]
-    low, high = index.bounds(centre, radius, None)
+    low, high = index.bounds(centre, radius)
     for i, t in enumerate(true):
         exact = (t[0], t[-1]) if len(t) else (np.nan, np.nan)
         assert np.array_equal((low[i], high[i]), exact, equal_nan=True)
-
-
-def bounds_by_depth(index, centre, radius):
-    return [index.bounds(centre, radius, depth) for depth in [*range(index.height + 2), None]]
-
-
-def nested(outer, inner):
-    """Is each interval of `inner` inside that of `outer`? NaN is no interval at all."""
-    return np.all(np.isnan(inner[0]) | ((outer[0] <= inner[0]) & (inner[1] <= outer[1])))
 
 
 @quick
@@ -80,16 +70,6 @@ def test_a_built_index_answers_as_if_every_row_were_looked_at(case):
     index, *known, _ = case
     index.check()
     agree(index, *known)
-
-
-@quick
-@given(cases(batches=1))
-def test_bounds_hold_and_are_never_wider_deeper_down(case):
-    index, _, _, centre, radius, [(points, then)] = case
-    for _ in range(2):
-        steps = bounds_by_depth(index, centre, radius)
-        assert all(nested(outer, inner) for outer, inner in pairwise(steps))
-        index.append(points, then)
 
 
 @quick
@@ -116,8 +96,6 @@ def test_a_saved_index_answers_and_grows_like_the_original(case):
     assert (again.height, again.cells, again.rows) == (index.height, index.cells, index.rows)
     points, then = np.concatenate((points, more)), np.concatenate((then, values))
     agree(again, points, then, centre, radius)
-    before = bounds_by_depth(index, centre, radius), bounds_by_depth(again, centre, radius)
-    assert np.array_equal(*before, equal_nan=True)
     again.append(last, ends)
     again.check()
     agree(again, np.concatenate((points, last)), np.concatenate((then, ends)), centre, radius)
@@ -138,24 +116,12 @@ def test_an_index_lives_on_memory_mapped_files(tmp_path):
 def test_rows_that_come_one_by_one_make_a_tree_of_several_levels():
     rng = np.random.default_rng(2)
     points, then = rng.random((600, 2)), rng.random(600)
-    index = Index.build(points[:1], then[:1], [0.01, 0.01], fanout=4, intervals=2)
+    index = Index.build(points[:1], then[:1], [0.01, 0.01], fanout=4)
     for i in range(1, 600):
         index.append(points[i : i + 1], then[i : i + 1])
     index.check()
     assert index.height >= 4
     agree(index, points, then, points[:20], np.array([0.1, 0.05]))
-
-
-def test_a_grown_tree_opens_few_more_nodes_than_a_packed_one():
-    """Overlap is what R* insertion is there to avoid: bounds just above the cells stay about as tight."""
-    rng = np.random.default_rng(3)
-    points = rng.random((4000, 2))
-    then, side, radius = points.sum(axis=1), [0.02, 0.02], np.array([0.05, 0.05])
-    packed, grown = Index.build(points, then, side), Index.build(points[:10], then[:10], side)
-    grown.append(points[10:], then[10:])
-    grown.check()
-    width = [np.subtract(*i.bounds(points[:200], radius, i.height - 1)[::-1]).mean() for i in (packed, grown)]
-    assert width[1] < 1.3 * width[0]
 
 
 def test_an_empty_index_knows_nothing_until_rows_come():
@@ -164,7 +130,7 @@ def test_an_empty_index_knows_nothing_until_rows_come():
     assert (index.rows, index.cells, index.height) == (0, 0, 0)
     anywhere = np.full((3, 2), np.nan)
     agree(index, np.empty((0, 2)), np.empty(0), anywhere, np.ones(2))
-    assert np.isnan(index.bounds(anywhere, [1.0, 1.0], 0)).all()
+    assert np.isnan(index.bounds(anywhere, [1.0, 1.0])).all()
     again = Index.from_arrays(index.arrays())
     again.append(np.empty((0, 2)), [])
     again.append([[1.0, np.nan]], [7.0])
@@ -175,14 +141,14 @@ def test_an_empty_index_knows_nothing_until_rows_come():
 @pytest.mark.parametrize("point", [[1.0, 1.0], [np.nan, 1.0], [np.nan, np.nan], [-1.7e308, 1.7e308]])
 def test_rows_that_are_all_the_same_share_one_cell(point):
     points, then = np.tile(point, (9, 1)), np.arange(9.0)
-    index = Index.build(points[:1], then[:1], [1e-3, 1e3], fanout=4, intervals=2)
+    index = Index.build(points[:1], then[:1], [1e-3, 1e3], fanout=4)
     index.append(points[1:], then[1:])
     index.check()
     assert (index.cells, index.height) == (1, 1)
     agree(index, points, then, np.array([point, [1.0, np.nan], [np.inf, 1.0]]), np.array([0.5, np.inf]))
 
 
-def test_values_as_far_apart_as_floats_go_are_told_apart():
+def test_values_as_far_apart_as_floats_go_are_not_confused():
     points = np.array([[-1.7e308], [1.7e308], [0.0], [5e-324], [np.nan]]).repeat(3, axis=0)
     then = np.arange(15.0)
     index = Index.build(points, then, [1e-300], fanout=4)
@@ -198,14 +164,12 @@ def test_a_large_answer_is_sorted_too():
     agree(index, np.arange(1000.0)[:, None], then, np.array([[np.nan], [500.0], [3.0]]), np.array([400.0]))
 
 
-def test_many_determinants_get_fewer_intervals():
+def test_many_determinants_are_indexed_too():
     rng = np.random.default_rng(5)
     points, then = rng.integers(0, 3, (200, 25)).astype(float), rng.random(200)
-    index = Index.build(points, then, np.ones(25), intervals=100)
+    index = Index.build(points, then, np.ones(25))
     index.check()
-    centre = np.where(rng.random((20, 25)) < 0.1, points[:20], np.nan)
-    agree(index, points, then, centre, np.zeros(25))
-    assert all(nested(outer, inner) for outer, inner in pairwise(bounds_by_depth(index, centre, np.zeros(25))))
+    agree(index, points, then, np.where(rng.random((20, 25)) < 0.1, points[:20], np.nan), np.zeros(25))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Is a missing value told from the sensor's own past, and never from its future?"""
+"""Is a missing value imputed from the sensor's own past, and never from its future?"""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def naive(readings, now, longest):
         for when, values in readings:
             if not np.isnan(values[j]) and all(when != other for other, _ in kept):
                 kept = sorted([*kept, (when, values[j])], reverse=True)[:READINGS]
-        mine = [(when, value) for when, value in kept if now - longest <= when < now]
-        if mine:
-            last = mine[0][1]
-            out[j, memory.LAST], out[j, memory.AGE] = last, now - mine[0][0]
-            for k, (_, value) in enumerate(mine[1:4]):
+        seen = [(when, value) for when, value in kept if now - longest <= when < now]
+        if seen:
+            last = seen[0][1]
+            out[j, memory.LAST], out[j, memory.AGE] = last, now - seen[0][0]
+            for k, (_, value) in enumerate(seen[1:4]):
                 out[j, memory.SECOND + k] = last - value
-            weights = 0.8 ** np.arange(len(mine))
-            out[j, memory.TIDE] = last - np.sum(weights * [value for _, value in mine]) / weights.sum()
+            weights = 0.8 ** np.arange(len(seen))
+            out[j, memory.TIDE] = last - np.sum(weights * [value for _, value in seen]) / weights.sum()
     return out
 
 
@@ -57,7 +57,7 @@ calls = st.lists(
 @settings(max_examples=300, deadline=None)
 def test_a_row_sees_what_is_older_than_itself_and_nothing_else(calls, longest):
     kept = SensorState(len(NAMES), longest)
-    said: dict[int, list[tuple[float, tuple[float, ...]]]] = {}
+    history_of: dict[int, list[tuple[float, tuple[float, ...]]]] = {}
     for rows in calls:
         values = np.array([row[2] for row in rows], float).reshape(-1, 3)
         time = np.array([row[1] for row in rows], float)
@@ -65,9 +65,9 @@ def test_a_row_sees_what_is_older_than_itself_and_nothing_else(calls, longest):
         kept.check()
         for i in np.argsort(time, kind="stable").tolist():
             sensor = rows[i][0]
-            expected = naive(said.setdefault(sensor, []), time[i], longest)
+            expected = naive(history_of.setdefault(sensor, []), time[i], longest)
             np.testing.assert_allclose(found[i].reshape(3, -1), expected, atol=1e-12)
-            said[sensor].append((time[i], tuple(values[i])))
+            history_of[sensor].append((time[i], tuple(values[i])))
 
 
 def test_only_rows_that_ask_get_a_context_and_in_their_order():
@@ -80,7 +80,7 @@ def test_only_rows_that_ask_get_a_context_and_in_their_order():
     assert found[:, memory.AGE].tolist() == [4.0, 1.0]
 
 
-def test_a_memory_grows_only_when_somebody_new_speaks():
+def test_a_state_grows_only_when_a_new_sensor_is_read():
     kept = SensorState(1)
     for size in (3, 4, 4, 4):
         kept.update(
@@ -129,9 +129,10 @@ def test_leaves_hold_rows_that_are_alike_and_a_seed_always_gives_the_same_tree()
     for one, two in zip(*trees, strict=True):
         np.testing.assert_array_equal(one, two)
     rows = np.array([[0.1, 0.5], [0.4, np.nan], [0.9, 0.5], [0.6, np.nan]])
-    out = forest.ask(forest.Forest(*trees[0], np.zeros((1, 2), np.int64)), rows)
+    feature, cut, child, kept = trees[0]
+    out = forest.ask(forest.Forest(feature, cut, child, kept, np.zeros((1, 2), np.int64)), rows)
     assert out.mean(axis=1).round().tolist() == [0, 0, 1, 1]
-    assert np.bincount(trees[0][0][trees[0][0] >= 0])[0] > 0
+    assert np.bincount(feature[feature >= 0])[0] > 0
 
 
 @given(st.lists(st.integers(0, 20), max_size=8), st.floats(0, 2), st.floats(-5, 25), st.floats(0, 3))
@@ -157,7 +158,7 @@ def learnt() -> Repository:
     return Repository.fit(walks(), QUERY)
 
 
-def test_habits_are_found_where_sensors_speak_again_and_only_there():
+def test_transitions_are_found_where_sensors_are_read_again_and_only_there():
     sensors = learnt().sensors
     assert sensors is not None
     assert set(sensors.transitions) == set(NAMES)
@@ -171,7 +172,7 @@ def test_habits_are_found_where_sensors_speak_again_and_only_there():
     assert Repository.fit(walks(), QUERY, rules=["damp(1) -> heat(1)"]).sensors is None
 
 
-def test_a_rule_about_the_recent_past_tells_what_the_same_sensor_said():
+def test_a_rule_about_the_recent_past_finds_what_the_same_sensor_has_read():
     rule = "t(3), sensor, damp(1) -> heat(1)"
     repository = Repository.fit(walks(steps=5), QUERY, rules=[rule, "damp(1) -> heat(5)"])
     assert repository.rules == (parse("damp(1) -> heat(5)"),)
@@ -184,11 +185,11 @@ def test_a_rule_about_the_recent_past_tells_what_the_same_sensor_said():
         {"sensor": "x", "t": 13.5, "heat": None, "damp": 5.5, "light": 0.0},  # the first is too old
         {"sensor": "x", "t": 30, "heat": None, "damp": 5.5, "light": 0.0},  # all are
     ]
-    told = fl.distributions(rows, QUERY, repository).to_pandas()
-    recent = told[told["time"] < 20]
+    found = fl.distributions(rows, QUERY, repository).to_pandas()
+    recent = found[found["time"] < 20]
     assert recent["value"].tolist() == [1.0, 3.0]
     assert set(recent["rule"]) == {str(parse(rule))}
-    assert set(told[told["time"] == 30]["rule"]) != {str(parse(rule))}
+    assert set(found[found["time"] == 30]["rule"]) != {str(parse(rule))}
     monitor = fl.Monitor(QUERY, repository)
     monitor.advance(30, rows)
     monitor.check()
@@ -215,7 +216,7 @@ def test_distances_in_time_may_be_durations():
         parse("time(ten), sensor -> heat(0.2)")
 
 
-def test_noise_has_no_sensors():
+def test_noise_has_no_transitions():
     rng = np.random.default_rng(8)
     table = walks()
     for name in NAMES:
@@ -228,29 +229,29 @@ def test_hidden_readings_are_not_seen_by_their_own_context():
     assert past is not None
     hidden = np.isnan(past.shown)
     assert 0.25 < hidden.mean() < 0.35
-    told = past.context[:, :, memory.LAST]
-    assert np.isin(told[~np.isnan(told)], past.shown[~hidden]).all()
+    last = past.context[:, :, memory.LAST]
+    assert np.isin(last[~np.isnan(last)], past.shown[~hidden]).all()
 
 
-def test_a_gap_is_told_from_the_sensors_last_value(tmp_path):
+def test_a_gap_is_imputed_from_the_sensors_last_value(tmp_path):
     stream = walks(steps=100, gaps=0.1, begin=200)
-    told = fl.distributions(stream, QUERY, learnt()).to_pandas()
-    assert (told["rule"] == "sensor's own past").all()
+    found = fl.distributions(stream, QUERY, learnt()).to_pandas()
+    assert (found["rule"] == "sensor's own past").all()
     truth = walks(steps=100, begin=200).to_pandas().set_index(["sensor", "t"])
-    mean = (told["value"] * told["probability"]).groupby([told["id"], told["time"], told["attribute"]]).sum()
+    mean = (found["value"] * found["probability"]).groupby([found["id"], found["time"], found["attribute"]]).sum()
     heat = {(name, t): value for (name, t, attribute), value in mean.items() if attribute == "heat" and t > 200}
     off = [abs(value - truth.loc[key, "heat"]) for key, value in heat.items()]
     assert len(off) > 100
     moved = truth.sort_index().groupby("sensor").diff().abs()
     before = [moved.loc[key, "heat"] for key in heat]
-    assert np.mean(off) < 0.6 * np.mean(before)  # damp moves the other way: that says more than the value before
+    assert np.mean(off) < 0.6 * np.mean(before)  # damp moves the other way: that explains more than the value before
     learnt().save(tmp_path / "repo")
     again = fl.distributions(stream, QUERY, Repository.load(tmp_path / "repo")).to_pandas()
-    assert told.equals(again)
+    assert found.equals(again)
     assert Repository.load(tmp_path / "repo").fingerprint == learnt().fingerprint
 
 
-def test_a_sensor_nobody_knows_is_told_by_rules_or_the_whole_history():
+def test_an_unknown_sensor_is_imputed_by_rules_or_the_whole_history():
     rows = [{"sensor": "new", "t": 500, "heat": None, "damp": 1.0, "light": 2.0}]
     assert set(fl.distributions(rows, QUERY, learnt()).column("rule").to_pylist()) != {"sensor's own past"}
     rows.insert(0, {"sensor": "new", "t": 499, "heat": 3.0, "damp": 1.0, "light": 2.0})
@@ -279,30 +280,30 @@ def test_more_history_moves_what_is_remembered():
 def test_a_monitor_answers_the_same_whatever_the_cut_and_after_a_restart(eager):
     stream = walks(steps=30, gaps=0.2, begin=200)
     whole = fl.Monitor(QUERY, learnt())
-    told = whole.advance(229, stream).to_pylist()
+    expected = whole.advance(229, stream).to_pylist()
     whole.check()
     parts = fl.Monitor(QUERY, learnt(), eager=eager)
     changes = []
     for t in range(200, 230):
-        mine = stream.filter(pa.compute.equal(stream["t"], t))
-        changes += parts.advance(t, mine).to_pylist()
+        arrivals = stream.filter(pa.compute.equal(stream["t"], t))
+        changes += parts.advance(t, arrivals).to_pylist()
         parts = fl.Monitor.restore(QUERY, parts.snapshot(), learnt()) if t % 3 == 0 and not eager else parts
         parts.check()
     parts_of = [(r["time"], r["id"], r["arrived"], r["change"], round(r["probability"] or 0, 9)) for r in changes]
     assert sorted(parts_of) == sorted(
-        (r["time"], r["id"], r["arrived"], r["change"], round(r["probability"] or 0, 9)) for r in told
+        (r["time"], r["id"], r["arrived"], r["change"], round(r["probability"] or 0, 9)) for r in expected
     )
 
 
-def test_with_habits_the_answer_is_better_than_without():
+def test_with_transitions_the_answer_is_better_than_without():
     truth = fl.Monitor(QUERY)
-    ours, rules = fl.Monitor(QUERY, learnt()), fl.Monitor(QUERY, Repository.fit(walks(), QUERY, retention=0))
-    right = {"ours": 0, "rules": 0}
+    sensors, rules = fl.Monitor(QUERY, learnt()), fl.Monitor(QUERY, Repository.fit(walks(), QUERY, retention=0))
+    right = {"sensors": 0, "rules": 0}
     for t in range(200, 260):
         true = names(truth, t, walks(steps=60, begin=200))
-        for label, monitor in (("ours", ours), ("rules", rules)):
+        for label, monitor in (("sensors", sensors), ("rules", rules)):
             right[label] += len(true ^ names(monitor, t, walks(steps=60, begin=200, gaps=0.15)))
-    assert right["ours"] < 0.6 * right["rules"]  # wrongly in or out, over all ticks
+    assert right["sensors"] < 0.6 * right["rules"]  # wrongly in or out, over all ticks
 
 
 def names(monitor: fl.Monitor, t: int, stream: pa.Table) -> set[tuple[str, int]]:
@@ -328,7 +329,7 @@ def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
     assert (rough.hi >= filled.hi).all()
 
 
-def test_what_tells_otherwise_has_another_fingerprint():
+def test_what_imputes_otherwise_has_another_fingerprint():
     made = [Repository.fit(walks(), QUERY, method=method) for method in ("mean", "last", "paper")]
     made.append(Repository.fit(walks(), QUERY, rules=[]))
     assert len({each.fingerprint for each in made}) == 4
@@ -339,7 +340,11 @@ def test_rows_are_appended_only_as_they_were_fitted():
     with pytest.raises(HistoryError, match="in this order"):
         learnt().append(walks(steps=2, begin=200), other)
     mean = Repository.fit(walks(), QUERY, method="mean").append(walks(steps=2, begin=200), QUERY)
-    assert len(mean.lattices["heat"].values) == 1
+    assert mean.lattices["heat"].counts.sum() == walks().num_rows + 24
+    last = Repository.fit(walks(), QUERY, method="last").append(walks(steps=2, begin=200), QUERY)
+    assert last.sensors is not None
+    assert not last.sensors.transitions
+    assert last.sensors.times.max() == 201
 
 
 @pytest.mark.parametrize("names", [list(range(12)), [str(k) for k in range(12)], [float(k) for k in range(12)]])
@@ -347,8 +352,8 @@ def test_a_sensor_is_the_same_as_a_number_and_as_a_text(names):
     history = walks().to_pandas()
     history["sensor"] = history["sensor"].str[1:].astype(int)
     row = {"sensor": names[3], "t": 200, "heat": None, "damp": 0.0, "light": 0.0}
-    told = fl.distributions([row], QUERY, Repository.fit(history, QUERY))
-    assert set(told["rule"].to_pylist()) == {"sensor's own past"}
+    found = fl.distributions([row], QUERY, Repository.fit(history, QUERY))
+    assert set(found["rule"].to_pylist()) == {"sensor's own past"}
 
 
 @pytest.mark.parametrize("text", ["2024-05-01T12:00:{:02}", "2024-05-01T12:00:{:02}Z", "{}"])
@@ -361,8 +366,8 @@ def test_times_may_be_texts(text):
 
 def test_a_replay_of_the_history_does_not_know_its_end():
     replayed = walks(steps=40, gaps=0.2)
-    told = fl.distributions(replayed, QUERY, learnt()).to_pandas()
-    later = told[told["time"] >= 8]
+    found = fl.distributions(replayed, QUERY, learnt()).to_pandas()
+    later = found[found["time"] >= 8]
     assert (later["rule"] == "sensor's own past").mean() > 0.99
 
 
@@ -394,9 +399,9 @@ def test_groups_have_sensors_of_their_own():
         for site, h in (("n", 5.0), (None, 50.0))
     ]
     rows += [{**row, "t": 201, "heat": None} for row in rows]
-    told = fl.distributions(rows, query, repository).to_pandas()
-    assert (told["rule"] == "sensor's own past").all()
-    assert told[told["site"] == "n"]["value"].max() < 20 < told[told["site"].isna()]["value"].min()
+    found = fl.distributions(rows, query, repository).to_pandas()
+    assert (found["rule"] == "sensor's own past").all()
+    assert found[found["site"] == "n"]["value"].max() < 20 < found[found["site"].isna()]["value"].min()
 
 
 def test_a_retention_is_of_the_clock_s_kind():
