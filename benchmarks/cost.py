@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from benchmarks.streams import Floats
+from fogline.arrays import Floats
 from fogline.repository.access.cost import BETA, Law, Load, cost, power_law, sides, unit_costs
 from fogline.repository.access.index import Index
 

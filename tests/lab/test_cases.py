@@ -8,7 +8,8 @@ import pytest
 import fogline as fl
 from fogline.lab.case import LabError, Settings, mask, matrix
 from fogline.lab.real import SOURCES, available, real, scale
-from fogline.lab.synthetic import KINDS, NEAR, SEEDS, synthetic
+from fogline.lab.synthetic import KINDS, synthetic
+from fogline.synthetic import NEAR, SEEDS
 from tests.lab.conftest import SMALL
 
 # --- Masks ------------------------------------------------------------------------------------------------------------

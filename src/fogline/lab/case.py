@@ -18,17 +18,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from fogline.arrays import Floats
+from fogline.arrays import Flags, Floats
 from fogline.errors import FoglineError
 from fogline.model import Query
 
-Flags = NDArray[np.bool_]
-
 ID, TIME, SENSOR, AT = "row", "tick", "sensor", "at"
 PROTOCOLS = ("honest", "paper")
-TOP = 10.0  # attributes are scaled to [0, TOP]
 
 
 class LabError(FoglineError, ValueError):

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fogline.arrays import Floats, Ints
+from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import did_you_mean
-from fogline.lab.case import AT, SENSOR, TOP, Case, Flags, LabError, Settings, build, matrix
+from fogline.lab.case import AT, SENSOR, Case, LabError, Settings, build, matrix
+from fogline.synthetic import TOP
 
 Columns = Mapping[str, Floats]
 MONTH = 20  # trading days over which prices and volumes are summed up

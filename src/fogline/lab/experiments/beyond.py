@@ -20,7 +20,8 @@ from fogline.lab.experiments.knobs import measure as knob_measure
 from fogline.lab.imputers import imputer
 from fogline.lab.imputers.dd import DD
 from fogline.lab.race import FOGLINE, Fogline, system
-from fogline.lab.synthetic import KINDS, SEEDS, copies, seed_points, spaced
+from fogline.lab.synthetic import KINDS
+from fogline.synthetic import SEEDS, copies, seed_points
 
 BATCH = 10_000  # rows per tick of a huge window
 
@@ -41,10 +42,10 @@ def huge_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     lifetime = int(knobs["window"] or 0) // BATCH
     runner = Fogline(replace(small.query, lifetime=lifetime), dd.repository)
     names = small.query.names
-    seeds = spaced(seed_points("uniform", SEEDS, len(names), np.random.default_rng([small.settings.seed, 10])))
+    seeds = seed_points("uniform", len(names), SEEDS, np.random.default_rng([small.settings.seed, 10]))
     rng, spent = np.random.default_rng(40), []
     for k in range(lifetime + 10):
-        rows = copies(seeds, BATCH, rng)
+        rows = np.ascontiguousarray(copies(seeds, BATCH, rng).T)
         gaps = mask(rows, small.settings.xi, small.settings.m, k)
         cells = {name: pa.array(rows[:, j], mask=gaps[:, j]) for j, name in enumerate(names)}
         order = np.arange(k * BATCH, (k + 1) * BATCH)

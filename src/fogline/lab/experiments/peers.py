@@ -22,10 +22,11 @@ from fogline.arrays import Floats, Ints
 from fogline.lab.case import ID, TIME, mask
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import listed
-from fogline.lab.synthetic import KINDS, seed_points
+from fogline.lab.synthetic import KINDS
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.static import skyline
+from fogline.synthetic import TOP, points
 
 FOGLINE = "fogline"
 LIBRARIES = ("paretoset", "moocore", "pymoo", FOGLINE)
@@ -57,14 +58,15 @@ def trials(scope: Scope) -> list[Knobs]:
 def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     kind = str(knobs["set"])
     n = 2_000 if scope.quick else 20_000
-    points = 1 - seed_points(kind, n + 200 * 30, D, np.random.default_rng([60]))  # less is better for these libraries
+    drawn = points(kind, D, n + 200 * 30, np.random.default_rng([60])).T
+    table = np.ascontiguousarray(1 - drawn / TOP)  # less is better for these libraries
     if knobs["task"] == "gaps":
-        return _gaps(points[: n // 10 if scope.quick else n // 4])
+        return _gaps(table[: n // 10 if scope.quick else n // 4])
     act = _static if knobs["task"] == "static" else _window
     rows: list[dict[str, Scalar]] = []
     for library in LIBRARIES:
         try:
-            ms, size = act(library, points, n)
+            ms, size = act(library, table, n)
         except ImportError:
             rows.append({"library": library, "missing": True, "ms": None, "answer": None, "f": None})
             continue
