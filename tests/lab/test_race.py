@@ -1,4 +1,4 @@
-"""Does a race measure what it says, and a score tell right from wrong?"""
+"""Does a race measure what it claims to, and is an answer held rightly against the truth?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import fogline as fl
 from fogline.lab.accuracy import calibration, score, scores, truth_answers
 from fogline.lab.case import LabError, Settings
 from fogline.lab.maintainers.protocol import Answer
-from fogline.lab.race import RIVALS, race, system
+from fogline.lab.race import RIVALS, race, repository_of, system
 from fogline.lab.real import real
 from fogline.lab.synthetic import KINDS, synthetic
 from tests.lab.conftest import SMALL
@@ -56,6 +56,20 @@ def test_imputing_single_values_moocore_gives_the_same_answers_too(motes):
         runs = [race(motes, system(f"{one}+{two}", motes), at=at).answers for two in ("moocore", *EXACT)]
         for other in runs[1:]:
             same(runs[0], other)
+
+
+def test_the_parts_that_are_raced_give_the_answers_and_counts_of_a_monitor():
+    case = synthetic("anti", Settings(window=900, history=20_000, ticks=10, xi=0.5))
+    parts, monitor = system("fogline", case), fl.Monitor(case.query, repository_of("fogline", case))
+    for k, rows in case.ticks():
+        answer = parts.advance(k, rows)
+        monitor.advance(k, rows)
+        expected = monitor.answer().sort_by("id")
+        assert answer.id.tolist() == expected["id"].to_pylist()
+        assert answer.probability.tolist() == expected["probability"].to_pylist()
+    sizes, stats = parts.sizes(), monitor.stats()
+    assert sizes == {name: stats[name] for name in sizes}
+    assert 0 < sizes["imputed"] < sizes["incomplete"]
 
 
 def test_a_race_warms_up_and_then_measures_each_tick(motes):

@@ -18,13 +18,13 @@ from typing import Any
 
 import pandas as pd
 
+from fogline.impute.imputer import Imputer
 from fogline.lab.accuracy import scores, truth_answers
 from fogline.lab.case import PROTOCOLS, Case
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from fogline.lab.experiments.ahead import DEFAULT, XI, ahead
 from fogline.lab.experiments.common import SHORT, case_at, listed, sets
 from fogline.lab.imputers import imputer
-from fogline.lab.imputers.protocol import Imputer
 from fogline.lab.maintainers.protocol import Answer
 from fogline.lab.maintainers.tree import Tree, members
 from fogline.lab.race import Pair
@@ -120,13 +120,13 @@ def judged(case: Case, imputers: Iterable[str]) -> list[dict[str, Scalar]]:
 
 
 def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, Answer]:
-    """Tick -> answer: as if every tick had been taken, but what nobody asks for is not worked out."""
+    """Tick -> answer: as if every tick had been taken, but what is not asked for is not worked out."""
     tree = Tree(case.query)
     pair, theta, group = Pair(case.query, imputing, tree), case.settings.theta, tree.group
     answers, done = {}, 0
     for k in _stops(at):
         rows = case.rows.slice(done * theta, (k + 1 - done) * theta)
-        group.advance(tree.clock, k, pair.impute(pair.read(rows), rows), False)
+        group.advance(tree.clock, k, pair.impute(*pair.read(rows)), False)
         tree.clock, done = k, k + 1
         answers[k] = members(group.live)
     return {k: answers[k] for k in at}

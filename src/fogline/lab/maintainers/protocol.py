@@ -2,7 +2,7 @@
 
 `advance(now, rows)`: everything that has expired leaves, the rows, all of which arrived now, enter, and the answer is
 returned: every row of the window with probability above alpha (within 1e-9 of it counts as equal; at alpha 0: every row
-that nobody surely beats). `spent` tells what that took: keeping the structure, and working out the answer, apart.
+that none surely beats). `spent` is what that took: keeping the structure, and working out the answer, apart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Spent:
     maintenance: float = 0.0
     query: float = 0.0
     border: float = 0.0
-    """Reading the rows and telling what changed: much the same for everyone, and no part of the total."""
+    """Reading the rows: much the same for every system, and no part of the total."""
 
     @property
     def total(self) -> float:
@@ -49,7 +49,7 @@ class Maintainer(Protocol):
         """One tick."""
 
     def sizes(self) -> dict[str, int]:
-        """What it keeps, in numbers that tell why it takes so long."""
+        """What it keeps, in numbers that show why it takes so long."""
 
 
 def answer_of(id: NDArray[np.int64], probability: Floats) -> Answer:
