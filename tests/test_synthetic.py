@@ -51,7 +51,7 @@ def test_gaps_do_not_change_the_values_beside_them(stream):
 
 @settings(deadline=None)
 @given(streams())
-def test_values_lie_on_the_scale_and_ticks_have_as_many_rows_as_the_rate_says(stream):
+def test_values_lie_on_the_scale_and_ticks_have_as_many_rows_as_the_rate_asks(stream):
     batch = rows(stream, 0, 5 * stream.rate)
     known = values(batch)
     assert ((known >= 0) & (known <= 10) | np.isnan(known)).all()

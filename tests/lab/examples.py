@@ -17,14 +17,14 @@ import fogline as fl
 from fogline.impute.imputer import Evidence
 from fogline.lab.case import AT, ID, SENSOR, TIME, Case, Settings, build
 from fogline.lab.imputers import IMPUTERS, fitted
-from fogline.lab.imputers.fitting import FittedImputer, evidence_of
+from fogline.lab.imputers.fitting import FittableImputer, evidence_of
 
 SENSORS, READINGS = 5, 160
 DIRECTIONS = {"a": "max", "b": "min", "c": "max"}
 SETTINGS = Settings(window=20, theta=10, history=(READINGS - 40) * SENSORS, ticks=18, xi=0.5)
 
 
-def examples() -> Iterator[tuple[str, FittedImputer, fl.Query, Evidence]]:
+def examples() -> Iterator[tuple[str, FittableImputer, fl.Query, Evidence]]:
     """A name, the imputer, the query it was fitted for, and rows it has not looked at yet."""
     for kind in ("sensors", "values only"):
         case = cases(kind == "sensors")

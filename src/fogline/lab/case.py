@@ -33,7 +33,7 @@ class LabError(FoglineError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The knobs of the paper at its defaults (Table 4), and ours."""
+    """The knobs of the paper at its defaults (Table 4), and some more."""
 
     alpha: float = 0.5
     d: int | None = None
@@ -53,7 +53,7 @@ class Settings:
     start: int | None = None
     """The row of a real set with which the stream begins; None: as early as the protocol allows."""
     nulls: bool = False
-    """Keep rows of a real set that lack values: then nobody knows the truth about them."""
+    """Keep rows of a real set that lack values: then the truth about them is unknown."""
     wishes: bool = False
     """Directions that a person would choose, instead of `max` throughout."""
 
@@ -90,7 +90,7 @@ class Case:
     rows: pa.Table = field(repr=False)
     """The stream: row, tick, sensor, at, attributes with gaps."""
     truth: Floats = field(repr=False)
-    """(n, d) the same without gaps; NaN where nobody knows."""
+    """(n, d) the same without gaps; NaN where it is unknown."""
 
     @property
     def length(self) -> int:

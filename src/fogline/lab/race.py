@@ -28,7 +28,7 @@ from fogline.lab.imputers import fitted
 from fogline.lab.imputers.dd import DD
 from fogline.lab.imputers.fitting import fill
 from fogline.lab.maintainers import maintainer
-from fogline.lab.maintainers.protocol import Answer, Maintainer, Spent
+from fogline.lab.maintainers.protocol import Answer, Maintainer, TickTimes
 from fogline.lab.maintainers.tree import PLACES, members
 from fogline.lab.stopwatch import Stopwatch
 from fogline.model import Query
@@ -46,7 +46,7 @@ RIVALS = tuple(f"{one}+{two}" for one in ("DD", "mul", "con") for two in ("skyli
 class System(Protocol):
     """See the module."""
 
-    spent: Spent
+    spent: TickTimes
 
     def advance(self, now: int, rows: pa.Table) -> Answer:
         """One tick."""
@@ -61,7 +61,7 @@ class Pair:
     def __init__(self, query: Query, imputer: Imputer, maintainer: Maintainer) -> None:
         self.imputer, self.maintainer = imputer, maintainer
         self.reader, self.kinds, self.signs = Reader(query), Kinds(), np.array(query.signs)
-        self.spent = Spent()
+        self.spent = TickTimes()
 
     def advance(self, now: int, rows: pa.Table) -> Answer:
         start = perf_counter()
@@ -70,7 +70,7 @@ class Pair:
         batch = self.impute(batch, evidence)
         took = perf_counter() - began
         answer = self.maintainer.advance(now, batch)
-        self.spent = Spent(took, self.maintainer.spent.maintenance, self.maintainer.spent.query, began - start)
+        self.spent = TickTimes(took, self.maintainer.spent.maintenance, self.maintainer.spent.query, began - start)
         return answer
 
     def read(self, rows: pa.Table) -> tuple[Batch, Evidence]:
@@ -97,7 +97,7 @@ class Fogline:
         self.group = Group(len(query.names), query.alpha, query.last, PLACES, chain.width, fill)
         self.group.live.settled = self.judging.add
         self.reader, self.kinds = Reader(query, chain), Kinds()
-        self.clock, self.incomplete, self.spent = -np.inf, 0, Spent()
+        self.clock, self.incomplete, self.spent = -np.inf, 0, TickTimes()
 
     def advance(self, now: int, rows: pa.Table) -> Answer:
         start = perf_counter()
@@ -106,7 +106,7 @@ class Fogline:
         batch, gaps = taken.batch, np.isnan(taken.batch.clouds.lo)
         self.group.advance(self.clock, now, batch._replace(clouds=self.bound(batch.clouds, batch.known, gaps)))
         took, imputing, judging = perf_counter() - began, self.imputing.read(), self.judging.read()
-        self.spent = Spent(imputing, took - imputing - judging, judging, began - start)
+        self.spent = TickTimes(imputing, took - imputing - judging, judging, began - start)
         self.clock, self.kinds = now, taken.kinds
         self.incomplete += int(np.count_nonzero(gaps.any(axis=1)))
         return members(self.group.live)

@@ -13,13 +13,13 @@ from fogline.lab.case import Case, LabError
 from fogline.lab.imputers.con import Con
 from fogline.lab.imputers.dd import DD
 from fogline.lab.imputers.default import FoglineDefault
-from fogline.lab.imputers.fitting import FittedImputer
+from fogline.lab.imputers.fitting import FittableImputer
 from fogline.lab.imputers.iterative import Iterative
 from fogline.lab.imputers.knn import Knn
 from fogline.lab.imputers.mul import Mul
 from fogline.lab.imputers.plain import LastOfSensor, MeanOfHistory
 
-IMPUTERS: dict[str, Callable[[Case], FittedImputer]] = {
+IMPUTERS: dict[str, Callable[[Case], FittableImputer]] = {
     "Fogline": lambda case: FoglineDefault(),
     "DD": lambda case: DD(case.rules),
     "DD-held-out": lambda case: DD(case.rules, method="held-out"),
@@ -33,12 +33,12 @@ IMPUTERS: dict[str, Callable[[Case], FittedImputer]] = {
 }
 
 
-def imputer(name: str, case: Case) -> FittedImputer:
+def imputer(name: str, case: Case) -> FittableImputer:
     """An imputer by its name, fitted to the case's history."""
     return fitted(name, case)[0]
 
 
-def fitted(name: str, case: Case) -> tuple[FittedImputer, float]:
+def fitted(name: str, case: Case) -> tuple[FittableImputer, float]:
     """The same, and how many seconds fitting took."""
     if name not in IMPUTERS:
         raise LabError(f"there is no imputer {name!r}; there are {', '.join(IMPUTERS)}.{did_you_mean(name, IMPUTERS)}")

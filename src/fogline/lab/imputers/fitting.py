@@ -20,7 +20,7 @@ from fogline.model import Query
 from fogline.rows.source import RowSource
 
 
-class FittedImputer(Imputer, Protocol):
+class FittableImputer(Imputer, Protocol):
     """An imputer that learns from R."""
 
     def fit(self, history: pa.Table, query: Query) -> None:

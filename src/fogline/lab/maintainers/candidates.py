@@ -32,7 +32,7 @@ from fogline.lab.kernels.candidates import (
     refresh_lists,
     take_rows,
 )
-from fogline.lab.maintainers.protocol import Answer, Spent, answer_of, threshold_of
+from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of, threshold_of
 from fogline.model import Query
 
 FIRST = 256
@@ -44,7 +44,7 @@ class Candidates:
     def __init__(self, query: Query, *, forget: bool = False) -> None:
         """`forget`: drop what another that expires no earlier surely beats, as Fogline does, for less to compare."""
         self.d, self.admission = len(query.names), Admission(threshold_of(query), forget)
-        self.spent = Spent()
+        self.spent = TickTimes()
         self.used = self.pool = self.live = self.worked = 0
         self.clouds: Clouds = empty_clouds(FIRST, self.d, FIRST)
         self.lists: CandidateLists = empty_lists(FIRST)
@@ -58,7 +58,7 @@ class Candidates:
         between = perf_counter()
         self.worked, inside = refresh_lists(self.clouds, self.lists, self.used, self.admission.threshold)
         answer = answer_of(self.id[inside], self.lists.probability[inside])
-        self.spent = Spent(0.0, between - began, perf_counter() - between)
+        self.spent = TickTimes(0.0, between - began, perf_counter() - between)
         return answer
 
     def sizes(self) -> dict[str, int]:

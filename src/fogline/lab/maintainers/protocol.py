@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Spent:
+class TickTimes:
     """Seconds of one tick."""
 
     imputation: float = 0.0
@@ -43,7 +43,7 @@ class Spent:
 class Maintainer(Protocol):
     """See the module."""
 
-    spent: Spent
+    spent: TickTimes
 
     def advance(self, now: float, rows: Batch) -> Answer:
         """One tick."""

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from fogline.arrays import Batch
-from fogline.lab.maintainers.protocol import Answer, Spent, answer_of
+from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of
 from fogline.lab.stopwatch import Stopwatch
 from fogline.model import Query
 from fogline.skyline.group import Group
@@ -27,7 +27,7 @@ class Tree:
         self.group = Group(len(query.names), query.alpha, None, PLACES)
         self.judging = Stopwatch()
         self.group.live.settled = self.judging.add
-        self.clock, self.spent = -np.inf, Spent()
+        self.clock, self.spent = -np.inf, TickTimes()
 
     def advance(self, now: float, rows: Batch) -> Answer:
         began = perf_counter()
@@ -35,7 +35,7 @@ class Tree:
         self.clock = now
         took = perf_counter() - began
         query = self.judging.read()
-        self.spent = Spent(0.0, took - query, query)
+        self.spent = TickTimes(0.0, took - query, query)
         return members(self.group.live)
 
     def sizes(self) -> dict[str, int]:
