@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from benchmarks.streams import Floats
+from fogline.arrays import Floats
 from fogline.lab.histograms import Histograms
 from fogline.repository.access.cost import BETA, Law, Load, cost, power_law, sides, unit_costs
 from fogline.repository.access.index import Index

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.fit import below
-from fogline.spark.source import Stream, rows
+from fogline.synthetic import Stream, rows
 
 FILES, ROWS, SENSORS = 40, 500, 90
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 from scipy.spatial import cKDTree
 
 import fogline as fl
-from benchmarks.streams import Floats, seed_points
+from benchmarks.streams import seed_points
 from benchmarks.ticks import Rival
+from fogline.arrays import Floats
 from fogline.impute.intake import filled, look
 from fogline.repository.access.index import Index
 from fogline.rows.reader import Kinds, Reader

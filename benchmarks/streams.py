@@ -1,7 +1,7 @@
-"""Which synthetic streams does the paper use?
+"""Which streams are timed?
 
 5,000 seeds on [0, 10]^d after Börzsönyi et al. (2001): uniform, correlated, anti-correlated. A row is a copy of a
-random seed within ±0.005; with probability `missing` one of its cells is unknown, and the row brings a distribution
+random seed within ±0.005; with probability `missing` one of its cells is unknown, and the row has a distribution
 instead: `values` numbers within ±`spread` of the seed.
 """
 
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fogline.arrays import Floats, Ints
+from fogline.synthetic import SEEDS, points
+
 PAIR = pa.struct([("value", pa.float64()), ("weight", pa.float64())])
 NEAR = 0.005  # how far a copy may be from its seed
 
@@ -25,7 +26,7 @@ class Stream:
 
     kind: str  # uniform, correlated, anti
     d: int = 4
-    seeds: int = 5_000
+    seeds: int = SEEDS
     missing: float = 0.3
     values: int = 25
     spread: float = NEAR
@@ -45,9 +46,7 @@ class Stream:
             yield self._table(tick, centre, point, gap, rng), np.where(gap[:, None] == np.arange(self.d), np.nan, point)
             tick += 1
 
-    def _table(
-        self, tick: int, centre: Floats, point: Floats, gap: NDArray[np.int64], rng: np.random.Generator
-    ) -> pa.Table:
+    def _table(self, tick: int, centre: Floats, point: Floats, gap: Ints, rng: np.random.Generator) -> pa.Table:
         rows = len(point)
         columns = {"id": pa.array(np.arange(tick * rows, (tick + 1) * rows)), "t": pa.array(np.full(rows, tick))}
         for j in range(self.d):
@@ -62,21 +61,5 @@ class Stream:
 
 
 def seed_points(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
-    """Seeds on [0, 10]^d."""
-    if kind == "uniform":
-        return rng.uniform(0, 10, (n, d))
-    out = np.empty((0, d))
-    while len(out) < n:
-        level = _peak(rng, 4 * n)[:, None] if kind == "correlated" else rng.normal(0.5, 0.05, (4 * n, 1))
-        if kind == "correlated":  # a point on the diagonal, moved a little
-            point = level + rng.normal(0, 0.05, (4 * n, d))
-        else:  # a point of the plane sum(x) = d · level, anywhere on it
-            point = rng.uniform(0, 1, (4 * n, d))
-            point += level - point.mean(axis=1, keepdims=True)
-        out = np.concatenate((out, point[((point >= 0) & (point <= 1)).all(axis=1)]))
-    return out[:n] * 10
-
-
-def _peak(rng: np.random.Generator, n: int) -> Floats:
-    """Numbers in [0, 1], most of them near the middle."""
-    return rng.uniform(0, 1, (n, 12)).mean(axis=1) if n else np.empty(0)
+    """(n, d) seeds on [0, 10]^d."""
+    return np.ascontiguousarray(points(kind, d, n, rng).T)

@@ -18,7 +18,8 @@ import moocore
 import numpy as np
 
 import fogline as fl
-from benchmarks.streams import Floats, Stream
+from benchmarks.streams import Stream
+from fogline.arrays import Floats
 
 
 @dataclass(frozen=True)

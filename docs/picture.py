@@ -2,8 +2,8 @@
 
     python docs/picture.py
 
-The demo's own frame, after the ticks that some seconds of watching bring. Without Spark: the same rows through a
-Monitor give the same changes. Only how long a batch takes cannot be known here, so the picture does not say.
+The demo's own frame, after the ticks of some seconds. Without Spark: the same rows through a
+Monitor give the same changes. Only how long a batch takes cannot be known here, and is not in the picture.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fogline.demo import Plan
+from fogline.demo import DemoOptions
+from fogline.demo.control_room import earlier_shift
 from fogline.demo.display import frame
-from fogline.demo.engine import Embedded
-from fogline.demo.room import earlier_shift
+from fogline.demo.engine import EmbeddedEngine
 from fogline.demo.shift import Shift, question
-from fogline.demo.watch import Watch
+from fogline.demo.view import MineView
 
-plan, width, height, parcels = Plan(), 100, 30, 34
-query, engine, watch = question(plan.alpha), Embedded(), Watch(plan.sensors, plan.alpha)
-repository = engine.learn(earlier_shift(plan.sensors, plan.seed), query)
-shift = Shift(plan.sensors, plan.seed, query, repository)
+options, width, height, parcels = DemoOptions(), 100, 30, 34
+query, engine, view = question(options.alpha), EmbeddedEngine(), MineView(options.sensors, options.alpha)
+repository = engine.learn(earlier_shift(options.sensors, options.seed), query)
+shift = Shift(options.sensors, options.seed, query, repository)
 engine.start(query, repository, at_once=None)
-for ticks in plan.parcels[:parcels]:
-    rows, heard = shift.next(ticks)
+for ticks in options.parcels[:parcels]:
+    rows, happened = shift.next(ticks)
     engine.send(rows)
-    watch.hear(heard)
-    told = engine.told(0.0)
-    assert told is not None
-    watch.follow(told)
-    watch.times.clear()
+    view.expect(happened)
+    report = engine.poll(0.0)
+    assert report is not None
+    view.follow(report)
+    view.times.clear()
 console = Console(record=True, width=width, height=height, force_terminal=True, color_system="truecolor")
-console.print(frame(watch, width, height))
+console.print(frame(view, width, height))
 console.save_svg(str(Path(__file__).with_name("demo.svg")), title="fogline demo")

@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.demo import Plan, play, show
-from fogline.demo.accuracy import DROP, EXPECT, FILL, FOGLINE, Score, filled, skyline
+from fogline.demo import DemoOptions, run, show
+from fogline.demo.comparison import DROP, EXPECT, FILL, FOGLINE, TruthComparison, filled, skyline
+from fogline.demo.control_room import ControlRoom, earlier_shift
 from fogline.demo.display import frame
-from fogline.demo.engine import Embedded
+from fogline.demo.engine import EmbeddedEngine
 from fogline.demo.mine import ATTRIBUTES, OPENING, STEP, Mine, gallery_of
-from fogline.demo.room import ControlRoom, earlier_shift
 from fogline.demo.shift import Shift, question
-from fogline.demo.watch import Watch
+from fogline.demo.view import MineView
 
 
 def fogline(*arguments):
@@ -29,20 +29,20 @@ def fogline(*arguments):
 
 @contextmanager
 def embedded():
-    yield Embedded()
+    yield EmbeddedEngine()
 
 
 @pytest.fixture(autouse=True)
 def no_warm_up(monkeypatch):
-    monkeypatch.setattr(play, "warm_up", lambda query: None)
+    monkeypatch.setattr(run, "warm_up", lambda query: None)
 
 
-def shown(plan, *, plain=True, width=100, height=30):
+def shown(options, *, plain=True, width=100, height=30):
     """Run the demo without Spark; what it wrote, and what it knows in the end."""
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=not plain, width=width, height=height)
-    watch = show(plan, console, plain=plain, opened=embedded)
-    return terminal.getvalue(), watch
+    view = show(options, console, plain=plain, opened=embedded)
+    return terminal.getvalue(), view
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_lost_value_is_surrounded_by_the_last_known_one_moved_as_the_neighbour
     assert row["moved_gas"] == pytest.approx(start[i, 1] + 5.0)
 
 
-def test_a_reading_does_not_tell_itself_what_it_is():
+def test_a_reading_does_not_impute_itself():
     """What stands beside a reading was known before it came: else history would find rules that never help."""
     mine, room = mine_and_room()
     before, who = room.latest.copy(), np.array([30])
@@ -140,82 +140,82 @@ def test_the_fire_moves_from_one_gallery_to_the_next():
     assert gallery_of(hottest[0]) != gallery_of(hottest[1])
 
 
-# --- The shift, the watch and its score -------------------------------------------------------------------------------
+# --- The shift, the view and its comparison ---------------------------------------------------------------------------
 
 
 def test_every_lost_value_gets_the_bounds_and_the_mean_of_its_distribution(shift, repository):
-    rows, heard = shift.next(90)
-    low, high, mean = (np.concatenate([getattr(tick, name) for tick in heard]) for name in ("low", "high", "mean"))
+    rows, happened = shift.next(90)
+    low, high, mean = (np.concatenate([getattr(tick, name) for tick in happened]) for name in ("low", "high", "mean"))
     spread = fl.distributions(rows, question(0.5), repository).to_pylist()
     names = list(zip(rows["sensor"].to_pylist(), rows["ts"].to_pylist(), strict=True))
-    gaps = np.argwhere(np.concatenate([tick.reports.lost for tick in heard]))
+    gaps = np.argwhere(np.concatenate([tick.reports.lost for tick in happened]))
     assert len(gaps) > 50
     for i, j in gaps:
-        mine = [
+        cell = [
             each for each in spread if (each["id"], each["time"]) == names[i] and each["attribute"] == [*ATTRIBUTES][j]
         ]
-        values = [each["value"] for each in mine]
+        values = [each["value"] for each in cell]
         assert (low[i, j], high[i, j]) == (min(values), max(values))
-        assert mean[i, j] == pytest.approx(sum(each["value"] * each["probability"] for each in mine))
+        assert mean[i, j] == pytest.approx(sum(each["value"] * each["probability"] for each in cell))
 
 
-def follow(watch, engine):
-    told = engine.told(0.0)
-    assert told is not None
-    watch.follow(told)
+def follow(view, engine):
+    report = engine.poll(0.0)
+    assert report is not None
+    view.follow(report)
 
 
-def watched(shift, repository, parcels):
-    watch, engine = Watch(60, 0.5), Embedded()
+def viewed(shift, repository, parcels):
+    view, engine = MineView(60, 0.5), EmbeddedEngine()
     engine.start(question(0.5), repository, at_once=None)
     for ticks in parcels:
-        rows, heard = shift.next(ticks)
+        rows, happened = shift.next(ticks)
         engine.send(rows)
-        watch.hear(heard)
-        follow(watch, engine)
-    return watch, engine
+        view.expect(happened)
+        follow(view, engine)
+    return view, engine
 
 
 def test_the_changes_add_up_to_the_answer_of_the_monitor(shift, repository):
-    watch, engine = watched(shift, repository, [30, 30, 30])
+    view, engine = viewed(shift, repository, [30, 30, 30])
     answer = engine.monitor.answer()
     names = zip(answer["id"].to_pylist(), answer["arrived"].to_pylist(), strict=True)
-    assert watch.members == dict(zip(names, answer["probability"].to_pylist(), strict=True))
-    assert set(watch.since) == set(watch.answer)
-    assert watch.now == OPENING + 89 * STEP
+    assert view.members == dict(zip(names, answer["probability"].to_pylist(), strict=True))
+    assert set(view.since) == set(view.answer)
+    assert view.now == OPENING + 89 * STEP
 
 
 def test_what_is_known_after_a_tick_does_not_depend_on_how_the_stream_was_cut(repository):
     def all_of(parcels):
-        watch, _ = watched(Shift(60, 3, question(0.5), repository), repository, parcels)
-        return watch.members, watch.since, list(watch.news), watch.score.tallies, watch.ticks, watch.missing
+        view, _ = viewed(Shift(60, 3, question(0.5), repository), repository, parcels)
+        return view.members, view.since, list(view.recent), view.comparison.counts, view.ticks, view.missing
 
     assert all_of([90]) == all_of([7, 1, 40, 42]) == all_of([1] * 90)
 
 
 def test_a_tick_is_shown_when_it_is_complete_and_not_before(shift, repository):
-    watch, engine = Watch(60, 0.5), Embedded()
+    view, engine = MineView(60, 0.5), EmbeddedEngine()
     engine.start(question(0.5), repository, at_once=None)
     for _ in range(2):
-        rows, heard = shift.next(10)
+        rows, happened = shift.next(10)
         engine.send(rows)
-        watch.hear(heard)
-    assert watch.ticks == 0
-    follow(watch, engine)
-    assert (watch.ticks, watch.now) == (10, OPENING + 9 * STEP)
+        view.expect(happened)
+    assert view.ticks == 0
+    follow(view, engine)
+    assert (view.ticks, view.now) == (10, OPENING + 9 * STEP)
 
 
-def test_ticks_at_which_nobody_reports_are_ticks_too():
-    _, watch = shown(Plan(seconds=1, sensors=20, speed=48 * 5))
-    assert (watch.ticks, watch.rows) == (48, 40)
+def test_ticks_without_reports_are_ticks_too():
+    _, view = shown(DemoOptions(seconds=1, sensors=20, speed=48 * 5))
+    assert (view.ticks, view.rows) == (48, 40)
 
 
 def test_when_nothing_is_missing_every_way_of_asking_finds_the_truth(monkeypatch):
     monkeypatch.setattr(Mine, "_fail", lambda self, who: np.zeros((len(who), 4), bool))
-    _, watch = shown(Plan(seconds=1, sensors=200, speed=300))
-    for tally in watch.score.tallies.values():
-        assert tally.right > 50
-        assert (tally.precision, tally.recall, tally.f1) == (1.0, 1.0, 1.0)
+    _, view = shown(DemoOptions(seconds=1, sensors=200, speed=300))
+    for count in view.comparison.counts.values():
+        assert count.right > 50
+        assert (count.precision, count.recall, count.f1) == (1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -229,16 +229,16 @@ def test_gaps_are_filled_with_the_mean_of_what_the_window_knows():
     assert filled(np.array([[1.0, np.nan], [3.0, 8.0], [np.nan, np.nan]])).tolist() == [[1, 8], [3, 8], [2, 8]]
 
 
-def test_each_plain_way_is_scored_for_what_it_does_to_a_gap():
-    """Sensor 1 is the hottest but does not say so; history makes 40 likely. Sensor 2 is beaten by 0 and by 1."""
+def test_each_plain_way_is_judged_for_what_it_does_to_a_gap():
+    """Sensor 1 is the hottest but its reading is lost; history makes 40 likely. Sensor 2 is beaten by 0 and by 1."""
     truth = np.array([[30.0, 1.0, 1.0, 20.0], [50.0, 1.0, 1.0, 20.0], [20.0, 1.0, 1.0, 20.0]])
     lost, mean = np.zeros((3, 4), bool), truth.copy()
     lost[1, 0], mean[1, 0] = True, 40.0
     mine, _ = mine_and_room()
-    score = Score(3)
-    score.take(everyone(mine, truth, lost), mean)
-    score.compare(answered={1, 2})
-    found = {name: (tally.right, tally.wrong, tally.overlooked) for name, tally in score.tallies.items()}
+    comparison = TruthComparison(3)
+    comparison.take(everyone(mine, truth, lost), mean)
+    comparison.compare(answered={1, 2})
+    found = {name: (count.right, count.wrong, count.overlooked) for name, count in comparison.counts.items()}
     assert found == {FOGLINE: (1, 1, 0), DROP: (0, 1, 1), FILL: (0, 1, 1), EXPECT: (1, 0, 0)}
 
 
@@ -248,13 +248,13 @@ def test_each_plain_way_is_scored_for_what_it_does_to_a_gap():
 @pytest.fixture(scope="module")
 def busy():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(play, "warm_up", lambda query: None)
-        return shown(Plan(seconds=1, speed=500))[1]
+        patch.setattr(run, "warm_up", lambda query: None)
+        return shown(DemoOptions(seconds=1, speed=500))[1]
 
 
-def drawn(watch, width, height):
+def drawn(view, width, height):
     console = Console(width=width, height=height, file=io.StringIO(), record=True, force_terminal=True)
-    console.print(frame(watch, width, height))
+    console.print(frame(view, width, height))
     return console.export_text().splitlines()
 
 
@@ -271,22 +271,22 @@ def test_at_80_columns_nothing_is_cut_off_and_missing_values_show_their_range(bu
     assert any(re.search(r"\? [0-9.]+–[0-9.]+", line) for line in lines)
 
 
-def test_the_plain_demo_says_what_it_does_and_ends_with_a_summary():
-    text, _ = shown(Plan(seconds=4, sensors=100, seed=5, speed=75))
+def test_the_plain_demo_reports_what_it_does_and_ends_with_a_summary():
+    text, _ = shown(DemoOptions(seconds=4, sensors=100, seed=5, speed=75))
     assert "learning from 12,000 readings" in text
     assert len(re.findall(r"^\d\d:\d\d:\d\d .* answer \d+:", text, re.MULTILINE)) == 8
     for words in ("missing cells", "ticks 60", "precision", "recall", FOGLINE, DROP, FILL):
         assert words in text
 
 
-def test_the_live_demo_ends_by_itself_with_the_scores_of_the_plain_one():
-    plan = Plan(seconds=1.2, sensors=60)
-    text, live = shown(plan, plain=False)
+def test_the_live_demo_ends_by_itself_with_the_comparison_of_the_plain_one():
+    options = DemoOptions(seconds=1.2, sensors=60)
+    text, live = shown(options, plain=False)
     drawing, _, summary = text.rpartition("\x1b[?1049l")  # the terminal's way back
     assert "a simulated coal mine" in drawing
     assert "missing cells" in summary
     assert "precision" in summary
-    assert live.score.tallies == shown(plan)[1].score.tallies
+    assert live.comparison.counts == shown(options)[1].comparison.counts
 
 
 @pytest.mark.parametrize("plain", [True, False])
@@ -294,18 +294,18 @@ def test_the_live_demo_ends_by_itself_with_the_scores_of_the_plain_one():
 def test_an_interrupted_demo_still_sums_up(monkeypatch, after, words, plain):
     batches = iter(range(after))
 
-    def told(self, patience, really=Embedded.told):
+    def poll(self, patience, really=EmbeddedEngine.poll):
         if next(batches, None) is None:
             raise KeyboardInterrupt
         return really(self, patience)
 
-    monkeypatch.setattr(Embedded, "told", told)
-    assert words in shown(Plan(seconds=3, sensors=60), plain=plain)[0]
+    monkeypatch.setattr(EmbeddedEngine, "poll", poll)
+    assert words in shown(DemoOptions(seconds=3, sensors=60), plain=plain)[0]
 
 
-def test_without_pyspark_the_demo_says_what_to_install(monkeypatch):
+def test_without_pyspark_the_demo_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    for name in [name for name in sys.modules if name.startswith(("fogline.spark", "fogline.demo.stream"))]:
+    for name in [name for name in sys.modules if name.startswith(("fogline.spark", "fogline.demo.spark_engine"))]:
         monkeypatch.delitem(sys.modules, name)
     result = fogline("demo", "--plain")
     assert result.exit_code == 2
@@ -319,7 +319,7 @@ def test_without_pyspark_the_demo_says_what_to_install(monkeypatch):
 def test_a_bad_option_is_refused_in_words(option, value, words):
     result = fogline("demo", option, value)
     assert result.exit_code == 2
-    assert isinstance(result.exception, SystemExit)  # told, not thrown
+    assert isinstance(result.exception, SystemExit)  # in words, no traceback
     assert words in result.output
 
 
@@ -330,5 +330,5 @@ def test_the_help_teaches_what_fogline_is_and_names_the_demo():
     assert "simulated coal mine" in text
 
 
-def test_the_version_is_told():
+def test_the_version_is_shown():
     assert fogline("--version").output.startswith("fogline 0.")

@@ -1,4 +1,4 @@
-"""Is it said rightly whether Fogline's default is ahead, what keeps it from more, and if its probabilities hold?"""
+"""Is it read rightly whether Fogline's default is ahead, what keeps it from more, and if its probabilities hold?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fogline.lab.experiment import Scope
 from fogline.lab.experiments import EXPERIMENTS, calibration, fscore
 from fogline.lab.experiments.ahead import ahead, f_score
 from fogline.lab.experiments.calibration import binned
-from fogline.lab.real import SOURCES
+from fogline.lab.real import DATA_SETS
 from fogline.lab.report.numbers import grids, select
 
 QUICK = Scope(quick=True)
@@ -31,7 +31,7 @@ def answers(f, **knobs):
 @pytest.fixture
 def everything(tmp_path):
     """A folder with files of all sets; what is in them is not looked at."""
-    for each in SOURCES.values():
+    for each in DATA_SETS.values():
         (tmp_path / f"{each.file}.parquet").touch()
     return Scope(tmp_path)
 
@@ -46,8 +46,8 @@ def test_the_default_is_held_against_the_others_on_four_sets_at_three_rates_in_f
         knobs for knobs in fscore.table_trials(everything) if knobs["protocol"] == "honest" and not knobs["wishes"]
     ]
     for name in ("intel", "beijing", "room_climate", "smart_building_rooms"):
-        told = {(knobs["xi"], knobs["place"], knobs["seed"]) for knobs in honest if knobs["set"] == name}
-        assert told == {(xi, place, seed) for xi in (0.1, 0.3, 0.5) for place in range(5) for seed in (1, 2, 3)}
+        found = {(knobs["xi"], knobs["place"], knobs["seed"]) for knobs in honest if knobs["set"] == name}
+        assert found == {(xi, place, seed) for xi in (0.1, 0.3, 0.5) for place in range(5) for seed in (1, 2, 3)}
 
 
 def test_the_papers_trials_are_at_the_default_rate_and_on_its_own_sets(everything):
@@ -67,10 +67,10 @@ def test_trials_that_learn_from_the_same_rows_follow_one_another(everything):
     assert changes == len(set(seen)) - 1
 
 
-# --- What is said -----------------------------------------------------------------------------------------------------
+# --- What is read -----------------------------------------------------------------------------------------------------
 
 
-def test_averages_over_the_rates_and_the_worst_cell_are_told():
+def test_averages_over_the_rates_and_the_worst_cell_are_reported():
     rows = [
         *answers({"Fogline": 0.96, "last": 0.90, "mean": 0.5}, xi=0.1),
         *answers({"Fogline": 0.80, "last": 0.84, "mean": 0.5}, xi=0.5),
@@ -106,7 +106,7 @@ def test_what_was_not_measured_at_every_rate_is_not_the_best_of_the_others():
     assert "intel: Fogline 0.800, last 0.700." in ahead(pd.DataFrame(rows))
 
 
-def test_it_is_told_how_much_of_the_loss_is_of_rows_with_gaps():
+def test_it_is_reported_how_much_of_the_loss_is_of_rows_with_gaps():
     text = ahead(pd.DataFrame(answers({"Fogline": 0.6, "last": 0.5})))
     assert "against an aim of 0.95: intel 0.600; 25 % of the members it misses have gaps themselves" in text
     assert "it would be 0.947 if it judged all complete rows rightly, 0.824 if all with gaps." in text
@@ -118,11 +118,11 @@ def test_it_is_told_how_much_of_the_loss_is_of_rows_with_gaps():
 
 def test_f_from_counts_is_the_harmonic_mean():
     precision, recall = 6 / 8, 6 / 10
-    told = f_score(pd.Series([10, 0]), pd.Series([4, 0]), pd.Series([2, 0]))
-    assert told.tolist() == pytest.approx([2 * precision * recall / (precision + recall), 1.0])
+    found = f_score(pd.Series([10, 0]), pd.Series([4, 0]), pd.Series([2, 0]))
+    assert found.tolist() == pytest.approx([2 * precision * recall / (precision + recall), 1.0])
 
 
-def test_nothing_is_said_of_a_default_that_was_not_measured():
+def test_nothing_is_reported_of_a_default_that_was_not_measured():
     assert ahead(pd.DataFrame(answers({"last": 0.6, "mean": 0.4}))) == ""
 
 
@@ -139,12 +139,12 @@ def test_other_sets_and_rates_do_not_count_for_the_papers_claim():
 
 def test_bins_are_tenths_and_certain_rows_are_apart_and_a_row_counts_once_per_window():
     cases = np.array([[0.55, 1, 7, 0], [0.59, 0, 7, 0], [0.51, 1, 7, 1], [0.99, 1, 8, 0], [1.0, 1, 9, 0]])
-    told = {row["bin"]: row for row in binned(cases)}
-    assert list(told) == ["0.5–0.6", "0.9–1", "1"]
-    assert told["0.5–0.6"]["n"] == 3
-    assert told["0.5–0.6"]["rows"] == 2
-    assert told["0.5–0.6"]["share"] == pytest.approx(2 / 3)
-    assert told["0.5–0.6"]["probability"] == pytest.approx(0.55)
+    found = {row["bin"]: row for row in binned(cases)}
+    assert list(found) == ["0.5–0.6", "0.9–1", "1"]
+    assert found["0.5–0.6"]["n"] == 3
+    assert found["0.5–0.6"]["rows"] == 2
+    assert found["0.5–0.6"]["share"] == pytest.approx(2 / 3)
+    assert found["0.5–0.6"]["probability"] == pytest.approx(0.55)
 
 
 def test_bins_near_their_probability_are_counted_for_fogline_those_of_the_answer_also_alone():

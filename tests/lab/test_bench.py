@@ -39,7 +39,7 @@ def test_rows_come_back_with_their_knobs(tmp_path):
     }  # fmt: skip
 
 
-def test_every_file_says_where_it_comes_from(tmp_path):
+def test_every_file_states_where_it_comes_from(tmp_path):
     results, _ = run(Fake(), tmp_path)
     origins = results.origins("sizes")
     assert len(origins) == 6
@@ -163,31 +163,31 @@ def test_only_one_protocol_if_asked(lab):
     assert "honest or paper" in wrong.stderr
 
 
-def test_ctrl_c_says_how_to_go_on(lab):
+def test_ctrl_c_shows_how_to_go_on(lab):
     lab.fakes["sizes"].trouble = KeyboardInterrupt()
     stopped = lab("run", "sizes")
     assert stopped.exit_code == 130
     assert "The same command goes on from there" in stopped.stderr
 
 
-def test_an_unknown_name_is_told_with_a_guess(lab):
+def test_an_unknown_name_is_refused_with_a_guess(lab):
     wrong = lab("run", "size")
     assert wrong.exit_code == 2
     assert "there is no experiment 'size'" in wrong.stderr
     assert "Did you mean 'sizes'?" in wrong.stderr
 
 
-def test_a_folder_of_real_sets_that_is_not_there_is_told(lab, tmp_path):
+def test_a_folder_of_real_sets_that_is_not_there_is_refused(lab, tmp_path):
     wrong = lab("run", "--data", str(tmp_path / "nowhere"))
     assert wrong.exit_code == 2
     assert "there is no folder" in wrong.stderr
 
 
-def test_a_file_where_a_folder_should_be_is_told_before_anything_is_measured(lab, tmp_path):
+def test_a_file_where_a_folder_should_be_is_refused_before_anything_is_measured(lab, tmp_path):
     (tmp_path / "taken").write_text("")
-    told = CliRunner().invoke(app, ["lab", "run", "--out", str(tmp_path / "taken")])
-    assert told.exit_code == 2
-    assert "is a file; name a folder" in told.stderr
+    refused = CliRunner().invoke(app, ["lab", "run", "--out", str(tmp_path / "taken")])
+    assert refused.exit_code == 2
+    assert "is a file; name a folder" in refused.stderr
     assert not lab.fakes["sizes"].measured
 
 
@@ -197,7 +197,7 @@ def test_the_lab_is_imported_only_when_it_is_asked_for():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_without_its_packages_the_lab_says_how_to_get_them(lab, monkeypatch):
+def test_without_its_packages_the_lab_shows_how_to_get_them(lab, monkeypatch):
     def missing(*_):
         raise ModuleNotFoundError("No module named 'sklearn'", name="sklearn")
 

@@ -1,4 +1,4 @@
-"""Is a case what its settings say, and does it keep its secrets?"""
+"""Is a case what its settings describe, and does it keep its secrets?"""
 
 from dataclasses import replace
 
@@ -7,8 +7,9 @@ import pytest
 
 import fogline as fl
 from fogline.lab.case import LabError, Settings, mask, matrix
-from fogline.lab.real import SOURCES, available, real, scale
-from fogline.lab.synthetic import KINDS, NEAR, SEEDS, synthetic
+from fogline.lab.real import DATA_SETS, available, real, scale
+from fogline.lab.synthetic import KINDS, synthetic
+from fogline.synthetic import NEAR, SEEDS
 from tests.lab.conftest import SMALL
 
 # --- Masks ------------------------------------------------------------------------------------------------------------
@@ -145,13 +146,13 @@ def test_scaling_spans_zero_to_ten_over_the_reference_and_goes_beyond_it():
     assert scaled.tolist() == [[0.0, 0.0], [10.0, 0.0], [20.0, 20.0]]
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", DATA_SETS)
 def test_every_real_set_makes_a_case(data, name):
     if name not in available(data):
         pytest.skip(f"{name} is not in the folder")
-    source = SOURCES[name]
+    data_set = DATA_SETS[name]
     case = real(name, data, Settings(window=200, theta=10, history=300, ticks=5, wishes=True))
-    assert case.query.names == source.attributes[: source.d]
-    assert {way for n, way in case.query.attributes.items() if n in source.least} <= {"min"}
+    assert case.query.names == data_set.attributes[: data_set.d]
+    assert {way for n, way in case.query.attributes.items() if n in data_set.least} <= {"min"}
     assert np.isfinite(case.truth).all()
     assert matrix(case.history, case.query.names).min() == 0.0

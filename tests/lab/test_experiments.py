@@ -1,4 +1,4 @@
-"""Does every experiment say what was measured, and is what it says right?"""
+"""Does every experiment report what was measured, and is its reading right?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from fogline.lab.experiment import Plot, Reading, Scope
 from fogline.lab.experiments import EXPERIMENTS, beyond, common, fscore, missing, peers, pruning, uncorrected
-from fogline.lab.experiments.literal import Printed, Thing, probability
+from fogline.lab.experiments.literal import PrintedTree, UncertainRow, probability
 from fogline.lab.imputers import imputer
 from fogline.lab.maintainers.tree import Tree
 from fogline.lab.race import Pair, race, system
@@ -47,7 +47,7 @@ def test_experiments_come_in_the_papers_order_each_under_its_own_name():
     assert all(name == each.name for name, each in EXPERIMENTS.items())
 
 
-def test_trials_are_told_apart_by_their_knobs_and_a_quick_run_has_no_more_of_them(folder):
+def test_trials_are_distinguished_by_their_knobs_and_a_quick_run_has_no_more_of_them(folder):
     for each in EXPERIMENTS.values():
         for quick in (True, False):
             trials = [tuple(sorted(knobs.items())) for knobs in each.trials(Scope(folder, quick))]
@@ -67,7 +67,7 @@ def test_a_folder_without_real_sets_is_as_good_as_none(tmp_path):
 
 
 @pytest.mark.parametrize(("second", "verdict"), [(0.5, "differs"), (2.0, "confirmed"), (1.1, "differs")])
-def test_a_knob_goes_some_way_only_if_all_seeds_say_so(second, verdict):
+def test_a_knob_goes_some_way_only_if_all_seeds_agree(second, verdict):
     """Time doubles with the first seed; with the second, for maintenance, it may not."""
     rows = [
         {"set": "uniform", "seed": seed, "d": d, "query_ms": d, "maintenance_ms": 1.0 if d == 1 else change}
@@ -81,8 +81,8 @@ def test_f_scores_are_counted_for_each_protocol_alone():
     rows = [
         {"set": "intel", "protocol": protocol, "wishes": False, "xi": 0.3, "place": 0, "seed": 1, "imputer": each,
          "f": f, "true": 10, "recall": f, "lost_incomplete": 0}
-        for protocol, ours in (("honest", 0.5), ("paper", 1.0))
-        for each, f in (("DD", ours), ("mul", 0.9), ("con", 0.9))
+        for protocol, f_dd in (("honest", 0.5), ("paper", 1.0))
+        for each, f in (("DD", f_dd), ("mul", 0.9), ("con", 0.9))
     ]  # fmt: skip
     text = EXPERIMENTS["fscore"].read(pd.DataFrame(rows)).text
     assert "honest protocol at 0.95 or above in 0 of 1 lines" in text
@@ -141,14 +141,14 @@ def test_what_the_lemmas_prune_is_counted_as_they_read(copies):
 
 
 def test_on_the_five_rows_fogline_gives_the_chances_of_the_definition():
-    told = {row["row"]: row["chance"] for row in peers.nan_measure({"library": "fogline"}, QUICK)}
-    assert told["(nan, 0)"] == pytest.approx(13 / 16)  # out only if the other gap is 0 and its own is not
-    assert told["(0, nan)"] == pytest.approx(13 / 16)
-    assert told["(1, 1)"] == pytest.approx(1 / 8)  # left by (nan, 0) at 2 only, and then by (0, nan) at 2 or 3
-    assert told["(2, 2)"] == told["(0.5, 3)"] == 0
+    found = {row["row"]: row["chance"] for row in peers.nan_measure({"library": "fogline"}, QUICK)}
+    assert found["(nan, 0)"] == pytest.approx(13 / 16)  # out only if the other gap is 0 and its own is not
+    assert found["(0, nan)"] == pytest.approx(13 / 16)
+    assert found["(1, 1)"] == pytest.approx(1 / 8)  # left by (nan, 0) at 2 only, and then by (0, nan) at 2 or 3
+    assert found["(2, 2)"] == found["(0.5, 3)"] == 0
 
 
-def test_a_library_that_is_not_installed_is_told_as_missing(monkeypatch):
+def test_a_library_that_is_not_installed_is_reported_as_missing(monkeypatch):
     def refuse(name):
         raise ImportError(name)
 
@@ -156,24 +156,26 @@ def test_a_library_that_is_not_installed_is_told_as_missing(monkeypatch):
     assert all(row["missing"] for row in peers.nan_measure({"library": "pymoo"}, QUICK))
 
 
-def point(id: int, arrives: int, expires: int, *values: float) -> Thing:
+def point(id: int, arrives: int, expires: int, *values: float) -> UncertainRow:
     """A thing on a line, all values as likely."""
-    return Thing(id, arrives, expires, np.array([values]).T, np.full(len(values), 1 / len(values)))
+    return UncertainRow(id, arrives, expires, np.array([values]).T, np.full(len(values), 1 / len(values)))
 
 
 def test_the_printed_tree_loses_a_row_that_a_newcomer_inherits_without_beating_it():
     c, n, o = point(0, 0, 20, 2), point(1, 1, 5, 3, 0), point(2, 2, 20, 1)
-    truth, told = uncorrected.compare([c, n, o], 0.5)
+    truth, found = uncorrected.compare([c, n, o], 0.5)
     assert truth[6] == {0}
-    assert told["printed, whole window"][6] == set()
-    assert told["fogline"] == truth
+    assert found["printed, whole window"][6] == set()
+    assert found["fogline"] == truth
 
 
 def test_the_printed_tree_is_right_where_nothing_is_uncertain():
     rng = np.random.default_rng(3)
-    tree, things = Printed(0.5), []
+    tree, things = PrintedTree(0.5), []
     for k in range(30):
-        things.append(Thing(k, k, k + int(rng.integers(1, 12)), rng.integers(5, size=(1, 2)).astype(float), np.ones(1)))
+        things.append(
+            UncertainRow(k, k, k + int(rng.integers(1, 12)), rng.integers(5, size=(1, 2)).astype(float), np.ones(1))
+        )
         tree.delete(k)
         tree.insert(things[-1])
         window = [each for each in things if k < each.expires]

@@ -7,15 +7,17 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.arrays import empty_clouds
+from fogline.arrays import Distributions, empty_clouds
+from fogline.impute.imputer import Eager, listed, points
 from fogline.lab.case import LabError, matrix
 from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
 from fogline.lab.imputers.con import Con, likeliest
+from fogline.lab.imputers.default import FoglineDefault
+from fogline.lab.imputers.fitting import evidence_of, fill, gathered
 from fogline.lab.imputers.knn import Knn
-from fogline.lab.imputers.ours import Ours
-from fogline.lab.imputers.plain import Last
-from fogline.lab.imputers.protocol import Cells, fill, points
+from fogline.lab.imputers.plain import LastOfSensor
 
+OFTEN = np.array([[1.0, 1, 1], [1, 2, 1]])
 QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="row", time="tick", lifetime=5)
 
 
@@ -24,24 +26,49 @@ def case(request):
     return request.getfixturevalue(request.param)
 
 
+def cells(made, rows, names):
+    """(row, attribute) -> (values, how often), of the gaps of these rows; other cells have none."""
+    rows = evidence_of(rows, names)
+    known, out = made.look(rows), {}
+    for j in range(len(names)):
+        found = made.distributions(known, j)
+        assert np.array_equal(found.size > 0, rows.missing[:, j])
+        for i in np.flatnonzero(rows.missing[:, j]):
+            values = slice(found.start[i], found.start[i] + found.size[i])
+            out[int(i), j] = found.value[values], found.often[values]
+    return dict(sorted(out.items()))
+
+
+def means(found):
+    """The mean of each cell."""
+    return np.array([np.average(value, weights=often) for value, often in found.values()])
+
+
+def firsts(found):
+    return [float(value[0]) for value, _ in found.values()]
+
+
 def imputed(case, name, rows=None, ticks=8):
     """The cells of the first ticks."""
     made, rows, theta = imputer(name, case), case.rows if rows is None else rows, case.settings.theta
-    return [made.impute(rows.slice(k * theta, theta)) for k in range(ticks)]
+    return [cells(made, rows.slice(k * theta, theta), case.query.names) for k in range(ticks)]
+
+
+def true_cells(case, found, k):
+    """What these cells of tick k really were."""
+    return np.array([case.truth[i + k * case.settings.theta, j] for i, j in found])
 
 
 @pytest.mark.parametrize("name", IMPUTERS)
 def test_every_gap_gets_finite_values_with_positive_weights(case, name):
-    for k, cells in enumerate(imputed(case, name)):
-        theta = case.settings.theta
-        got = np.zeros((theta, len(case.query.names)), np.int64)
-        np.add.at(got, (cells.row, cells.attribute), 1)
-        assert np.array_equal(got, case.gaps[k * theta : (k + 1) * theta])
-        assert (np.diff(cells.offset) > 0).all()
-        assert cells.offset[-1] == len(cells.value) == len(cells.weight)
-        assert np.isfinite(cells.value).all()
-        assert (cells.weight > 0).all()
-        assert np.isfinite(cells.weight).all()
+    theta = case.settings.theta
+    for k, found in enumerate(imputed(case, name)):
+        assert list(found) == [tuple(cell) for cell in np.argwhere(case.gaps[k * theta : (k + 1) * theta]).tolist()]
+        for value, often in found.values():
+            assert np.isfinite(value).all()
+            assert (np.diff(value) > 0).all()
+            assert (often > 0).all()
+            assert np.isfinite(often).all()
 
 
 @pytest.mark.parametrize("name", IMPUTERS)
@@ -58,22 +85,16 @@ def test_what_comes_later_changes_nothing(case, name):
     for k, (one, two) in enumerate(zip(imputed(case, name), imputed(case, name, later), strict=True)):
         if k > 5:
             break
-        same = np.flatnonzero(one.row + k * theta < early)
-        for cell in same:
-            assert np.array_equal(
-                one.value[slice(*one.offset[cell : cell + 2])], two.value[slice(*two.offset[cell : cell + 2])]
-            )
+        for i, j in one:
+            if i + k * theta < early:
+                assert np.array_equal(one[i, j], two[i, j])
 
 
 @pytest.mark.parametrize("name", [name for name in IMPUTERS if name not in ("mean", "last", "con")])
 def test_imputers_that_look_at_the_row_come_closer_than_the_mean(copies, name):
     def error(who):
-        off = []
-        for k, cells in enumerate(imputed(copies, who)):
-            mean = np.add.reduceat(cells.value * cells.weight, cells.offset[:-1])
-            mean /= np.add.reduceat(cells.weight, cells.offset[:-1])
-            off.append(np.abs(mean - copies.truth[cells.row + k * copies.settings.theta, cells.attribute]))
-        return np.concatenate(off).mean()
+        ticks = enumerate(imputed(copies, who))
+        return np.concatenate([np.abs(means(found) - true_cells(copies, found, k)) for k, found in ticks]).mean()
 
     assert error(name) < 0.75 * error("mean")
 
@@ -83,9 +104,8 @@ def test_imputers_that_know_the_sensor_come_closer_than_the_mean_on_slow_waves(m
     def error(who):
         made, off = imputer(who, motes), []
         for k, rows in motes.ticks():
-            cells = made.impute(rows)
-            first = cells.value[cells.offset[:-1]]
-            off.append(np.abs(first - motes.truth[cells.row + k * motes.settings.theta, cells.attribute]))
+            found = cells(made, rows, motes.query.names)
+            off.append(np.abs(np.array(firsts(found)) - true_cells(motes, found, k)))
         return np.concatenate(off).mean()
 
     assert error(name) < 0.5 * error("mean")
@@ -106,33 +126,26 @@ def table(sensor, at, a, b):
 
 
 def test_last_repeats_the_sensors_previous_value_of_the_attribute_also_from_before_the_stream():
-    made = Last()
+    made = LastOfSensor()
     made.fit(table(["x", "y", "x"], [1, 2, 9], [1, 2, 3], [4, 5, 9]), QUERY)
-    cells = made.impute(
-        table(["x", "y", "z", "x", "x"], [5, 5, 6, 7, 8], [None, None, None, 8, None], [7, 1, 2, None, 3])
-    )
-    assert list(zip(cells.row, cells.attribute, cells.value, strict=True)) == [
-        (0, 0, 1),
-        (1, 0, 2),
-        (2, 0, 2),
-        (3, 1, 7),
-        (4, 0, 8),
-    ]
+    rows = table(["x", "y", "z", "x", "x"], [5, 5, 6, 7, 8], [None, None, None, 8, None], [7, 1, 2, None, 3])
+    found = cells(made, rows, QUERY.names)
+    assert dict(zip(found, firsts(found), strict=True)) == {(0, 0): 1, (1, 0): 2, (2, 0): 2, (3, 1): 7, (4, 0): 8}
 
 
 def test_con_goes_on_at_the_likeliest_speed_and_stands_still_after_a_long_silence():
     made, at = Con(), np.arange(50.0)
+
+    def guessed(*times):
+        return firsts(cells(made, table(["x", "x"], times, [None, None], [1, 1]), QUERY.names))
+
     made.fit(table(["x"] * 50, at, at * 0.1, at * 0.0), QUERY)
-    cells = made.impute(table(["x", "x"], [50.0, 90.0], [None, None], [1, 1]))
-    assert cells.value == pytest.approx([4.9, 4.9])  # never beyond the range of R
+    assert guessed(50.0, 90.0) == pytest.approx([4.9, 4.9])  # never beyond the range of R
     made.fit(table(["x"] * 50, at, 9 - at * 0.1, at * 0.0), QUERY)
-    cells = made.impute(table(["x", "x"], [51.0, 90.0], [None, None], [1, 1]))
-    assert cells.value == pytest.approx([4.1, 4.1])
+    assert guessed(51.0, 90.0) == pytest.approx([4.1, 4.1])
     made.fit(table(["x"] * 50, at, np.r_[0.0:9.8:50j][::-1], at * 0.0), QUERY)
-    past = table(["x"] * 2, [100.0, 101.0], [5.0, 4.8], [1, 1])
-    made.impute(past)
-    cells = made.impute(table(["x", "x"], [103.0, 120.0], [None, None], [1, 1]))
-    assert cells.value == pytest.approx([4.4, 4.8])
+    made.look(evidence_of(table(["x"] * 2, [100.0, 101.0], [5.0, 4.8], [1, 1]), QUERY.names))
+    assert guessed(103.0, 120.0) == pytest.approx([4.4, 4.8])
 
 
 def test_the_likeliest_speed_weighs_how_common_it_is_against_how_much_it_turns():
@@ -146,13 +159,12 @@ def test_the_likeliest_speed_weighs_how_common_it_is_against_how_much_it_turns()
 def test_the_nearest_rows_are_the_donors():
     made = Knn(k=2)
     made.fit(pa.table({"a": [1.0, 2.0, 3.0, 9.0], "b": [10.0, 20.0, 30.0, 90.0]}), QUERY)
-    cells = made.impute(pa.table({"a": pa.array([2.9, None]), "b": pa.array([None, 80.0])}))
-    assert cells.value.tolist() == [30.0, 20.0, 9.0, 3.0]
-    assert cells.offset.tolist() == [0, 2, 4]
+    found = cells(made, pa.table({"a": pa.array([2.9, None]), "b": pa.array([None, 80.0])}), QUERY.names)
+    assert {cell: value.tolist() for cell, (value, _) in found.items()} == {(0, 1): [20.0, 30.0], (1, 0): [3.0, 9.0]}
 
 
 def walk(count: int, seed: int) -> pa.Table:
-    """One sensor that moves by small steps, and another attribute that says nothing."""
+    """One sensor that moves by small steps, and another attribute that is noise."""
     rng = np.random.default_rng(seed)
     return table(["x"] * count, np.arange(count), rng.normal(0, 0.1, count).cumsum() + 50, rng.random(count))
 
@@ -184,21 +196,24 @@ def test_fogline_remembers_from_before_the_stream_alone_even_where_history_goes_
     past, later = walk(2_000, 1), walk(4_000, 1).slice(2_000)
     later = later.set_column(2, "a", pa.array(np.full(later.num_rows, 90.0)))
     now = table(["x", "x"], [1_999.2, 1_999.6], [None, None], [0.5, 0.5])
-    made = Ours()
+    made = FoglineDefault()
     made.fit(pa.concat_tables([past, later]), QUERY)
-    assert made.imputer.sensors is not None
-    cells = made.impute(now)
+    assert made.memory is None
+    found = cells(made, now, QUERY.names)
+    assert made.memory is not None
     last = past.column("a").to_numpy()[-1]
-    assert np.median(cells.value) == pytest.approx(last, abs=0.5)
+    assert np.median(np.concatenate([value for value, _ in found.values()])) == pytest.approx(last, abs=0.5)
 
 
-def test_cells_become_clouds_oriented_sorted_and_merged():
+def test_gaps_become_clouds_oriented_sorted_and_merged():
+    class Fixed(Eager):
+        def impute(self, rows):
+            return {0: points(np.array([7.0, np.nan])), 1: listed(np.array([[np.nan] * 3, [3.0, 5, 3]]), OFTEN)}
+
     clouds = empty_clouds(2, 2, 0)
     clouds.lo[:] = clouds.hi[:] = [[np.nan, 1.0], [2.0, np.nan]]
-    cells = Cells(
-        np.array([0, 1]), np.array([0, 1]), np.array([0, 1, 4]), np.array([7.0, 3, 5, 3]), np.array([1.0, 1, 2, 1])
-    )
-    filled = fill(clouds, cells, np.array([1.0, -1.0]))
+    rows = evidence_of(pa.table({"a": pa.array([None, 2.0]), "b": pa.array([1.0, None])}), QUERY.names)
+    filled = fill(clouds, Fixed("fixed"), rows, np.array([1.0, -1.0]))
     assert filled.lo.tolist() == [[7, 1], [2, -5]]
     assert filled.hi.tolist() == [[7, 1], [2, -3]]
     first = filled.start[1, 1]
@@ -207,10 +222,16 @@ def test_cells_become_clouds_oriented_sorted_and_merged():
     assert filled.start[0, 0] == -1
 
 
-def test_points_are_lists_of_one():
-    cells = points(np.array([[False, True], [False, False]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
-    assert cells.value.tolist() == [2.0]
-    assert cells.offset.tolist() == [0, 1]
+def test_parts_are_gathered_in_the_order_of_the_rows():
+    one, two = points(np.array([5.0, 6.0])), listed(np.array([[1.0, 2.0]]))
+    found = gathered(4, [(0, np.array([3, 0]), one), (0, np.array([2]), two), (1, np.array([1]), two)])
+    assert found.keys() == {0, 1}
+    assert spelled(found[0]) == [[6.0], [], [1.0, 2.0], [5.0]]
+    assert spelled(found[1]) == [[], [1.0, 2.0], [], []]
+
+
+def spelled(found: Distributions):
+    return [found.value[s : s + n].tolist() for s, n in zip(found.start, found.size, strict=True)]
 
 
 def test_an_unknown_imputer_gets_a_guess(copies):

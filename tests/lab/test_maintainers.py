@@ -91,7 +91,7 @@ def foggy(seed, n, d):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("d", [2, 4])
-def test_hundreds_of_clouds_give_identical_answers_whoever_keeps_them(monkeypatch, alpha, d):
+def test_hundreds_of_clouds_give_identical_answers_with_every_maintainer(monkeypatch, alpha, d):
     monkeypatch.setattr(candidates, "FIRST", 64)  # so that slots and pools must grow
     rows = foggy(d, 900, d)
     query = fl.Query(attributes={f"a{j}": "max" for j in range(d)}, id="id", time="t", expires="e", alpha=alpha)
@@ -106,7 +106,7 @@ def test_hundreds_of_clouds_give_identical_answers_whoever_keeps_them(monkeypatc
     assert answered > 250
 
 
-def test_time_is_told_apart_for_maintenance_and_query():
+def test_time_is_measured_apart_for_maintenance_and_query():
     query = fl.Query(attributes={"a0": "max", "a1": "max"}, id="id", time="t", expires="e")
     rows = [{**row, "a0": 1.0, "a1": 2.0} for row in foggy(1, 50, 2)]
     for name in MAINTAINERS:

@@ -1,4 +1,4 @@
-"""Does a race measure what it says, and a score tell right from wrong?"""
+"""Does a race measure what it claims to, and is an answer held rightly against the truth?"""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from fogline.lab.accuracy import calibration, score, scores, truth_answers
+from fogline.lab.accuracy import accuracies, accuracy_of, calibration, truth_answers
 from fogline.lab.case import LabError, Settings
 from fogline.lab.maintainers.protocol import Answer
-from fogline.lab.race import RIVALS, race, system
+from fogline.lab.race import RIVALS, race, repository_of, system
 from fogline.lab.real import real
 from fogline.lab.synthetic import KINDS, synthetic
 from tests.lab.conftest import SMALL
@@ -58,6 +58,20 @@ def test_imputing_single_values_moocore_gives_the_same_answers_too(motes):
             same(runs[0], other)
 
 
+def test_the_parts_that_are_raced_give_the_answers_and_counts_of_a_monitor():
+    case = synthetic("anti", Settings(window=900, history=20_000, ticks=10, xi=0.5))
+    parts, monitor = system("fogline", case), fl.Monitor(case.query, repository_of("fogline", case))
+    for k, rows in case.ticks():
+        answer = parts.advance(k, rows)
+        monitor.advance(k, rows)
+        expected = monitor.answer().sort_by("id")
+        assert answer.id.tolist() == expected["id"].to_pylist()
+        assert answer.probability.tolist() == expected["probability"].to_pylist()
+    sizes, stats = parts.sizes(), monitor.stats()
+    assert sizes == {name: stats[name] for name in sizes}
+    assert 0 < sizes["imputed"] < sizes["incomplete"]
+
+
 def test_a_race_warms_up_and_then_measures_each_tick(motes):
     run = race(motes, system("mean+skyline", motes), ticks=5, at=[motes.full + 2, 10_000])
     assert run.tick.tolist() == list(range(motes.full, motes.full + 5))
@@ -86,7 +100,7 @@ def test_a_system_that_is_none_is_refused_in_words(motes):
         system("fogline:mean", motes)
 
 
-# --- Truth and score --------------------------------------------------------------------------------------------------
+# --- Truth and accuracy -----------------------------------------------------------------------------------------------
 
 
 def test_the_truth_is_the_skyline_of_the_windows_complete_rows(folder):
@@ -106,24 +120,26 @@ def test_without_gaps_every_answer_is_the_truth(folder):
     at = range(case.full, case.length, 5)
     truth = truth_answers(case, at)
     for name in ("fogline", "mean+moocore"):
-        assert {one.f for one in scores(case, race(case, system(name, case), at=at).answers, truth).values()} == {1.0}
+        assert {one.f for one in accuracies(case, race(case, system(name, case), at=at).answers, truth).values()} == {
+            1.0
+        }
 
 
-def test_a_score_counts_hits_and_leaves_out_rows_that_nobody_knows(folder):
+def test_accuracy_counts_hits_and_leaves_out_rows_without_a_truth(folder):
     case = real("intel", folder, replace(SMALL, nulls=True))
     known, unknown = np.flatnonzero(case.certain)[:6], np.flatnonzero(~case.certain)[:2]
-    told = np.sort(np.concatenate((known[:4], unknown)))
-    judged = score(case, Answer(told, np.ones(len(told))), known[1:6])
+    answered = np.sort(np.concatenate((known[:4], unknown)))
+    judged = accuracy_of(case, Answer(answered, np.ones(len(answered))), known[1:6])
     assert (judged.precision, judged.recall, judged.answered, judged.true) == (3 / 4, 3 / 5, 4, 5)
     assert judged.f == pytest.approx(2 * 0.75 * 0.6 / 1.35)
     assert judged.lost_incomplete == case.incomplete[known[4:6]].sum()
-    assert judged.wrong_incomplete == case.incomplete[np.setdiff1d(told[case.certain[told]], known[1:6])].sum()
+    assert judged.wrong_incomplete == case.incomplete[np.setdiff1d(answered[case.certain[answered]], known[1:6])].sum()
 
 
 def test_an_empty_answer_is_right_when_nothing_is_true_and_wrong_otherwise(motes):
     none = Answer(np.empty(0, np.int64), np.empty(0))
-    assert score(motes, none, none.id).f == 1.0
-    assert score(motes, none, np.array([3])).f == 0.0
+    assert accuracy_of(motes, none, none.id).f == 1.0
+    assert accuracy_of(motes, none, np.array([3])).f == 0.0
 
 
 def test_calibration_pairs_every_answered_probability_with_what_was_true(motes):

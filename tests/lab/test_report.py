@@ -1,4 +1,4 @@
-"""Does the report say what came out, and nothing else?"""
+"""Does the report state what came out, and nothing else?"""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_same_rows_give_the_same_report(measured, written, tmp_path):
         assert (tmp_path / path).read_bytes() == (written / path).read_bytes()
 
 
-def test_a_report_says_what_is_missing_and_that_it_was_quick(tmp_path):
+def test_a_report_states_what_is_missing_and_that_it_was_quick(tmp_path):
     made = [each.experiment() for each in FAKES]
     made.append(replace(made[0], name="real", trials=lambda scope: []))
     quick = Results(tmp_path, quick=True)
@@ -126,11 +126,11 @@ def test_what_cannot_be_read_or_drawn_does_not_hide_the_others(measured, tmp_pat
 
     made, rows = measured
     dull = replace(made[1], plots=(Plot("Words", "size", "system"), *made[1].plots))
-    told = report.write([replace(made[0], read=blind), dull, *made[2:]], rows, tmp_path)
-    assert set(told.troubles) == {"sizes", "sorts"}
-    assert told.troubles["sizes"] == "its rows could not be read: KeyError: 'nowhere'"
-    assert told.troubles["sorts"].startswith("'Words' could not be drawn: ValueError: could not convert")
-    assert told.verdicts["not read"] == 1
+    written = report.write([replace(made[0], read=blind), dull, *made[2:]], rows, tmp_path)
+    assert set(written.troubles) == {"sizes", "sorts"}
+    assert written.troubles["sizes"] == "its rows could not be read: KeyError: 'nowhere'"
+    assert written.troubles["sorts"].startswith("'Words' could not be drawn: ValueError: could not convert")
+    assert written.verdicts["not read"] == 1
     assert "not confirmed" in (tmp_path / "report.html").read_text()
 
 
@@ -141,9 +141,9 @@ def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_ot
     def call(*words):
         return CliRunner().invoke(app, ["lab", *words])
 
-    told = call("report", "--out", str(rows.folder.parent), "--to", str(tmp_path / "a"))
-    assert told.exit_code == 0
-    assert "4 experiments: 1 confirmed" in told.stdout
+    written = call("report", "--out", str(rows.folder.parent), "--to", str(tmp_path / "a"))
+    assert written.exit_code == 0
+    assert "4 experiments: 1 confirmed" in written.stdout
     assert (tmp_path / "a" / "report.html").exists()
     assert call("run", "sizes", "--quick", "--out", str(tmp_path / "b")).exit_code == 0
     assert "1 experiments (quick)" in call("report", "--out", str(tmp_path / "b")).stdout
@@ -206,12 +206,12 @@ def test_a_tables_spread_may_be_that_between_repetitions():
     assert grid.body == [["fogline", "2.5 ± 2.1"], ["b", "6.5 ± 3.5"]]  # of (1, 4) and (4, 9)
 
 
-def test_fogline_looks_the_same_in_every_plot_and_like_nobody_else():
+def test_fogline_looks_the_same_in_every_plot_and_like_no_other():
     names = ["mean", "DD+skyline", "fogline", *(f"s{k}" for k in range(12))]
     looks = plot.styles(names)
     assert looks["fogline"] == plot.styles(["fogline"])["fogline"]
     assert looks["DD+skyline"] == plot.styles(["con+skyline", "DD+skyline"])["DD+skyline"]
-    assert [name for name in names if looks[name].colour == plot.OURS] == ["fogline"]
+    assert [name for name in names if looks[name].colour == plot.FOGLINE_COLOUR] == ["fogline"]
     assert len({(each.colour, each.dash) for each in looks.values()}) == len(names)
 
 

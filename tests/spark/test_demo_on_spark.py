@@ -7,27 +7,27 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
-from fogline.demo import Plan, play, show
-from fogline.demo.engine import Embedded
-from fogline.demo.stream import BRISK
-from fogline.demo.watch import Watch
+from fogline.demo import DemoOptions, run, show
+from fogline.demo.engine import EmbeddedEngine
+from fogline.demo.spark_engine import BRISK
+from fogline.demo.view import MineView
 
-PLAN = Plan(seconds=3, sensors=60, seed=3)
+OPTIONS = DemoOptions(seconds=3, sensors=60, seed=3)
 
 
 @contextmanager
 def embedded():
-    yield Embedded()
+    yield EmbeddedEngine()
 
 
 @pytest.fixture(autouse=True)
 def no_warm_up(monkeypatch):
-    monkeypatch.setattr(play, "warm_up", lambda query: None)
+    monkeypatch.setattr(run, "warm_up", lambda query: None)
 
 
 def shown(*, plain=True, **how):
     console = Console(file=io.StringIO(), force_terminal=not plain, width=100, height=30)
-    return show(PLAN, console, plain=plain, **how)
+    return show(OPTIONS, console, plain=plain, **how)
 
 
 def settings(spark):
@@ -35,25 +35,25 @@ def settings(spark):
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_the_demo_on_spark_tells_what_a_monitor_tells(spark, tmp_path, monkeypatch, plain):
+def test_the_demo_on_spark_reports_what_a_monitor_reports(spark, tmp_path, monkeypatch, plain):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = settings(spark)
-    ours, theirs = shown(plain=plain), shown(opened=embedded)
-    assert ours.ticks == theirs.ticks == PLAN.ticks
-    assert ours.score.tallies == theirs.score.tallies
-    assert ours.members == pytest.approx(theirs.members)
-    assert list(ours.since) == list(theirs.since)
+    spark_view, monitor_view = shown(plain=plain), shown(opened=embedded)
+    assert spark_view.ticks == monitor_view.ticks == OPTIONS.ticks
+    assert spark_view.comparison.counts == monitor_view.comparison.counts
+    assert spark_view.members == pytest.approx(monitor_view.members)
+    assert list(spark_view.since) == list(monitor_view.since)
     assert not spark.streams.active
     assert settings(spark) == before
     assert not [name for name in os.listdir(tmp_path) if "demo" in name]
 
 
 def test_an_interrupted_demo_leaves_no_query_behind(spark, monkeypatch):
-    def follow(self, told, really=Watch.follow):
-        really(self, told)
+    def follow(self, report, really=MineView.follow):
+        really(self, report)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Watch, "follow", follow)
-    watch = shown(plain=False)
-    assert 0 < watch.ticks < PLAN.ticks
+    monkeypatch.setattr(MineView, "follow", follow)
+    view = shown(plain=False)
+    assert 0 < view.ticks < OPTIONS.ticks
     assert not spark.streams.active

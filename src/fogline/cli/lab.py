@@ -33,7 +33,7 @@ FOLDER = Path("lab-results")
 def about() -> None:
     """Run the paper's evaluation, and more, on this machine.
 
-    `list` says what there is, `run` measures, `report` writes what came out: one page with every figure, and for each
+    `list` shows what there is, `run` measures, `report` writes what came out: one page with every figure, and for each
     whether it confirms the paper. Begin with `fogline lab run --quick`, then `fogline lab report`.
     """
 
@@ -121,7 +121,7 @@ def report(
 ) -> None:
     """Write what came out: `report.html` (one page, nothing else needed), `summary.md`, and the plots as SVG files.
 
-    Each experiment has the paper's claim, the plots, and one sentence, worked out from the rows, that says whether they
+    Each experiment has the paper's claim, the plots, and one sentence, worked out from the rows, on whether they
     confirm it.
     """
     with helpful(), needed():
@@ -173,7 +173,7 @@ def folder(path: Path) -> Path:
 
 
 def left_out(data: Path | None) -> None:
-    """Say once what a run without real sets lacks."""
+    """State once what a run without real sets lacks."""
     from fogline.lab.real import available
 
     if data is None:

@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 
 from fogline.cli.terminal import app, helpful
-from fogline.demo import Plan, show
+from fogline.demo import DemoOptions, show
 
-USUAL = Plan()
+USUAL = DemoOptions()
 
 
 @app.command()
@@ -27,11 +27,11 @@ def demo(
     """Watch a simulated coal mine with failing sensors, live in the terminal.
 
     A fire and a gas leak creep from gallery to gallery. The answer is the most dangerous places: hottest, most gas,
-    most dust, least oxygen. Sensors fail in bursts; what they do not say is told, as a distribution, by rules that were
-    found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine. At the end the answer
-    is held against what the simulation knows. Ctrl-C ends it early.
+    most dust, least oxygen. Sensors fail in bursts; what they do not send is imputed, as a distribution, by rules that
+    were found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine. At the end the
+    answer is held against what the simulation knows. Ctrl-C ends it early.
     """
     console = Console(highlight=False)
     with helpful():
-        plan = Plan(seconds=seconds, sensors=sensors, seed=seed, alpha=alpha, speed=speed)
-        show(plan, console, plain=plain or not console.file.isatty() or console.is_dumb_terminal)
+        options = DemoOptions(seconds=seconds, sensors=sensors, seed=seed, alpha=alpha, speed=speed)
+        show(options, console, plain=plain or not console.file.isatty() or console.is_dumb_terminal)

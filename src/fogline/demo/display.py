@@ -1,6 +1,6 @@
-"""What does the watcher see?
+"""What is on the screen?
 
-One frame: the clock, where in the mine the answer lies, the answer itself, counters, and the latest news. It fits
+One frame: the clock, where in the mine the answer lies, the answer itself, counters, and the latest changes. It fits
 into the terminal it is given: a small one shows fewer rows, never half a row.
 """
 
@@ -17,63 +17,63 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from fogline.demo.accuracy import FOGLINE
+from fogline.demo.comparison import FOGLINE
 from fogline.demo.mine import DECIMALS, GALLERIES, gallery_of
-from fogline.demo.watch import SAMPLE_EVERY, News, Watch
+from fogline.demo.view import SAMPLE_EVERY, AnswerChange, MineView
 
 HEADS = {"temp °C": 7, "CH₄ %": 9, "dust mg": 7, "O₂ %": 11}  # and the room for a range, so that columns stay put
-NEWS_STYLE = {"enter": ("▲", "red"), "leave": ("▼", "green"), "update": ("·", "yellow")}
+CHANGE_STYLE = {"enter": ("▲", "red"), "leave": ("▼", "green"), "update": ("·", "yellow")}
 WIDE = 100  # columns from which there is room for more air and words
 MOST_ROWS = 20
 
 
-def frame(watch: Watch, width: int, height: int) -> RenderableType:
+def frame(view: MineView, width: int, height: int) -> RenderableType:
     """Everything, in fewer than `height` lines."""
     spare = max(height - 9, 2)  # lines that are neither heading nor counter
     rows = min(spare - spare // 4, MOST_ROWS)
-    latest = list(watch.news)[::-1]
+    latest = list(view.recent)[::-1]
     return Group(
-        title(watch, width),
-        map_of(watch, width),
-        answer(watch, rows, width),
-        counters(watch),
+        title(view, width),
+        map_of(view, width),
+        answer(view, rows, width),
+        counters(view),
         Rule("changes  [dim](above, ? is a missing value and where it may lie)[/]", align="left", style="dim"),
         *(headline(each) for each in latest[: spare - rows]),
     )
 
 
-def title(watch: Watch, width: int) -> RenderableType:
+def title(view: MineView, width: int) -> RenderableType:
     """What this is, and the mine's clock."""
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True)
     line.add_column(justify="right", no_wrap=True)
     more = ": which places are beaten by none?" if width >= WIDE else ""
     left = Text.assemble((" Fogline ", "bold reverse"), f" a simulated coal mine with failing sensors{more}")
-    line.add_row(left, Text(f"{watch.now:%H:%M:%S} ", "bold"))
+    line.add_row(left, Text(f"{view.now:%H:%M:%S} ", "bold"))
     return line
 
 
-def map_of(watch: Watch, width: int) -> RenderableType:
+def map_of(view: MineView, width: int) -> RenderableType:
     """The ring of galleries, and how many of the answer are in each."""
-    found = Counter(gallery_of(sensor) for sensor in watch.answer)
+    found = Counter(gallery_of(sensor) for sensor in view.answer)
     line = _even_columns(len(GALLERIES))
     line.add_row(*(Text(name, _alarm(found[name])) for name in GALLERIES))
     line.add_row(*(Text("■" * min(found[name], width // len(GALLERIES) - 1), "red") for name in GALLERIES))
     return line
 
 
-def answer(watch: Watch, lines: int, width: int) -> RenderableType:
+def answer(view: MineView, lines: int, width: int) -> RenderableType:
     """The likeliest members of the answer; of equally likely ones, those that are in for the longest."""
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_edge=False, padding=(0, int(width >= WIDE)), pad_edge=False)
     for head in ("sensor", "gallery", "probability", ""):
         table.add_column(head, no_wrap=True)
     for head, room in {**HEADS, "in for": 6}.items():
         table.add_column(head, no_wrap=True, justify="right", min_width=room)
-    order = sorted(watch.answer.items(), key=lambda item: (-item[1], watch.since[item[0]], item[0]))
+    order = sorted(view.answer.items(), key=lambda item: (-item[1], view.since[item[0]], item[0]))
     for sensor, probability in order[:lines]:
-        values = (cell(*each) for each in zip(*watch.cells(sensor), DECIMALS, strict=True))
+        values = (cell(*each) for each in zip(*view.cells(sensor), DECIMALS, strict=True))
         bar = Bar(1.0, 0.0, probability, width=max(width // 4 - 10, 5), color="red" if probability > 0.9 else "yellow")
-        stay = _clock(watch.now - watch.since[sensor])
+        stay = _clock(view.now - view.since[sensor])
         table.add_row(sensor, gallery_of(sensor), bar, f"{probability:.2f}", *values, stay)
     for _ in range(lines - len(order)):
         table.add_row()
@@ -88,16 +88,16 @@ def cell(known: float, low: float, high: float, places: int) -> Text:
     return Text(f"? {least}–{most}" if least != most else f"? {least}", "yellow")
 
 
-def counters(watch: Watch) -> RenderableType:
+def counters(view: MineView) -> RenderableType:
     """How much there was to do, and how long it took."""
     facts = {
-        "ticks": watch.ticks,
-        "rows": watch.rows,
-        "missing": watch.missing,
-        "in window": watch.window,
-        "live set": watch.live,
-        "answer": len(watch.members),
-        "ms a batch": round(watch.median_ms) if watch.times else None,
+        "ticks": view.ticks,
+        "rows": view.rows,
+        "missing": view.missing,
+        "in window": view.window,
+        "live set": view.live,
+        "answer": len(view.members),
+        "ms a batch": round(view.median_ms) if view.times else None,
     }
     grid = _even_columns(len(facts))
     grid.add_row(*(Text("–" if value is None else f"{value:,}", "bold cyan") for value in facts.values()))
@@ -105,13 +105,15 @@ def counters(watch: Watch) -> RenderableType:
     return grid
 
 
-def headline(news: News) -> Text:
-    """One line of news."""
-    sign, style = NEWS_STYLE[news.what]
-    was, now = ("" if each is None else f"{each:.2f}" for each in (news.before, news.after))
+def headline(change: AnswerChange) -> Text:
+    """One line about a change."""
+    sign, style = CHANGE_STYLE[change.what]
+    was, now = ("" if each is None else f"{each:.2f}" for each in (change.before, change.after))
     odds = f"{was} → {now}" if was and now else was or now
-    place = f"{news.sensor:6}{gallery_of(news.sensor):8}"
-    return Text(f"{news.when:%H:%M:%S}  {sign} {news.what:8}{place}{odds}", style, no_wrap=True, overflow="ellipsis")
+    place = f"{change.sensor:6}{gallery_of(change.sensor):8}"
+    return Text(
+        f"{change.when:%H:%M:%S}  {sign} {change.what:8}{place}{odds}", style, no_wrap=True, overflow="ellipsis"
+    )
 
 
 def _even_columns(count: int) -> Table:
@@ -130,39 +132,39 @@ def _clock(length: timedelta) -> str:
     return f"{minutes}:{seconds:02d}"
 
 
-def line(watch: Watch) -> Text:
+def line(view: MineView) -> Text:
     """The state of things in one line, for a log: how large everything is, and where the answer lies."""
-    found = Counter(gallery_of(sensor) for sensor in watch.answer)
+    found = Counter(gallery_of(sensor) for sensor in view.answer)
     places = ", ".join(f"{name} {found[name]}" for name in GALLERIES if found[name])
-    sizes = f"window {watch.window:,}  live {watch.live:,}  answer {len(watch.members):,}"
-    return Text(f"{watch.now:%H:%M:%S}  {sizes}: {places}")
+    sizes = f"window {view.window:,}  live {view.live:,}  answer {len(view.members):,}"
+    return Text(f"{view.now:%H:%M:%S}  {sizes}: {places}")
 
 
-def summary(watch: Watch) -> RenderableType:
+def summary(view: MineView) -> RenderableType:
     """What was done, and how near each way of asking came to the truth."""
-    if not watch.ticks:
+    if not view.ticks:
         return Text("Stopped before the first tick.")
-    share = f"{watch.incomplete / max(watch.rows, 1):.0%}"
-    rows = f"rows {watch.rows:,} · missing cells {watch.missing:,} (in {share} of the rows)"
-    ticks = f"ticks {watch.ticks:,} · batches {len(watch.times):,}, {watch.median_ms:,.0f} ms each (median)"
-    sampled = f"every {SAMPLE_EVERY}th tick, {watch.score.samples:,} in all"
+    share = f"{view.incomplete / max(view.rows, 1):.0%}"
+    rows = f"rows {view.rows:,} · missing cells {view.missing:,} (in {share} of the rows)"
+    ticks = f"ticks {view.ticks:,} · batches {len(view.times):,}, {view.median_ms:,.0f} ms each (median)"
+    sampled = f"every {SAMPLE_EVERY}th tick, {view.comparison.samples:,} in all"
     return Group(
         Text(f"{rows} · {ticks}\n"),
-        comparison(watch),
+        comparison(view),
         Text(f"\nThe simulation knows the missing values: compared at {sampled}.", "dim"),
-        Text("A lower --alpha overlooks less, a higher one is surer of what it says.", "dim"),
+        Text("A lower --alpha overlooks less, a higher one is surer of what it answers.", "dim"),
     )
 
 
-def comparison(watch: Watch) -> Table:
+def comparison(view: MineView) -> Table:
     """Fogline and the plain ways, side by side."""
     table = Table("held against the true skyline", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for head in ("precision", "recall", "F1"):
         table.add_column(head, justify="right")
-    for name, tally in watch.score.tallies.items():
-        figures = ("–" if isnan(each) else f"{each:.2f}" for each in (tally.precision, tally.recall, tally.f1))
+    for name, count in view.comparison.counts.items():
+        figures = ("–" if isnan(each) else f"{each:.2f}" for each in (count.precision, count.recall, count.f1))
         if name == FOGLINE:
-            table.add_row(f"{name}, probability > {watch.alpha:g}", *figures, style="bold")
+            table.add_row(f"{name}, probability > {view.alpha:g}", *figures, style="bold")
         else:
             table.add_row(name, *figures)
     return table

@@ -1,8 +1,8 @@
-"""Who turns rows into changes?
+"""What turns rows into changes?
 
-An engine learns from history, then takes rows in parcels of whole ticks and tells, in its own time, what changed.
-`Embedded` is the one without Spark: a Monitor in this process. It draws the picture in the README and is what the one
-on Spark (`stream.py`) is measured against: same rows, same changes.
+An engine learns from history, then takes rows in parcels of whole ticks and reports, in its own time, what changed.
+`EmbeddedEngine` is the one without Spark: a Monitor in this process. It draws the picture in the README and is what
+the one on Spark (`spark_engine`) is compared with: same rows, same changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.demo.watch import Told
+from fogline.demo.view import BatchReport
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.repository.repository import Repository
@@ -32,14 +32,14 @@ class Engine(Protocol):
     def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
         """Begin with what was sent. `at_once`: nothing else will be; take so many parcels at a time."""
 
-    def told(self, patience: float) -> Told | None:
-        """What one more batch brought; None when there is no news within so many seconds."""
+    def poll(self, patience: float) -> BatchReport | None:
+        """The report of one more batch; None if there is none within so many seconds."""
 
     def stop(self) -> None:
         """Let go of everything, at once."""
 
 
-class Embedded:
+class EmbeddedEngine:
     """A Monitor."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Embedded:
     def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
         self.monitor, self.at_once = Monitor(query, repository), at_once or 1
 
-    def told(self, patience: float) -> Told | None:
+    def poll(self, patience: float) -> BatchReport | None:
         if not self.parcels:
             sleep(patience)
             return None
@@ -63,7 +63,7 @@ class Embedded:
         clock = pc.max(rows["ts"]).as_py()
         begin = perf_counter()
         changes = self.monitor.advance(clock, rows) if clock is not None else self.monitor.answer().slice(0, 0)
-        return Told(changes, clock, self.monitor.stats()["live"], perf_counter() - begin)
+        return BatchReport(changes, clock, self.monitor.stats()["live"], perf_counter() - begin)
 
     def stop(self) -> None:
         self.parcels.clear()

@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 ATTRIBUTES = {"temperature": "max", "gas": "max", "dust": "max", "oxygen": "min"}  # the way that is more dangerous
-DECIMALS = (1, 2, 1, 2)  # what the instruments can tell apart: 0.1 °C, 0.01 % CH₄, 0.1 mg/m³, 0.01 % O₂
+DECIMALS = (1, 2, 1, 2)  # the steps of the instruments: 0.1 °C, 0.01 % CH₄, 0.1 mg/m³, 0.01 % O₂
 GALLERIES = ("Anna", "Bertha", "Clara", "Dora", "Emma", "Flora", "Greta", "Hilda")
 OPENING = datetime(2024, 5, 6, 6, 0, 0, tzinfo=UTC)
 STEP = timedelta(seconds=5)  # between ticks
@@ -55,7 +55,7 @@ TROUBLES = (
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What a tick brings: the readings as they are, and which of them do not arrive."""
+    """The readings of a tick as they are, and which of them do not arrive."""
 
     when: datetime
     who: Indices  # (k,) sensors that report, by number

@@ -1,7 +1,7 @@
-"""What happens in the shift that is watched, and what may its lost values be?
+"""What happens in the shift that is shown, and what may its lost values be?
 
 Mine -> control room -> rows, a few ticks at a time. Beside the rows, which are all that the engine gets, the shift
-keeps what only the screen and the score want to know: what truly happened, and how the repository spreads what was
+keeps what only the screen and the comparison need: what truly happened, and how the repository spreads what was
 lost.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from fogline.demo.control_room import ControlRoom
 from fogline.demo.mine import ATTRIBUTES, PERIOD, STEP, Floats, Indices, Mine, Reports
-from fogline.demo.room import ControlRoom
 from fogline.impute.table import Spreader
 from fogline.model import Query
 from fogline.repository.repository import Repository
@@ -25,7 +25,7 @@ def question(alpha: float) -> Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ShiftTick:
     """One tick: what truly happened, and what the repository makes of it."""
 
     reports: Reports
@@ -42,16 +42,16 @@ class Shift:
         self.room = ControlRoom(self.mine.names, self.mine.readings())
         self.spreader = Spreader(query, repository)
 
-    def next(self, ticks: int) -> tuple[pa.Table, list[Heard]]:
+    def next(self, ticks: int) -> tuple[pa.Table, list[ShiftTick]]:
         """The rows of the next ticks, and what happened in each."""
         reports = [self.mine.tick() for _ in range(ticks)]
         rows = pa.concat_tables([self.room.take(each) for each in reports])
         low, high, mean = self._spread(rows)
-        heard, at = [], 0
+        happened, at = [], 0
         for each in reports:
             part = slice(at, at := at + len(each.who))
-            heard.append(Heard(each, low[part], high[part], mean[part]))
-        return rows, heard
+            happened.append(ShiftTick(each, low[part], high[part], mean[part]))
+        return rows, happened
 
     def _spread(self, rows: pa.Table) -> tuple[Floats, Floats, Floats]:
         """Least, greatest and mean possible value of each cell (k, 4)."""

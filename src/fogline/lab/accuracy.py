@@ -1,6 +1,6 @@
 """How right is an answer?
 
-The true answer of a tick is the skyline of the window's complete rows. Rows of which nobody knows the truth (real
+The true answer of a tick is the skyline of the window's complete rows. Rows of which the truth is unknown (real
 nulls) take no part: neither in the truth nor in the answers that are held against it.
 """
 
@@ -18,7 +18,7 @@ from fogline.lab.maintainers.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class Accuracy:
     """Precision and recall of one answer; of nothing against nothing, 1."""
 
     precision: float
@@ -63,21 +63,21 @@ def _complete(case: Case, k: int) -> Batch:
     )
 
 
-def score(case: Case, answer: Answer, true: Ints) -> Score:
+def accuracy_of(case: Case, answer: Answer, true: Ints) -> Accuracy:
     """One answer against the truth."""
-    told = answer.id[case.certain[answer.id]]
-    hits = np.intersect1d(told, true, assume_unique=True)
-    lost = np.setdiff1d(true, told, assume_unique=True)
-    precision = len(hits) / len(told) if len(told) else float(not len(true))
+    answered = answer.id[case.certain[answer.id]]
+    hits = np.intersect1d(answered, true, assume_unique=True)
+    lost = np.setdiff1d(true, answered, assume_unique=True)
+    precision = len(hits) / len(answered) if len(answered) else float(not len(true))
     recall = len(hits) / len(true) if len(true) else 1.0
-    wrong = np.setdiff1d(told, true, assume_unique=True)
+    wrong = np.setdiff1d(answered, true, assume_unique=True)
     gaps = [int(np.count_nonzero(case.incomplete[rows])) for rows in (lost, wrong)]
-    return Score(precision, recall, len(told), len(true), *gaps)
+    return Accuracy(precision, recall, len(answered), len(true), *gaps)
 
 
-def scores(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> dict[int, Score]:
-    """Tick -> score, where both are there."""
-    return {k: score(case, answer, truth[k]) for k, answer in answers.items() if k in truth}
+def accuracies(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> dict[int, Accuracy]:
+    """Tick -> accuracy, where both are there."""
+    return {k: accuracy_of(case, answer, truth[k]) for k, answer in answers.items() if k in truth}
 
 
 def calibration(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> Floats:

@@ -1,8 +1,8 @@
 """How is an experiment run?
 
 Trial by trial, in one process, each written down as soon as it ends; a trial with a file is done. So a run that is
-interrupted, by Ctrl-C or by anything else, loses at most the trial it was in. A trial that fails is told at the end,
-and the others go on.
+interrupted, by Ctrl-C or by anything else, loses at most the trial it was in. A trial that fails is reported at the
+end, and the others go on.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Failure:
     error: Exception
 
     def __str__(self) -> str:
-        told = f"{self.trial}\n  {type(self.error).__name__}: {self.error}"
+        text = f"{self.trial}\n  {type(self.error).__name__}: {self.error}"
         if isinstance(self.error, ModuleNotFoundError):
-            return f"{told}; pip install 'fogline[lab]'"
+            return f"{text}; pip install 'fogline[lab]'"
         last = traceback.extract_tb(self.error.__traceback__)[-1:]
-        return told + "".join(f"\n  in {frame.name}, {frame.filename}:{frame.lineno}" for frame in last)
+        return text + "".join(f"\n  in {frame.name}, {frame.filename}:{frame.lineno}" for frame in last)
 
 
 def trials(experiments: Sequence[Experiment], scope: Scope, protocol: str | None = None) -> list[Trial]:
@@ -78,7 +78,7 @@ def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console)
 
 
 def _tried(trial: Trial, scope: Scope, results: Results, console: Console) -> list[Failure]:
-    """Measure one, or say why not."""
+    """Measure one, or report why not."""
     began, failed = perf_counter(), []
     try:
         measure(trial, scope, results)

@@ -18,17 +18,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from fogline.arrays import Floats
+from fogline.arrays import Flags, Floats
 from fogline.errors import FoglineError
 from fogline.model import Query
 
-Flags = NDArray[np.bool_]
-
 ID, TIME, SENSOR, AT = "row", "tick", "sensor", "at"
 PROTOCOLS = ("honest", "paper")
-TOP = 10.0  # attributes are scaled to [0, TOP]
 
 
 class LabError(FoglineError, ValueError):
@@ -37,7 +33,7 @@ class LabError(FoglineError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The knobs of the paper at its defaults (Table 4), and ours."""
+    """The knobs of the paper at its defaults (Table 4), and some more."""
 
     alpha: float = 0.5
     d: int | None = None
@@ -57,7 +53,7 @@ class Settings:
     start: int | None = None
     """The row of a real set with which the stream begins; None: as early as the protocol allows."""
     nulls: bool = False
-    """Keep rows of a real set that lack values: then nobody knows the truth about them."""
+    """Keep rows of a real set that lack values: then the truth about them is unknown."""
     wishes: bool = False
     """Directions that a person would choose, instead of `max` throughout."""
 
@@ -94,7 +90,7 @@ class Case:
     rows: pa.Table = field(repr=False)
     """The stream: row, tick, sensor, at, attributes with gaps."""
     truth: Floats = field(repr=False)
-    """(n, d) the same without gaps; NaN where nobody knows."""
+    """(n, d) the same without gaps; NaN where it is unknown."""
 
     @property
     def length(self) -> int:

@@ -1,7 +1,7 @@
 """What is an experiment?
 
 A list of trials, each a handful of knobs; a function that measures one of them and gives plain rows; how to draw the
-rows; and what to read from them. Readings are worked out from the rows: whoever runs it again gets his own.
+rows; and what to read from them. Readings are worked out from the rows: a new run gets its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Plot:
     spread: bool = False
     """Also show the standard deviation."""
     per: Sequence[str] = ()
-    """In tables: columns that tell one repetition from another. Numbers are averaged within each first, and the spread
+    """In tables: columns that distinguish repetitions. Numbers are averaged within each first, and the spread
     is that between them."""
     x_label: str = ""
     y_label: str = ""
@@ -56,7 +56,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the rows say about the paper's claim, in a sentence or two."""
+    """What the rows show about the paper's claim, in a sentence or two."""
 
     verdict: Verdict
     text: str
@@ -75,7 +75,7 @@ class Experiment:
     claim: str
     """What the paper reports, with its figures where its text gives them; empty beyond the paper."""
     trials: Callable[[Scope], Sequence[Knobs]]
-    """Cheap: no data is read. The knobs of a trial tell it from all others, and name its results."""
+    """Cheap: no data is read. The knobs of a trial distinguish it from all others, and name its results."""
     measure: Callable[[Knobs, Scope], list[dict[str, Scalar]]]
     """The rows of one trial, without the knobs: those are added to each."""
     plots: Sequence[Plot]

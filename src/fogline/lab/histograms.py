@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from fogline.arrays import Floats, Ints
 from fogline.errors import RowsError
-from fogline.lab.histogram_kernels import Buckets, rough_bounds
+from fogline.lab.kernels.histograms import Buckets, rough_bounds
 from fogline.repository.access.index import Index
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,7 @@ class Live:
         self.now = -np.inf
         self.alive = 0
         self.next_expiry = np.inf  # when the first live cloud expires
+        self.settled: Callable[[float], None] | None = None  # is given the seconds that each tick's judging took
         self._nothing = no_rows(d)
 
     def step(self, now: float, rows: Batch | None = None) -> None:
@@ -83,7 +85,11 @@ class Live:
         """
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
         self.now = now
-        self._settle(*self._meet(self._nothing if rows is None else rows))
+        came, went = self._meet(self._nothing if rows is None else rows)
+        began = perf_counter()
+        self._settle(came, went)
+        if self.settled is not None:
+            self.settled(perf_counter() - began)
 
     def insert(self, now: float, rows: Batch) -> None:
         """A tick at which rows arrive."""

@@ -10,10 +10,10 @@ from fogline.lab.experiments.beyond import HUGE, RATE, WIDE
 from fogline.lab.experiments.calibration import CALIBRATION
 from fogline.lab.experiments.cost import BETA_KNOB, COST
 from fogline.lab.experiments.efficiency import SETS
+from fogline.lab.experiments.footprint import MEMORY
 from fogline.lab.experiments.fscore import FSCORE, FSCORE_WINDOW, FSCORE_XI
 from fogline.lab.experiments.imputed import IMPUTED, INSTANCES
 from fogline.lab.experiments.knobs import KNOBS
-from fogline.lab.experiments.memory import MEMORY
 from fogline.lab.experiments.missing import M
 from fogline.lab.experiments.peers import NAN, PEERS
 from fogline.lab.experiments.pruning import PRUNING

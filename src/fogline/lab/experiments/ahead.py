@@ -19,7 +19,7 @@ AIMED = ("intel", "beijing")  # … on these
 
 
 def ahead(frame: pd.DataFrame, slow: Iterable[str] = ()) -> str:
-    """What the rows say; nothing if Fogline or everybody else is missing. `slow` were not measured with every seed."""
+    """What the rows show; nothing if Fogline, or all others, are missing. `slow` were not measured with every seed."""
     f = frame.groupby(["set", "xi", "imputer"], sort=False)["f"].mean().unstack("imputer")
     if DEFAULT not in f or f.shape[1] < 2:
         return ""
@@ -60,22 +60,22 @@ def _worst(f: pd.DataFrame) -> str:
 
 def _limits(frame: pd.DataFrame) -> str:
     """How near is Fogline to its aim, and which rows keep it from there?"""
-    ours = frame[(frame["xi"] == XI) & (frame["imputer"] == DEFAULT)]
-    parts = [_limit(name, ours[ours["set"] == name]) for name in AIMED if name in set(ours["set"])]
+    default = frame[(frame["xi"] == XI) & (frame["imputer"] == DEFAULT)]
+    parts = [_limit(name, default[default["set"] == name]) for name in AIMED if name in set(default["set"])]
     return f" At ξ = {XI:g}, against an aim of {AIM:g}: {'. '.join(parts)}." if parts else ""
 
 
 def _limit(name: str, rows: pd.DataFrame) -> str:
     true, lost_gaps, wrong_gaps = rows["true"], rows["lost_incomplete"], rows["wrong_incomplete"]
     lost, wrong = true * (1 - rows["recall"]), rows["answered"] * (1 - rows["precision"])
-    told = [f"{name} {rows['f'].mean():.3f}"]
+    parts = [f"{name} {rows['f'].mean():.3f}"]
     for part, whole, what in ((lost_gaps, lost, "members it misses"), (wrong_gaps, wrong, "rows it answers wrongly")):
         if whole.sum() >= 1:
-            told.append(f"{100 * part.sum() / whole.sum():.0f} % of the {what} have gaps themselves")
+            parts.append(f"{100 * part.sum() / whole.sum():.0f} % of the {what} have gaps themselves")
     others = f_score(true, lost_gaps, wrong_gaps).mean()
     gaps = f_score(true, lost - lost_gaps, wrong - wrong_gaps).mean()
-    told.append(f"it would be {others:.3f} if it judged all complete rows rightly, {gaps:.3f} if all with gaps")
-    return "; ".join(told)
+    parts.append(f"it would be {others:.3f} if it judged all complete rows rightly, {gaps:.3f} if all with gaps")
+    return "; ".join(parts)
 
 
 def f_score(true: pd.Series, lost: pd.Series, wrong: pd.Series) -> pd.Series:

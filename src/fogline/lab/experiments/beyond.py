@@ -8,6 +8,7 @@ itself is shared among them.
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,12 @@ import pyarrow as pa
 
 from fogline.lab.case import ID, TIME, mask
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
-from fogline.lab.experiments.common import FEWEST, case_of, listed, milliseconds, pace
+from fogline.lab.experiments.common import FEWEST, case_of, listed
 from fogline.lab.experiments.knobs import measure as knob_measure
-from fogline.lab.imputers import imputer
-from fogline.lab.imputers.dd import DD
-from fogline.lab.race import FOGLINE, Fogline, system
-from fogline.lab.synthetic import KINDS, SEEDS, copies, seed_points, spaced
+from fogline.lab.race import FOGLINE, repository_of
+from fogline.lab.synthetic import KINDS
+from fogline.monitor import Monitor
+from fogline.synthetic import SEEDS, copies, seed_points
 
 BATCH = 10_000  # rows per tick of a huge window
 
@@ -36,27 +37,25 @@ def huge_trials(scope: Scope) -> list[Knobs]:
 def huge_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     """Rows are made as they are needed: ten million of them would not be a small table."""
     small = case_of("uniform", scope, window=300, ticks=0)
-    dd = imputer("DD", small)
-    assert isinstance(dd, DD)
     lifetime = int(knobs["window"] or 0) // BATCH
-    runner = Fogline(replace(small.query, lifetime=lifetime), dd.repository)
+    monitor = Monitor(replace(small.query, lifetime=lifetime), repository_of(FOGLINE, small))
     names = small.query.names
-    seeds = spaced(seed_points("uniform", SEEDS, len(names), np.random.default_rng([small.settings.seed, 10])))
-    rng, spent = np.random.default_rng(40), []
+    seeds = seed_points("uniform", len(names), SEEDS, np.random.default_rng([small.settings.seed, 10]))
+    rng, seconds = np.random.default_rng(40), []
     for k in range(lifetime + 10):
-        rows = copies(seeds, BATCH, rng)
+        rows = np.ascontiguousarray(copies(seeds, BATCH, rng).T)
         gaps = mask(rows, small.settings.xi, small.settings.m, k)
         cells = {name: pa.array(rows[:, j], mask=gaps[:, j]) for j, name in enumerate(names)}
         order = np.arange(k * BATCH, (k + 1) * BATCH)
-        runner.advance(k, pa.table({ID: order, TIME: np.full(BATCH, k), **cells}))
+        table = pa.table({ID: order, TIME: np.full(BATCH, k), **cells})
+        began = perf_counter()
+        monitor.advance(k, table)
         if k >= lifetime:
-            spent.append(runner.spent)
-    took = milliseconds(spent)
-    whole = float(took["total_ms"] or 0) + float(took["border_ms"] or 0)
-    sizes = runner.sizes()
+            seconds.append(perf_counter() - began)
+    whole, sizes = float(np.median(seconds)), monitor.stats()
     return [
-        {"us_per_row": whole * 1e3 / BATCH, "rows_per_s": BATCH / whole * 1e3, "live": sizes["live"],
-         "answer": sizes["answer"], "state_mb": len(runner.monitor.snapshot()) / 1e6}
+        {"us_per_row": whole * 1e6 / BATCH, "rows_per_s": BATCH / whole, "live": sizes["live"],
+         "answer": sizes["answer"], "state_mb": len(monitor.snapshot()) / 1e6}
     ]  # fmt: skip
 
 
@@ -101,12 +100,17 @@ def rate_trials(scope: Scope) -> list[Knobs]:
 
 
 def rate_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
-    """With what lies at the border: a row has to be read."""
+    """Whole ticks of a monitor: a row has to be read, and a change to be written."""
     theta = int(knobs["theta"] or 0)
     case = case_of(str(knobs["set"]), scope, theta=theta, ticks=max(FEWEST, min(100, 100_000 // theta)))
-    took = pace(case, system(FOGLINE, case))
-    whole = float(took["total_ms"] or 0) + float(took["border_ms"] or 0)
-    return [{"rows_per_s": theta / whole * 1e3, "tick_ms": whole}]
+    monitor, seconds = Monitor(case.query, repository_of(FOGLINE, case)), []
+    for k, rows in case.ticks():
+        began = perf_counter()
+        monitor.advance(k, rows)
+        if k >= case.full:
+            seconds.append(perf_counter() - began)
+    whole = float(np.median(seconds))
+    return [{"rows_per_s": theta / whole, "tick_ms": whole * 1e3}]
 
 
 def rate_read(frame: pd.DataFrame) -> Reading:

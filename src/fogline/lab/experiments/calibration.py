@@ -26,24 +26,24 @@ ALPHA = 0.01
 IMPUTERS = ("DD", "DD-context")
 SURE = 1 - 1e-9
 PLACES, SEEDS = 5, 3
-ENOUGH = 200  # cases of a bin; fewer say little
+ENOUGH = 200  # cases of a bin; fewer mean little
 NEAR = 0.1  # so far may a bin's share be from its probability
 HALF = 0.5  # above it, a row is in the answer by default
 Windows = list[tuple[int, int]]  # place and seed
 
 
 def trials(scope: Scope) -> list[Knobs]:
-    theirs: list[Knobs] = [
+    others: list[Knobs] = [
         {"set": name, "protocol": protocol, "imputer": each}
         for name in sets(scope, (KINDS[0], *LARGE))
         for protocol in PROTOCOLS
         for each in IMPUTERS
         if name not in KINDS or each == IMPUTERS[0]
     ]
-    ours: list[Knobs] = [
+    default: list[Knobs] = [
         {"set": name, "protocol": PROTOCOLS[0], "imputer": DEFAULT} for name in sets(scope, (*LARGE, *ROOMS))
     ]
-    return theirs + ours
+    return others + default
 
 
 def windows(name: str, imputing: str, scope: Scope) -> Windows:
@@ -59,8 +59,8 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     parts = []
     for k, (place, seed) in enumerate(windows(name, imputing, scope)):
         case = case_at(name, scope, place, alpha=ALPHA, protocol=knobs["protocol"], seed=seed, **ticks)
-        told = judged(case, imputing)
-        parts.append(np.column_stack((told, np.full(len(told), float(k)))))
+        judgements = judged(case, imputing)
+        parts.append(np.column_stack((judgements, np.full(len(judgements), float(k)))))
     return binned(np.concatenate(parts))
 
 
@@ -77,12 +77,12 @@ def binned(cases: Floats) -> list[dict[str, Scalar]]:
     which = np.where(cases[:, 0] >= SURE, 10, np.minimum((cases[:, 0] * 10).astype(int), 9))
     rows: list[dict[str, Scalar]] = []
     for bin in np.unique(which).tolist():
-        mine = cases[which == bin]
-        p, right = mine[:, 0], mine[:, 1]
+        inside = cases[which == bin]
+        p, right = inside[:, 0], inside[:, 1]
         label = "1" if bin == 10 else f"{bin / 10:g}–{(bin + 1) / 10:g}"
         rows.append(
             {"bin": label, "probability": float(p.mean()), "share": float(right.mean()), "n": len(p),
-             "rows": len(np.unique(mine[:, 2:], axis=0))}
+             "rows": len(np.unique(inside[:, 2:], axis=0))}
         )  # fmt: skip
     return rows
 
@@ -111,7 +111,7 @@ def _kept(frame: pd.DataFrame) -> str:
         return ""
     near = (bins["probability"] - bins["share"]).abs() <= NEAR
     answered = bins["probability"] > HALF
-    sets = [f"{name} {mine.sum()} of {len(mine)}" for name, mine in near.groupby(bins["set"], sort=False)]
+    sets = [f"{name} {kept.sum()} of {len(kept)}" for name, kept in near.groupby(bins["set"], sort=False)]
     far = [f"{row.set} at {row.bin} {row.share:.2f}" for row in bins[~near].itertuples()]
     return (
         f"Fogline, uncertain answers in bins of a tenth with {ENOUGH} cases or more: the share is within {NEAR:g} of "

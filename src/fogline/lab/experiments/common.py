@@ -2,7 +2,7 @@
 
 The paper's defaults throughout; a quick run has a tenth of the window and a part of R. Sets that are too short for the
 paper's window get one that fits, in both kinds of run. Times are medians over ticks, in milliseconds: another process
-that wakes up now and then does not change them.
+that runs now and then does not change them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pandas as pd
 
 from fogline.lab.case import Case, Settings
 from fogline.lab.experiment import Scalar, Scope
-from fogline.lab.maintainers.protocol import Spent
+from fogline.lab.maintainers.protocol import TickTimes
 from fogline.lab.race import System
-from fogline.lab.real import available, real, source_of
+from fogline.lab.real import available, data_set_of, real
 from fogline.lab.synthetic import KINDS, synthetic
 
 REAL = ("intel", "gas", "pump", "beijing")
@@ -73,13 +73,13 @@ def kind_of(name: str) -> str:
     """What to call a set in a report."""
     if name in KINDS:
         return "synthetic"
-    stands_for = source_of(name).stands_for
+    stands_for = data_set_of(name).stands_for
     return "real" if stands_for is None else f"in place of {stands_for}"
 
 
 def pace(case: Case, runner: System, seconds: float = SECONDS) -> dict[str, Scalar]:
-    """Fill the window unmeasured, go on to the end of the case or until time is up, and tell how long a tick took."""
-    spent: list[Spent] = []
+    """Fill the window unmeasured, go on to the end of the case or until time is up; how long a tick took."""
+    spent: list[TickTimes] = []
     total = 0.0
     for k, rows in case.ticks():
         runner.advance(k, rows)
@@ -91,7 +91,7 @@ def pace(case: Case, runner: System, seconds: float = SECONDS) -> dict[str, Scal
     return milliseconds(spent)
 
 
-def milliseconds(spent: list[Spent]) -> dict[str, Scalar]:
+def milliseconds(spent: list[TickTimes]) -> dict[str, Scalar]:
     """Medians per tick. `maintenance` is the paper's: with imputation."""
     parts = np.array([(each.imputation, each.maintenance, each.query) for each in spent]) * 1e3
     imputation, upkeep, query = np.median(parts, axis=0).tolist()

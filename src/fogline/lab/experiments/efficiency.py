@@ -1,9 +1,9 @@
 """How much does it save to impute and to query at the same time?
 
 The paper's Figure 12: every system on every set, imputation, upkeep and query of a tick, and their sum. The six rivals
-share our compiled parts, so what is compared is the idea and not the handwriting: `skyline_tree` is Fogline's own live
-set fed with rows that are imputed already, and `skyline_forgetting` is the candidate list with our rule for forgetting.
-`mean+moocore` is what a user with a good Pareto library would write; its answers are not the same.
+share Fogline's compiled parts, so what is compared is the idea and not the handwriting: `skyline_tree` is Fogline's own
+live set fed with rows that are imputed already, and `skyline_forgetting` is the candidate list with its rule for
+forgetting. `mean+moocore` is what a user with a good Pareto library would write; its answers are not the same.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
         sizes = runner.sizes()
         row["kept"] = sizes["live"] if each == FOGLINE else sizes["kept"]
         rows.append(row)
-    ours = float(rows[0]["total_ms"] or 0)
-    return [row | {"ratio": float(row["total_ms"] or 0) / ours} for row in rows]
+    fogline = float(rows[0]["total_ms"] or 0)
+    return [row | {"ratio": float(row["total_ms"] or 0) / fogline} for row in rows]
 
 
 def read(frame: pd.DataFrame) -> Reading:
@@ -52,10 +52,11 @@ def read(frame: pd.DataFrame) -> Reading:
     second = ratio["DD+skyline_tree"] >= CLAIMED
     held = [str(name) for name in ratio.index[first]]
     wide = [
-        f"{between(ratio[name], '{:.3g}')} times our time with {name}" for name in ("DD+skyline", "DD+skyline_tree")
+        f"{between(ratio[name], '{:.3g}')} times Fogline's time with {name}"
+        for name in ("DD+skyline", "DD+skyline_tree")
     ]
     text = (
-        f"A tick takes {listed(wide)}. Set by set, both as a multiple of ours: {'; '.join(parts)}. Two orders of "
+        f"A tick takes {listed(wide)}. Set by set, both as a multiple of Fogline's: {'; '.join(parts)}. Two orders of "
         f"magnitude against DD+skyline hold on {listed(held) if held else 'no set'}; against DD+skyline_tree on "
         f"{listed(ratio.index[second]) if second.any() else 'no set'}.{_why(frame) if not second.all() else ''}"
     )
@@ -70,8 +71,8 @@ def _why(frame: pd.DataFrame) -> str:
     eager = frame[frame["system"] == "DD+skyline_tree"]
     share = eager["imputation_ms"] / eager["total_ms"]
     return (
-        f" That rival keeps its rows in our own compiled tree and imputes all rows of a tick in one compiled call; "
-        f"imputing is {100 * share.min():.0f}–{100 * share.max():.0f} % of its time, and no more can be saved by "
+        " That rival keeps its rows in Fogline's own compiled tree and imputes all rows of a tick in one compiled "
+        f"call; imputing is {100 * share.min():.0f}–{100 * share.max():.0f} % of its time, and no more can be saved by "
         "imputing less."
     )
 
@@ -91,7 +92,7 @@ SETS = Experiment(
     measure=measure,
     plots=(
         Plot("Time per tick", "set", "total_ms", "system", kind="bar", log_y=True, y_label="ms"),
-        Plot("As a multiple of ours", "set", "ratio", "system", kind="table", spread=True),
+        Plot("As a multiple of Fogline's time", "set", "ratio", "system", kind="table", spread=True),
         Plot("Imputation", "set", "imputation_ms", "system", kind="table"),
         Plot("Upkeep", "set", "upkeep_ms", "system", kind="table"),
         Plot("Query", "set", "query_ms", "system", kind="table"),

@@ -1,8 +1,8 @@
 """How much of the true skyline survives the gaps, with which imputer?
 
 The paper's section 6.4: F-score, precision and recall against the skyline of the complete rows, at every 50th tick of
-windows that begin at different rows of the set. Which maintainer works does not matter, they all answer the same; ours
-does, and since only every 50th answer is asked for, it takes 50 ticks in one leap.
+windows that begin at different rows of the set. Which maintainer works does not matter, they all answer the same; it is
+Fogline's, and since only every 50th answer is asked for, it takes 50 ticks in one leap.
 
 Beyond the paper, `Fogline` is what one gets without asking for anything. It is held against all others under the honest
 protocol, on four sets with sensors, with few and with many gaps: is it ahead everywhere, and who is still missed?
@@ -18,13 +18,13 @@ from typing import Any
 
 import pandas as pd
 
-from fogline.lab.accuracy import scores, truth_answers
+from fogline.impute.imputer import Imputer
+from fogline.lab.accuracy import accuracies, truth_answers
 from fogline.lab.case import PROTOCOLS, Case
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from fogline.lab.experiments.ahead import DEFAULT, XI, ahead
 from fogline.lab.experiments.common import SHORT, case_at, listed, sets
 from fogline.lab.imputers import imputer
-from fogline.lab.imputers.protocol import Imputer
 from fogline.lab.maintainers.protocol import Answer
 from fogline.lab.maintainers.tree import Tree, members
 from fogline.lab.race import Pair
@@ -110,7 +110,7 @@ def judged(case: Case, imputers: Iterable[str]) -> list[dict[str, Scalar]]:
     truth = truth_answers(case, at)
     rows: list[dict[str, Scalar]] = []
     for name in imputers:
-        for k, one in scores(case, leaps(case, imputer(name, case), at), truth).items():
+        for k, one in accuracies(case, leaps(case, imputer(name, case), at), truth).items():
             rows.append(
                 {"imputer": name, "tick": k, "f": one.f, "precision": one.precision, "recall": one.recall,
                  "answered": one.answered, "true": one.true, "lost_incomplete": one.lost_incomplete,
@@ -120,13 +120,13 @@ def judged(case: Case, imputers: Iterable[str]) -> list[dict[str, Scalar]]:
 
 
 def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, Answer]:
-    """Tick -> answer: as if every tick had been taken, but what nobody asks for is not worked out."""
+    """Tick -> answer: as if every tick had been taken, but what is not asked for is not worked out."""
     tree = Tree(case.query)
     pair, theta, group = Pair(case.query, imputing, tree), case.settings.theta, tree.group
     answers, done = {}, 0
     for k in _stops(at):
         rows = case.rows.slice(done * theta, (k + 1 - done) * theta)
-        group.advance(tree.clock, k, pair.impute(pair.read(rows), rows), False)
+        group.advance(tree.clock, k, pair.impute(*pair.read(rows)), False)
         tree.clock, done = k, k + 1
         answers[k] = members(group.live)
     return {k: answers[k] for k in at}
@@ -143,13 +143,15 @@ def _stops(at: Iterable[int]) -> list[int]:
 
 def table_read(frame: pd.DataFrame) -> Reading:
     """First the paper's DD at its defaults, then Fogline. The tables below have the rest, with its spread."""
-    theirs = frame[frame["set"].isin((*LARGE, *SMALL)) & (frame["xi"] == XI)]
-    ours = frame[(frame["protocol"] == "honest") & ~frame["wishes"].astype(bool) & frame["set"].isin((*LARGE, *ROOMS))]
-    told = ahead(ours, SLOW)
-    if theirs.empty:
-        return Reading("beyond the paper", told or "Too little was measured to say anything.")
-    paper = _paper_read(theirs)
-    return Reading(paper.verdict, f"{paper.text} {told}".rstrip())
+    measured = frame[frame["set"].isin((*LARGE, *SMALL)) & (frame["xi"] == XI)]
+    honest = frame[
+        (frame["protocol"] == "honest") & ~frame["wishes"].astype(bool) & frame["set"].isin((*LARGE, *ROOMS))
+    ]
+    lead = ahead(honest, SLOW)
+    if measured.empty:
+        return Reading("beyond the paper", lead or "Too little was measured to conclude anything.")
+    paper = _paper_read(measured)
+    return Reading(paper.verdict, f"{paper.text} {lead}".rstrip())
 
 
 def _paper_read(frame: pd.DataFrame) -> Reading:
@@ -160,8 +162,8 @@ def _paper_read(frame: pd.DataFrame) -> Reading:
         best = str(mean.drop("DD").idxmax())
         chosen = ", directions by choice" if wishes else ""
         parts.append(f"{protocol}, {name}{chosen}: {mean['DD']:.3f} ({best} {mean[best]:.3f})")
-        good.append((str(protocol), *_ours(mean)))
-    text = f"{_said(good)} F-scores of DD, and of the best imputer: {'; '.join(parts)}.{_why(frame)}"
+        good.append((str(protocol), *_dd_holds(mean)))
+    text = f"{_lines_text(good)} F-scores of DD, and of the best imputer: {'; '.join(parts)}.{_why(frame)}"
     for name in SMALL:
         if name in set(frame["set"]):
             text += f" {name.capitalize()} has a window of {SHORT[name]['window']:,} rows only."
@@ -170,9 +172,9 @@ def _paper_read(frame: pd.DataFrame) -> Reading:
 
 def _why(frame: pd.DataFrame) -> str:
     """Who is it that DD loses, where the window has the paper's size?"""
-    ours = frame[(frame["imputer"] == "DD") & frame["set"].isin(LARGE)]
+    dd = frame[(frame["imputer"] == "DD") & frame["set"].isin(LARGE)]
     shares = []
-    for protocol, rows in ours.groupby("protocol", sort=False):
+    for protocol, rows in dd.groupby("protocol", sort=False):
         lost = (rows["true"] * (1 - rows["recall"])).sum()
         if lost >= 1:
             shares.append(f"{100 * (1 - rows['lost_incomplete'].sum() / lost):.0f} % ({protocol})")
@@ -192,15 +194,15 @@ def curve_read(knob: str, frame: pd.DataFrame) -> Reading:
         mean = rows.groupby(["imputer", knob])["f"].mean().unstack(knob)
         shown = ", ".join(f"{each} {line.iloc[0]:.3f} → {line.iloc[-1]:.3f}" for each, line in mean.iterrows())
         parts.append(f"{protocol}, {name}: {shown}")
-        good.append((str(protocol), *_ours(mean.min(axis=1))))
+        good.append((str(protocol), *_dd_holds(mean.min(axis=1))))
     ends = f"{frame[knob].min():g} to {frame[knob].max():g}"
-    return Reading(_verdict(good), f"{_said(good)} F-scores from {knob} = {ends}. {'; '.join(parts)}.")
+    return Reading(_verdict(good), f"{_lines_text(good)} F-scores from {knob} = {ends}. {'; '.join(parts)}.")
 
 
-def _ours(f: pd.Series) -> tuple[bool, bool]:
+def _dd_holds(f: pd.Series) -> tuple[bool, bool]:
     """Is the paper's DD close to 100 %, and better than mul and con?"""
-    ours = f.get("DD", 0.0)
-    return bool(ours >= CLOSE), bool(ours > max(f.get("mul", 0.0), f.get("con", 0.0)))
+    dd = f.get("DD", 0.0)
+    return bool(dd >= CLOSE), bool(dd > max(f.get("mul", 0.0), f.get("con", 0.0)))
 
 
 def _verdict(good: list[Line]) -> Verdict:
@@ -208,7 +210,7 @@ def _verdict(good: list[Line]) -> Verdict:
     return "confirmed" if all(flat) else "differs" if any(flat) else "not confirmed"
 
 
-def _said(good: list[Line]) -> str:
+def _lines_text(good: list[Line]) -> str:
     parts = []
     for protocol in dict.fromkeys(each for each, _, _ in good):
         close, better = zip(*(pair for each, *pair in good if each == protocol), strict=True)

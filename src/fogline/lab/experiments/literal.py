@@ -18,7 +18,7 @@ from fogline.model import TOLERANCE
 
 
 @dataclass(eq=False)
-class Thing:
+class UncertainRow:
     """An object with its places, and its place in the tree."""
 
     id: int
@@ -26,24 +26,24 @@ class Thing:
     expires: int
     places: Floats = field(repr=False)  # (k, d) larger is better
     weights: Floats = field(repr=False)  # (k,) adding up to 1
-    parent: Thing | None = field(default=None, repr=False)
-    children: list[Thing] = field(default_factory=list, repr=False)
+    parent: UncertainRow | None = field(default=None, repr=False)
+    children: list[UncertainRow] = field(default_factory=list, repr=False)
 
 
-def beaten(a: Thing, places: Floats) -> Floats:
+def beaten(a: UncertainRow, places: Floats) -> Floats:
     """(n,) Pr{a beats each of these places (n, d)}."""
     at_least = (a.places[:, None] >= places).all(axis=2)
     better = (a.places[:, None] > places).any(axis=2)
     return np.asarray(a.weights @ (at_least & better))
 
 
-def chance(a: Thing, b: Thing) -> float:
+def chance(a: UncertainRow, b: UncertainRow) -> float:
     """Pr{a beats b}."""
     return float(beaten(a, b.places) @ b.weights)
 
 
-def probability(o: Thing, among: list[Thing]) -> float:
-    """That nobody among these beats o."""
+def probability(o: UncertainRow, among: list[UncertainRow]) -> float:
+    """That none of these beats o."""
     left = o.weights.copy()
     for other in among:
         if other is not o:
@@ -51,14 +51,14 @@ def probability(o: Thing, among: list[Thing]) -> float:
     return float(left.sum())
 
 
-class Printed:
+class PrintedTree:
     """The skyline tree as printed."""
 
     def __init__(self, alpha: float) -> None:
         self.alpha, self.least = alpha, 1 - alpha - TOLERANCE
-        self.top: list[Thing] = []
+        self.top: list[UncertainRow] = []
 
-    def insert(self, o: Thing) -> None:
+    def insert(self, o: UncertainRow) -> None:
         """Algorithm 3."""
         beats = [n for n in self.top if chance(o, n) >= self.least]
         for n in beats:
@@ -73,8 +73,8 @@ class Printed:
             return
         self._take_over(o)
 
-    def _place(self, o: Thing) -> bool:
-        """Lines 14 to 29: under the parent that expires last, unless somebody prunes it."""
+    def _place(self, o: UncertainRow) -> bool:
+        """Lines 14 to 29: under the parent that expires last, unless another prunes it."""
         queue, parent = list(self.top), None
         while queue:
             n = queue.pop(0)
@@ -90,11 +90,11 @@ class Printed:
             self._adopt(parent, [o])
         return True
 
-    def _take_over(self, o: Thing) -> None:
+    def _take_over(self, o: UncertainRow) -> None:
         """Lines 30 to 40: prune with o, and find its children, from its own layer downwards."""
         layers = self.layers()
-        mine = next(k for k, layer in enumerate(layers) if o in layer)
-        for n in [n for layer in layers[mine:] for n in layer]:
+        own = next(k for k, layer in enumerate(layers) if o in layer)
+        for n in [n for layer in layers[own:] for n in layer]:
             if n is o or chance(o, n) < self.least:
                 continue
             if o.expires >= n.expires:
@@ -113,12 +113,12 @@ class Printed:
                     child.parent = None
                 self.top += n.children
 
-    def answer(self, window: list[Thing] | None = None) -> set[int]:
+    def answer(self, window: list[UncertainRow] | None = None) -> set[int]:
         """Algorithm 5: those of layer 1 above alpha, over the whole window or over what the tree still holds."""
         among = [n for layer in self.layers() for n in layer] if window is None else window
         return {o.id for o in self.top if probability(o, among) > self.alpha + TOLERANCE}
 
-    def layers(self) -> list[list[Thing]]:
+    def layers(self) -> list[list[UncertainRow]]:
         """The tree, from the top."""
         out, layer = [], list(self.top)
         while layer:
@@ -126,11 +126,11 @@ class Printed:
             layer = [child for n in layer for child in n.children]
         return out
 
-    def _adopt(self, o: Thing, children: list[Thing]) -> None:
+    def _adopt(self, o: UncertainRow, children: list[UncertainRow]) -> None:
         for child in children:
             child.parent = o
             o.children.append(child)
 
-    def _leave(self, n: Thing) -> None:
+    def _leave(self, n: UncertainRow) -> None:
         (self.top if n.parent is None else n.parent.children).remove(n)
         n.parent = None

@@ -1,10 +1,10 @@
 """What would a user of other libraries get?
 
 The same tasks, side by side: the skyline of a complete table, of a complete window at every tick, and of a table with
-gaps, which all but Fogline need to have filled first. And what they say when gaps are left: the NaN table.
+gaps, which all but Fogline need to have filled first. And what they answer when gaps are left: the NaN table.
 
 paretoset, moocore and pymoo work out a front from scratch and know neither windows nor gaps; Fogline keeps one and is
-not made for single tables. A library that is not installed is told as missing.
+not made for single tables. A library that is not installed is reported as missing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from fogline.arrays import Floats, Ints
 from fogline.lab.case import ID, TIME, mask
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import listed
-from fogline.lab.synthetic import KINDS, seed_points
+from fogline.lab.synthetic import KINDS
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.static import skyline
+from fogline.synthetic import TOP, points
 
 FOGLINE = "fogline"
 LIBRARIES = ("paretoset", "moocore", "pymoo", FOGLINE)
@@ -37,7 +38,7 @@ Front = Callable[[Floats], Ints]
 
 
 def front_of(library: str) -> Front:
-    """The rows that nobody beats, all attributes minimised. ImportError: it is not installed."""
+    """The rows that none beats, all attributes minimised. ImportError: it is not installed."""
     if library == "paretoset":
         paretoset: Any = import_module("paretoset").paretoset
         return lambda rows: np.flatnonzero(paretoset(rows, sense=["min"] * rows.shape[1], distinct=False))
@@ -57,14 +58,15 @@ def trials(scope: Scope) -> list[Knobs]:
 def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     kind = str(knobs["set"])
     n = 2_000 if scope.quick else 20_000
-    points = 1 - seed_points(kind, n + 200 * 30, D, np.random.default_rng([60]))  # less is better for these libraries
+    drawn = points(kind, D, n + 200 * 30, np.random.default_rng([60])).T
+    table = np.ascontiguousarray(1 - drawn / TOP)  # less is better for these libraries
     if knobs["task"] == "gaps":
-        return _gaps(points[: n // 10 if scope.quick else n // 4])
+        return _gaps(table[: n // 10 if scope.quick else n // 4])
     act = _static if knobs["task"] == "static" else _window
     rows: list[dict[str, Scalar]] = []
     for library in LIBRARIES:
         try:
-            ms, size = act(library, points, n)
+            ms, size = act(library, table, n)
         except ImportError:
             rows.append({"library": library, "missing": True, "ms": None, "answer": None, "f": None})
             continue
@@ -89,8 +91,8 @@ def _window(library: str, points: Floats, n: int, theta: int = 30, ticks: int = 
         return float(np.median(took[1:])), len(found[-1])
     monitor = Monitor(_query(D, lifetime))
     tables = [_table(points[k : k + theta], k, k // theta) for k in range(0, n + ticks * theta, theta)]
-    ours = [_timed(monitor.advance, k, table)[0] for k, table in enumerate(tables)]
-    return float(np.median(ours[-ticks:])), monitor.answer().num_rows
+    ticked = [_timed(monitor.advance, k, table)[0] for k, table in enumerate(tables)]
+    return float(np.median(ticked[-ticks:])), monitor.answer().num_rows
 
 
 def _gaps(points: Floats) -> list[dict[str, Scalar]]:
@@ -155,25 +157,25 @@ def nan_trials(scope: Scope) -> list[Knobs]:
 
 
 def nan_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
-    """What is said of each of the five rows: in, out, or with which probability."""
+    """What is answered of each of the five rows: in, out, or with which probability."""
     library = str(knobs["library"])
     try:
         front = front_of(library)
     except ImportError:
-        return [_said(k, "", missing=True) for k in range(len(FIVE))]
+        return [_nan_row(k, "", missing=True) for k in range(len(FIVE))]
     if library == FOGLINE:
         query = Query.from_dict(_query(2).to_dict() | {"alpha": 0.01})
         answer = skyline(_table(FIVE), query).to_pylist()
         chance = {row["id"]: float(row["probability"]) for row in answer}
-        return [_said(k, f"{chance.get(k, 0.0):.4f}", chance.get(k, 0.0)) for k in range(len(FIVE))]
+        return [_nan_row(k, f"{chance.get(k, 0.0):.4f}", chance.get(k, 0.0)) for k in range(len(FIVE))]
     try:
         found = set(front(FIVE).tolist())
     except (ValueError, TypeError) as error:
-        return [_said(k, f"refused: {error}") for k in range(len(FIVE))]
-    return [_said(k, "in" if k in found else "out", float(k in found)) for k in range(len(FIVE))]
+        return [_nan_row(k, f"refused: {error}") for k in range(len(FIVE))]
+    return [_nan_row(k, "in" if k in found else "out", float(k in found)) for k in range(len(FIVE))]
 
 
-def _said(k: int, answer: str, chance: float | None = None, *, missing: bool = False) -> dict[str, Scalar]:
+def _nan_row(k: int, answer: str, chance: float | None = None, *, missing: bool = False) -> dict[str, Scalar]:
     shown = ", ".join("nan" if np.isnan(value) else f"{value:g}" for value in FIVE[k])
     return {"row": f"({shown})", "answer": answer, "chance": chance, "missing": missing}
 
@@ -183,15 +185,17 @@ def nan_read(frame: pd.DataFrame) -> Reading:
     here = frame[~frame["missing"]]
     lost = here[(here["row"] == "(0, nan)") & (here["chance"].fillna(0) < 0.5)]["library"].tolist()
     kept = here[(here["row"] == "(0, nan)") & (here["chance"].fillna(0) >= 0.5)]["library"].tolist()
-    ours = here[here["library"] == FOGLINE]
-    said = ", ".join(f"{row['row']} {row['answer']}" for _, row in ours.iterrows())
+    rows = here[here["library"] == FOGLINE]
+    answers = ", ".join(f"{row['row']} {row['answer']}" for _, row in rows.iterrows())
     text = (
         f"(0, nan) has the least first value, and no complete row beats it whatever is missing; {listed(lost)} "
         f"{'leave' if len(lost) > 1 else 'leaves'} it out without a word"
         if lost
-        else "(0, nan), which no complete row beats whatever is missing, is left out by nobody"
+        else "(0, nan), which no complete row beats whatever is missing, is left out by none"
     )
-    return Reading("beyond the paper", f"{text}; kept by {listed(kept) if kept else 'nobody'}. Fogline says: {said}.")
+    return Reading(
+        "beyond the paper", f"{text}; kept by {listed(kept) if kept else 'none'}. Fogline answers: {answers}."
+    )
 
 
 PEERS = Experiment(

@@ -72,7 +72,7 @@ def lasting_lemma(live: Live, o: int, alive: Ints) -> int:
 
 
 def read(frame: pd.DataFrame) -> Reading:
-    """Sets that are too short for the paper's window are told apart: in a small window little is beaten."""
+    """Sets that are too short for the paper's window are reported apart: in a small window little is beaten."""
     frame = frame.assign(kind=[kind_of(str(name)) for name in frame["set"]])
     table = frame.pivot_table(index=["kind", "set"], columns="rule", values="percent")
     short = table.index.get_level_values("set").isin([name for name, most in SHORT.items() if "window" in most])

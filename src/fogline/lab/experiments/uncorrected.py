@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
-from fogline.lab.experiments.literal import Printed, Thing, probability
+from fogline.lab.experiments.literal import PrintedTree, UncertainRow, probability
 from fogline.model import TOLERANCE, Query
 from fogline.monitor import Monitor
 
 ROWS, D, LEVELS, LIFE = 16, 2, 6, 10
 SYSTEMS = ("printed, whole window", "printed, tree only", "fogline")
-Told = dict[str, list[set[int]]]
+Answers = dict[str, list[set[int]]]
 
 
 def trials(scope: Scope) -> list[Knobs]:
@@ -31,9 +31,9 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     lost, extra, bad = (dict.fromkeys(SYSTEMS, 0) for _ in range(3))
     hit: dict[str, set[int]] = {name: set() for name in SYSTEMS}
     for seed in range(streams):
-        truth, told = compare(stream(seed, knobs["lifetimes"] == "equal"), alpha)
+        truth, found = compare(stream(seed, knobs["lifetimes"] == "equal"), alpha)
         ticks += len(truth)
-        for name, answers in told.items():
+        for name, answers in found.items():
             for right, given in zip(truth, answers, strict=True):
                 lost[name] += len(right - given)
                 extra[name] += len(given - right)
@@ -47,26 +47,26 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     ]  # fmt: skip
 
 
-def stream(seed: int, equal: bool) -> list[Thing]:
+def stream(seed: int, equal: bool) -> list[UncertainRow]:
     """Rows one after the other; half of them have one cell with two or three values."""
     rng = np.random.default_rng([seed, 50])
-    things = []
+    rows = []
     for k in range(ROWS):
         places = np.repeat(rng.integers(LEVELS, size=(1, D)), rng.choice([1, 1, 2, 3]), axis=0).astype(float)
         places[:, rng.integers(D)] = rng.choice(LEVELS, len(places), replace=False)
         life = LIFE // 2 if equal else int(rng.integers(1, LIFE + 1))
-        things.append(Thing(k, k, k + life, places, rng.dirichlet(np.ones(len(places)))))
-    return things
+        rows.append(UncertainRow(k, k, k + life, places, rng.dirichlet(np.ones(len(places)))))
+    return rows
 
 
-def compare(things: list[Thing], alpha: float) -> tuple[list[set[int]], Told]:
-    """The true answer of each tick, and what each system says."""
-    tree, monitor = Printed(alpha), Monitor(_query(things, alpha))
+def compare(rows: list[UncertainRow], alpha: float) -> tuple[list[set[int]], Answers]:
+    """The true answer of each tick, and what each system answers."""
+    tree, monitor = PrintedTree(alpha), Monitor(_query(rows, alpha))
     truth: list[set[int]] = []
-    told: Told = {name: [] for name in SYSTEMS}
-    for now in range(max(each.expires for each in things)):
-        window = [each for each in things if each.arrives <= now < each.expires]
-        came = [each for each in things if each.arrives == now]
+    found: Answers = {name: [] for name in SYSTEMS}
+    for now in range(max(each.expires for each in rows)):
+        window = [each for each in rows if each.arrives <= now < each.expires]
+        came = [each for each in rows if each.arrives == now]
         truth.append({o.id for o in window if probability(o, window) > alpha + TOLERANCE})
         tree.delete(now)
         for each in came:
@@ -74,21 +74,21 @@ def compare(things: list[Thing], alpha: float) -> tuple[list[set[int]], Told]:
         monitor.advance(now, [_row(each) for each in came])
         given = (tree.answer(window), tree.answer(), set(monitor.answer()["id"].to_pylist()))
         for name, answer in zip(SYSTEMS, given, strict=True):
-            told[name].append(answer)
-    return truth, told
+            found[name].append(answer)
+    return truth, found
 
 
-def _query(things: list[Thing], alpha: float) -> Query:
-    names = dict.fromkeys((f"a{j}" for j in range(things[0].places.shape[1])), "max")
+def _query(rows: list[UncertainRow], alpha: float) -> Query:
+    names = dict.fromkeys((f"a{j}" for j in range(rows[0].places.shape[1])), "max")
     return Query(attributes=names, id="id", time="t", expires="e", alpha=alpha)
 
 
-def _row(thing: Thing) -> dict[str, object]:
+def _row(given: UncertainRow) -> dict[str, object]:
     """Cells are independent: at most one has several values."""
-    row: dict[str, object] = {"id": thing.id, "t": thing.arrives, "e": thing.expires}
-    for j, column in enumerate(thing.places.T):
+    row: dict[str, object] = {"id": given.id, "t": given.arrives, "e": given.expires}
+    for j, column in enumerate(given.places.T):
         several = len(np.unique(column)) > 1
-        row[f"a{j}"] = list(zip(column.tolist(), thing.weights.tolist(), strict=True)) if several else float(column[0])
+        row[f"a{j}"] = list(zip(column.tolist(), given.weights.tolist(), strict=True)) if several else float(column[0])
     return row
 
 

@@ -1,6 +1,6 @@
-"""What may a missing value be, according to whom?
+"""Which imputers are raced against each other?
 
-Every imputer learns from R once and then gives, tick by tick, a distribution for each gap.
+Every one learns from R once and then gives, tick by tick, a distribution for each gap.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from fogline.errors import did_you_mean
 from fogline.lab.case import Case, LabError
 from fogline.lab.imputers.con import Con
 from fogline.lab.imputers.dd import DD
+from fogline.lab.imputers.default import FoglineDefault
+from fogline.lab.imputers.fitting import FittableImputer
 from fogline.lab.imputers.iterative import Iterative
 from fogline.lab.imputers.knn import Knn
 from fogline.lab.imputers.mul import Mul
-from fogline.lab.imputers.ours import Ours
-from fogline.lab.imputers.plain import Last, Mean
-from fogline.lab.imputers.protocol import Imputer
+from fogline.lab.imputers.plain import LastOfSensor, MeanOfHistory
 
-IMPUTERS: dict[str, Callable[[Case], Imputer]] = {
-    "Fogline": lambda case: Ours(),
+IMPUTERS: dict[str, Callable[[Case], FittableImputer]] = {
+    "Fogline": lambda case: FoglineDefault(),
     "DD": lambda case: DD(case.rules),
     "DD-held-out": lambda case: DD(case.rules, method="held-out"),
     "DD-context": lambda case: DD(case.rules, method="held-out", context=True),
     "mul": lambda case: Mul(seed=case.settings.seed),
     "con": lambda case: Con(),
-    "mean": lambda case: Mean(),
-    "last": lambda case: Last(),
+    "mean": lambda case: MeanOfHistory(),
+    "last": lambda case: LastOfSensor(),
     "knn": lambda case: Knn(),
     "iterative": lambda case: Iterative(seed=case.settings.seed),
 }
 
 
-def imputer(name: str, case: Case) -> Imputer:
+def imputer(name: str, case: Case) -> FittableImputer:
     """An imputer by its name, fitted to the case's history."""
     return fitted(name, case)[0]
 
 
-def fitted(name: str, case: Case) -> tuple[Imputer, float]:
+def fitted(name: str, case: Case) -> tuple[FittableImputer, float]:
     """The same, and how many seconds fitting took."""
     if name not in IMPUTERS:
         raise LabError(f"there is no imputer {name!r}; there are {', '.join(IMPUTERS)}.{did_you_mean(name, IMPUTERS)}")

@@ -1,7 +1,7 @@
 """Constraint-based imputing: which value keeps a sensor's movement likely? (the paper's `con`)
 
-After Zhang, Song, Wang, "Sequential Data Cleaning: A Statistical Approach" (2016): how likely a value is, is told by
-the speed at which the sensor must have moved to it and by how much that differs from the speed before. Both are
+After Zhang, Song, Wang, "Sequential Data Cleaning: A Statistical Approach" (2016): how likely a value is depends on
+the speed at which the sensor must have moved to it and on how much that differs from the speed before. Both are
 counted in R, per attribute over each sensor's own readings, on a grid of speeds up to the constraint (the 99.5 %
 quantile); the missing value is where their product is greatest. The original repairs a whole sequence, also from what
 comes after a gap; a stream cannot wait, so only the past counts here. Beyond ten ordinary intervals of silence no speed
@@ -16,51 +16,49 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Floats, Ints
-from fogline.lab.case import AT, matrix
-from fogline.lab.imputers.protocol import Cells, points
-from fogline.lab.imputers.sensors import Sensors
-from fogline.lab.kernels import speed_counts, steer
+from fogline.arrays import Distributions, Floats, Ints
+from fogline.impute.imputer import Eager, Evidence
+from fogline.lab.case import AT
+from fogline.lab.imputers.fitting import evidence_of, single_values
+from fogline.lab.imputers.sensor_numbers import SensorNumbers, before
+from fogline.lab.kernels.sensors import Movement, SpeedModel, move_on, speed_counts
 from fogline.model import Query
 
-LEVELS = 101  # speeds told apart, standing still in the middle
+LEVELS = 101  # of speed, standing still in the middle
 SILENCE = 10.0  # intervals
 QUANTILE = 0.995
 SMOOTH = 0.5  # added to every count: nothing is impossible
 
 
-class Con:
+class Con(Eager):
     """See the module."""
 
-    def fit(self, history: pa.Table, query: Query) -> None:
-        self.names, self.sensors = query.names, Sensors()
-        self.history, self.begun = history, False
-        if AT in history.schema.names:
-            history = history.sort_by(AT)
-        values, codes, at = matrix(history, self.names), self.sensors.codes(history), self.sensors.times(history)
-        self.mean, self.low, self.high = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
-        self.horizon, self.width = _measure(values, codes, at)
-        speeds, turns = speed_counts(values, codes, at, len(self.sensors.number), self.width, LEVELS, self.horizon)
-        self.best = likeliest(speeds, turns) * self.width[:, None]
-        self.known, self.when, self.speed = (np.empty((0, len(self.names))) for _ in range(3))
+    def __init__(self) -> None:
+        super().__init__("con")
 
-    def impute(self, rows: pa.Table) -> Cells:
+    def fit(self, history: pa.Table, query: Query) -> None:
+        self.names, self.sensors = query.names, SensorNumbers()
+        self.history, self.begun = history, False
+        past = evidence_of(history.sort_by(AT) if AT in history.schema.names else history, self.names)
+        values, codes, at = past.values, self.sensors.codes(past), self.sensors.times(past)
+        horizon, width = _measure(values, codes, at)
+        speeds, turns = speed_counts(values, codes, at, len(self.sensors.number), width, LEVELS, horizon)
+        best = likeliest(speeds, turns) * width[:, None]
+        self.model = SpeedModel(best, width, horizon, values.mean(axis=0), values.min(axis=0), values.max(axis=0))
+        self.last = Movement(*(np.empty((0, len(self.names))) for _ in range(3)))
+
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
         if not self.begun:
             self.begun = True
-            past = self.sensors.before(self.history, rows)
-            self._walk(past, matrix(past, self.names))
-        values = matrix(rows, self.names)
-        gaps = np.isnan(values)
-        self._walk(rows, values)
-        return points(gaps, values)
+            self._walk(before(self.history, rows, self.names))
+        return single_values(rows.missing, self._walk(rows))
 
-    def _walk(self, rows: pa.Table, values: Floats) -> None:
-        codes, at = self.sensors.codes(rows), self.sensors.times(rows)
-        self.known, self.when, self.speed = map(self.sensors.grown, (self.known, self.when, self.speed))
-        steer(
-            values, codes, at, self.known, self.when, self.speed, self.best, self.width, self.mean, self.low, self.high,
-            self.horizon,
-        )  # fmt: skip
+    def _walk(self, rows: Evidence) -> Floats:
+        """(n, d) the rows with where their sensors are by now in their gaps."""
+        values, codes, at = rows.values.copy(), self.sensors.codes(rows), self.sensors.times(rows)
+        self.last = Movement(*map(self.sensors.grown, self.last))
+        move_on(values, codes, at, self.last, self.model)
+        return values
 
 
 def _measure(values: Floats, codes: Ints, at: Floats) -> tuple[float, Floats]:

@@ -1,4 +1,4 @@
-"""What does scikit-learn's IterativeImputer say?
+"""What does scikit-learn's IterativeImputer give?
 
 Its default, Bayesian ridge regressions in turn, fitted to R; the stream's rows are transformed tick by tick. R is
 complete, and the imputer learns only of attributes it has seen missing, so one cell in each fifth row of R is hidden
@@ -12,17 +12,20 @@ import warnings
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import Distributions
+from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import LabError, mask, matrix
-from fogline.lab.imputers.protocol import Cells, points
+from fogline.lab.imputers.fitting import single_values
 from fogline.model import Query
 
 HIDDEN = 0.2
 
 
-class Iterative:
+class Iterative(Eager):
     """See the module."""
 
     def __init__(self, *, seed: int = 1) -> None:
+        super().__init__("iterative")
         self.seed = seed
         try:
             from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -32,18 +35,15 @@ class Iterative:
         self.model = IterativeImputer(random_state=seed)
 
     def fit(self, history: pa.Table, query: Query) -> None:
-        self.names = query.names
         past = matrix(history, query.names)
-        self.mean = past.mean(axis=0)
         past[mask(past, HIDDEN, 1, self.seed)] = np.nan
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it has not converged: ten rounds are the library's default
             self.model.fit(past)
 
-    def impute(self, rows: pa.Table) -> Cells:
-        values = matrix(rows, self.names)
-        gaps = np.isnan(values)
-        which = np.flatnonzero(gaps.any(axis=1))
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
+        values = rows.values.copy()
+        which = np.flatnonzero(rows.missing.any(axis=1))
         if len(which):
             values[which] = self.model.transform(values[which])
-        return points(gaps, values)
+        return single_values(rows.missing, values)

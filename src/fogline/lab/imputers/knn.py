@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.impute.imputer import Eager, Evidence, listed
 from fogline.lab.case import LabError, matrix
-from fogline.lab.imputers.protocol import Cells
 from fogline.model import Query
 
 NEIGHBOURS = 10
 
 
-class Knn:
+class Knn(Eager):
     """See the module."""
 
     def __init__(self, k: int = NEIGHBOURS) -> None:
+        super().__init__("knn")
         self.k = k
         try:
             from scipy.spatial import cKDTree
@@ -31,29 +33,25 @@ class Knn:
         self.tree = cKDTree
 
     def fit(self, history: pa.Table, query: Query) -> None:
-        self.names, self.past = query.names, matrix(history, query.names)
+        self.past = matrix(history, query.names)
         self.k = min(self.k, len(self.past))
         self.trees: dict[bytes, Any] = {}
 
-    def impute(self, rows: pa.Table) -> Cells:
-        values = matrix(rows, self.names)
-        gaps = np.isnan(values)
-        row, attribute = np.nonzero(gaps)
-        donors = np.empty((len(values), self.k), np.int64)
-        which = np.flatnonzero(gaps.any(axis=1))
-        patterns, pattern = np.unique(gaps[which], axis=0, return_inverse=True)
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
+        missing = rows.missing
+        donors = np.zeros((len(missing), self.k), np.int64)
+        which = np.flatnonzero(missing.any(axis=1))
+        patterns, pattern = np.unique(missing[which], axis=0, return_inverse=True)
         for p, lacking in enumerate(patterns):
-            mine = which[pattern.ravel() == p]
-            donors[mine] = self._nearest(values[mine][:, ~lacking], lacking)
-        value = self.past[donors[row], attribute[:, None]].ravel()
-        offset = np.arange(len(row) + 1) * self.k
-        return Cells(row, attribute, offset, np.ascontiguousarray(value), np.ones(len(value)))
+            alike = which[pattern.ravel() == p]
+            donors[alike] = self._nearest(rows.values[alike][:, ~lacking], lacking)
+        return {j: listed(np.where(missing[:, j, None], self.past[donors, j], np.nan)) for j in range(missing.shape[1])}
 
-    def _nearest(self, known: Any, lacking: Any) -> Any:
-        """(n, k) rows of R."""
-        if lacking.all():  # nothing is known: every so many-th row
+    def _nearest(self, known: Floats, lacking: Flags) -> Ints:
+        """(n, k) rows of R; of rows of which nothing is known (k,), every so many-th."""
+        if lacking.all():
             return np.linspace(0, len(self.past) - 1, self.k).astype(np.int64)
         key = lacking.tobytes()
         if key not in self.trees:
             self.trees[key] = self.tree(self.past[:, ~lacking])
-        return self.trees[key].query(known, k=self.k)[1].reshape(len(known), self.k)
+        return np.asarray(self.trees[key].query(known, k=self.k)[1], np.int64).reshape(len(known), self.k)

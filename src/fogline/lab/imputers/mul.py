@@ -14,26 +14,27 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Floats
-from fogline.lab.case import Flags, matrix
-from fogline.lab.imputers.protocol import Cells, points
+from fogline.arrays import Distributions, Flags, Floats
+from fogline.impute.imputer import Eager, Evidence
+from fogline.lab.case import matrix
+from fogline.lab.imputers.fitting import single_values
 from fogline.model import Query
 
 DRAWS, STEPS = 20, 10
 
 
-class Mul:
+class Mul(Eager):
     """See the module."""
 
     def __init__(self, *, seed: int = 1) -> None:
+        super().__init__("mul")
         self.seed = seed
 
     def fit(self, history: pa.Table, query: Query) -> None:
-        self.names = query.names
         self.past = matrix(history, query.names)
         self.rng = np.random.default_rng([self.seed, 30])
         self.low, self.high = self.past.min(axis=0), self.past.max(axis=0)
-        d = len(self.names)
+        d = len(query.names)
         self.weights = np.zeros((d, DRAWS, d + 1))  # of a row and a one; an attribute's own is 0
         self.spread = np.empty((d, DRAWS))
         for j in range(d):
@@ -51,13 +52,12 @@ class Mul:
         root = np.linalg.cholesky(inverse + 1e-12 * np.eye(len(inverse)))
         return best + spread[:, None] * (self.rng.standard_normal((DRAWS, len(best))) @ root.T), spread
 
-    def impute(self, rows: pa.Table) -> Cells:
-        values = matrix(rows, self.names)
-        gaps = np.isnan(values)
-        which = np.flatnonzero(gaps.any(axis=1))
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
+        values = rows.values.copy()
+        which = np.flatnonzero(rows.missing.any(axis=1))
         if len(which):
-            values[which] = self._chains(values[which], gaps[which])
-        return points(gaps, values)
+            values[which] = self._chains(values[which], rows.missing[which])
+        return single_values(rows.missing, values)
 
     def _chains(self, values: Floats, gaps: Flags) -> Floats:
         """(n, d) rows with the averages of their chains in their gaps."""
@@ -68,8 +68,8 @@ class Mul:
         state[:, :, :d][:, gaps] = start[:, gaps]
         lacking = [(j, np.flatnonzero(gaps[:, j])) for j in range(d) if gaps[:, j].any()]
         for _ in range(1 if gaps.sum(axis=1).max() == 1 else STEPS):
-            for j, mine in lacking:
-                middle = np.einsum("crk,ck->cr", state[:, mine], self.weights[j])
+            for j, rows in lacking:
+                middle = np.einsum("crk,ck->cr", state[:, rows], self.weights[j])
                 noise = self.rng.standard_normal(middle.shape) * self.spread[j][:, None]
-                state[:, mine, j] = np.clip(middle + noise, self.low[j], self.high[j])
+                state[:, rows, j] = np.clip(middle + noise, self.low[j], self.high[j])
         return np.asarray(state[:, :, :d].mean(axis=0))

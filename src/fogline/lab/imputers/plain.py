@@ -9,51 +9,48 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Floats
+from fogline.arrays import Distributions, Floats
+from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import matrix
-from fogline.lab.imputers.protocol import Cells, points
-from fogline.lab.imputers.sensors import Sensors
-from fogline.lab.kernels import carry
+from fogline.lab.imputers.fitting import single_values
+from fogline.lab.imputers.sensor_numbers import SensorNumbers, before
+from fogline.lab.kernels.sensors import carry
 from fogline.model import Query
 
 
-class Mean:
+class MeanOfHistory(Eager):
     """The attribute's mean over R."""
 
+    def __init__(self) -> None:
+        super().__init__("mean")
+
     def fit(self, history: pa.Table, query: Query) -> None:
-        self.names = query.names
         self.mean = matrix(history, query.names).mean(axis=0)
 
-    def impute(self, rows: pa.Table) -> Cells:
-        gaps = np.isnan(matrix(rows, self.names))
-        return points(gaps, np.broadcast_to(self.mean, gaps.shape))
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
+        return single_values(rows.missing, np.broadcast_to(self.mean, rows.missing.shape))
 
 
-class Last:
+class LastOfSensor(Eager):
     """The sensor's previous value."""
+
+    def __init__(self) -> None:
+        super().__init__("last")
 
     def fit(self, history: pa.Table, query: Query) -> None:
         self.names, self.history = query.names, history
         self.mean = matrix(history, query.names).mean(axis=0)
-        self.sensors: Sensors | None = None
+        self.sensors: SensorNumbers | None = None
 
-    def impute(self, rows: pa.Table) -> Cells:
+    def impute(self, rows: Evidence) -> dict[int, Distributions]:
         if self.sensors is None:
-            self._begin(rows)
-        assert self.sensors is not None
-        values = matrix(rows, self.names)
-        gaps = np.isnan(values)
-        self._walk(rows, values)
-        return points(gaps, values)
+            self.sensors, self.last = SensorNumbers(), np.empty((0, len(self.names)))
+            self._walk(self.sensors, before(self.history, rows, self.names))
+        return single_values(rows.missing, self._walk(self.sensors, rows))
 
-    def _begin(self, rows: pa.Table) -> None:
-        self.sensors = Sensors()
-        self.known = np.empty((0, len(self.names)))
-        past = self.sensors.before(self.history, rows)
-        self._walk(past, matrix(past, self.names))
-
-    def _walk(self, rows: pa.Table, values: Floats) -> None:
-        assert self.sensors is not None
-        codes = self.sensors.codes(rows)
-        self.known = self.sensors.grown(self.known)
-        carry(values, codes, self.known, self.mean)
+    def _walk(self, sensors: SensorNumbers, rows: Evidence) -> Floats:
+        """(n, d) the rows with what their sensors sent last in their gaps."""
+        values, codes = rows.values.copy(), sensors.codes(rows)
+        self.last = sensors.grown(self.last)
+        carry(values, codes, self.last, self.mean)
+        return values

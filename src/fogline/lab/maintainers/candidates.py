@@ -6,9 +6,9 @@ when its list changes, its probability is worked out from the list again. Rows t
 window: they still count against others.
 
 Nothing is left to make it slow. Lists are rows of bits. A newcomer can only lower probabilities, so it concerns members
-alone, and a row that is out is looked at again only when somebody of its list expires. Working out begins with cheap
-bounds and stops as soon as one is at or below alpha; dominance is factorised, and of very many places those that nobody
-tells apart are merged, as in Fogline. All of it is compiled.
+alone, and a row that is out is looked at again only when one of its list expires. Working out begins with cheap bounds
+and stops as soon as one is at or below alpha; dominance is factorised, and of very many places those that no rival
+distinguishes are merged, as in Fogline. All of it is compiled.
 
 With `forget` it also has Fogline's main idea, which is not in that paper: what another that expires no earlier surely
 beats is dropped, and no probability changes by it. What then is left to Fogline: imputing late, comparing boxes by
@@ -23,8 +23,16 @@ import numpy as np
 
 from fogline.arrays import ONE, Batch, Clouds, Ints, empty_clouds
 from fogline.kernels.clouds import copy_cells
-from fogline.lab.kernels import Lists, empty_lists, expire_lists, free_slots, refresh_lists, take_rows
-from fogline.lab.maintainers.protocol import Answer, Spent, answer_of, threshold_of
+from fogline.lab.kernels.candidates import (
+    Admission,
+    CandidateLists,
+    empty_lists,
+    expire_lists,
+    free_slots,
+    refresh_lists,
+    take_rows,
+)
+from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of, threshold_of
 from fogline.model import Query
 
 FIRST = 256
@@ -35,12 +43,11 @@ class Candidates:
 
     def __init__(self, query: Query, *, forget: bool = False) -> None:
         """`forget`: drop what another that expires no earlier surely beats, as Fogline does, for less to compare."""
-        self.forget = forget
-        self.d, self.threshold = len(query.names), threshold_of(query)
-        self.spent = Spent()
+        self.d, self.admission = len(query.names), Admission(threshold_of(query), forget)
+        self.spent = TickTimes()
         self.used = self.pool = self.live = self.worked = 0
         self.clouds: Clouds = empty_clouds(FIRST, self.d, FIRST)
-        self.lists: Lists = empty_lists(FIRST)
+        self.lists: CandidateLists = empty_lists(FIRST)
         self.id = np.empty(FIRST, np.int64)
 
     def advance(self, now: float, rows: Batch) -> Answer:
@@ -49,9 +56,9 @@ class Candidates:
         if len(rows.id):
             self._take(now, rows)
         between = perf_counter()
-        self.worked, inside = refresh_lists(self.clouds, self.lists, self.used, self.threshold)
+        self.worked, inside = refresh_lists(self.clouds, self.lists, self.used, self.admission.threshold)
         answer = answer_of(self.id[inside], self.lists.probability[inside])
-        self.spent = Spent(0.0, between - began, perf_counter() - between)
+        self.spent = TickTimes(0.0, between - began, perf_counter() - between)
         return answer
 
     def sizes(self) -> dict[str, int]:
@@ -63,7 +70,7 @@ class Candidates:
         free = free_slots(self.lists, self.used)
         self._make_room(len(rows.id), len(rows.clouds.value), free)
         slots, self.used, self.pool = take_rows(
-            self.clouds, self.lists, self.used, free, self.pool, rows.clouds, rows.expires, self.threshold, self.forget
+            self.clouds, self.lists, self.used, free, self.pool, rows.clouds, rows.expires, self.admission
         )
         kept = slots >= 0
         self.id[slots[kept]] = rows.id[kept].astype(np.int64)
@@ -85,7 +92,7 @@ class Candidates:
 
     def _more_slots(self, slots: int) -> None:
         old, self.lists = self.lists, empty_lists(slots)
-        for mine, theirs in zip(self.lists[:-1], old[:-1], strict=True):
-            mine[: len(theirs)] = theirs
-        self.lists.who[: old.who.shape[0], : old.who.shape[1]] = old.who
+        for column, before in zip(self.lists[:-1], old[:-1], strict=True):
+            column[: len(before)] = before
+        self.lists.rivals[: old.rivals.shape[0], : old.rivals.shape[1]] = old.rivals
         self.id = np.concatenate((self.id, np.empty(slots - len(self.id), np.int64)))

@@ -2,7 +2,7 @@
 
 `advance(now, rows)`: everything that has expired leaves, the rows, all of which arrived now, enter, and the answer is
 returned: every row of the window with probability above alpha (within 1e-9 of it counts as equal; at alpha 0: every row
-that nobody surely beats). `spent` tells what that took: keeping the structure, and working out the answer, apart.
+that none surely beats). `spent` is what that took: keeping the structure, and working out the answer, apart.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Answer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Spent:
+class TickTimes:
     """Seconds of one tick."""
 
     imputation: float = 0.0
     maintenance: float = 0.0
     query: float = 0.0
     border: float = 0.0
-    """Reading the rows and telling what changed: much the same for everyone, and no part of the total."""
+    """Reading the rows: much the same for every system, and no part of the total."""
 
     @property
     def total(self) -> float:
@@ -43,13 +43,13 @@ class Spent:
 class Maintainer(Protocol):
     """See the module."""
 
-    spent: Spent
+    spent: TickTimes
 
     def advance(self, now: float, rows: Batch) -> Answer:
         """One tick."""
 
     def sizes(self) -> dict[str, int]:
-        """What it keeps, in numbers that tell why it takes so long."""
+        """What it keeps, in numbers that show why it takes so long."""
 
 
 def answer_of(id: NDArray[np.int64], probability: Floats) -> Answer:

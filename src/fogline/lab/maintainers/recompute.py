@@ -14,7 +14,7 @@ import numpy as np
 
 from fogline.arrays import Batch
 from fogline.lab.case import LabError
-from fogline.lab.maintainers.protocol import Answer, Spent, answer_of
+from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of
 from fogline.model import Query
 
 FIRST = 1024
@@ -29,7 +29,7 @@ class Recompute:
         except ImportError:
             raise LabError("the maintainer 'moocore' needs the package moocore; install it.") from None
         self.nondominated: Any = moocore.is_nondominated
-        self.spent = Spent()
+        self.spent = TickTimes()
         self.used = 0
         self.point, self.expires, self.id = np.empty((FIRST, len(query.names))), np.empty(FIRST), np.empty(FIRST, int)
 
@@ -44,7 +44,7 @@ class Recompute:
         if self.used:
             here = np.flatnonzero(self.nondominated(self.point[: self.used], maximise=True, keep_weakly=True))
         answer = answer_of(self.id[here], np.ones(len(here)))
-        self.spent = Spent(0.0, between - began, perf_counter() - between)
+        self.spent = TickTimes(0.0, between - began, perf_counter() - between)
         return answer
 
     def sizes(self) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """What came out? One page and one summary, each worked out from the rows alone.
 
-`chapter` gathers what there is to say of an experiment, `plot` draws, `numbers` writes numbers and tables, `page` and
+`chapter` gathers what is reported of an experiment, `plot` draws, `numbers` writes numbers and tables, `page` and
 `summary` set the chapters in HTML and Markdown.
 """
 

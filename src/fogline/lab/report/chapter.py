@@ -1,7 +1,7 @@
-"""What is there to say of an experiment, and of all of them together?
+"""What is reported of an experiment, and of all of them together?
 
 Its rows, where they come from, its figures, and its reading. What cannot be read or drawn from the rows at hand is
-told, and does not keep the rest from being told.
+reported, and does not keep the rest from being reported.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Chapter:
 
     @property
     def text(self) -> str:
-        """What the rows say."""
+        """What the rows show."""
         return self.trouble if self.reading is None else self.reading.text
 
     @property

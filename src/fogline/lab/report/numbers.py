@@ -1,7 +1,7 @@
 """How are rows turned into the points of a plot or the cells of a table, and numbers into text?
 
-A point is the mean over all rows with the same x, series and facet. Numbers keep three digits: whoever needs more finds
-the rows in the results.
+A point is the mean over all rows with the same x, series and facet. Numbers keep three digits; more of
+them are in the rows of the results.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from fogline.lab.report.style import CSS
 
 SIGNS = {"confirmed": "✓", "not confirmed": "✗", "differs": "≠", "beyond the paper": "+", "not read": "?"}
 MEANINGS = {
-    "confirmed": "what the paper says, we see too",
-    "not confirmed": "we do not see what the paper says",
-    "differs": "something else comes out, and the text says why",
+    "confirmed": "the paper's claim is seen here too",
+    "not confirmed": "the paper's claim is not seen here",
+    "differs": "something else comes out, and the text gives the reason",
     "beyond the paper": "measured here only",
     "not read": "the rows at hand are not enough",
 }
@@ -56,14 +56,18 @@ def _top(report: Report) -> str:
 
 
 def _warning(report: Report) -> str:
-    said = []
+    warnings = []
     if report.quick:
-        said.append("A quick run: small windows, few points, short streams. It shows that all works; quote nothing.")
+        warnings.append(
+            "A quick run: small windows, few points, short streams. It shows that all works; quote nothing."
+        )
     if report.missing:
-        said.append(f"Not measured: {escape(', '.join(report.missing))}.")
+        warnings.append(f"Not measured: {escape(', '.join(report.missing))}.")
     if report.hungry:
-        said.append(f"Left out, since they need real sets (<code>--data</code>): {escape(', '.join(report.hungry))}.")
-    return "".join(f'<p class="warning">{each}</p>' for each in said)
+        warnings.append(
+            f"Left out, since they need real sets (<code>--data</code>): {escape(', '.join(report.hungry))}."
+        )
+    return "".join(f'<p class="warning">{each}</p>' for each in warnings)
 
 
 def _contents(report: Report) -> str:
@@ -135,7 +139,7 @@ def _badge(verdict: str) -> str:
 
 
 def _where(each: Chapter) -> str:
-    """The figure of the paper, unless the badge already says that there is none."""
+    """The figure of the paper, unless the badge already shows that there is none."""
     figure = each.experiment.figure
     return "" if figure == each.verdict else f"<small>{escape(figure)}</small>"
 

@@ -1,6 +1,6 @@
 """How are rows drawn?
 
-One panel per facet, side by side, one line or group of bars per series, one legend. Colours can be told apart by the
+One panel per facet, side by side, one line or group of bars per series, one legend. Colours can be distinguished by the
 colour-blind (after Okabe and Ito), and every series has a marker of its own; Fogline is always the thick vermilion one.
 
 Ink (text, axes) is a colour that occurs nowhere else: on the page it becomes the colour of the text around it, so the
@@ -27,7 +27,7 @@ from fogline.lab.race import FOGLINE, RIVALS
 from fogline.lab.report.numbers import having, short, text, values
 
 INK = "#24292f"
-OURS = "#d55e00"
+FOGLINE_COLOUR = "#d55e00"
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8c6bb1", "#999933", "#a6611a")
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p")
 ACROSS = 4  # panels in a row
@@ -98,15 +98,15 @@ def width(plot: Plot, rows: pd.DataFrame) -> float:
 
 
 def styles(series: Sequence[Any]) -> Mapping[Any, Style]:
-    """Ours stands out; the paper's rivals look the same in every plot; others take what is left."""
+    """Fogline stands out; the paper's rivals look the same in every plot; others take what is left."""
     rivals = {name: k for k, name in enumerate(RIVALS)}
     taken = {rivals[name] for name in series if name in rivals}
     free = [k for k in range(len(COLOURS)) if k not in taken] or list(range(len(COLOURS)))
     made, others = {}, 0
     for name in series:
-        if name is None or ours(name):
+        if name is None or is_fogline(name):
             dash = "-" if name is None or ":" not in str(name) else "--"
-            made[name] = Style(OURS, "o", 2.4, dash, front=3)
+            made[name] = Style(FOGLINE_COLOUR, "o", 2.4, dash, front=3)
             continue
         k = rivals[name] if name in rivals else free[others % len(free)]
         turn = 0 if name in rivals else others // len(free)
@@ -115,9 +115,9 @@ def styles(series: Sequence[Any]) -> Mapping[Any, Style]:
     return made
 
 
-def ours(name: Any) -> bool:
+def is_fogline(name: Any) -> bool:
     """Is it Fogline?"""
-    return str(name).lower().partition(":")[0].strip() in (FOGLINE, "ours")
+    return str(name).lower().partition(":")[0].strip() == FOGLINE
 
 
 def _alike(plot: Plot, rows: pd.DataFrame) -> bool:
@@ -235,7 +235,7 @@ def _name_y(axes: Axes, plot: Plot) -> None:
 
 
 def _legend(figure: Figure, panels: list[Axes], series: list[Any], plot: Plot) -> None:
-    """Once for all panels, above them; bare numbers say what they are numbers of."""
+    """Once for all panels, above them; bare numbers get the name of what they count."""
     found: dict[str, Any] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()

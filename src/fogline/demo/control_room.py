@@ -1,9 +1,9 @@
-"""What does somebody at the surface know when a reading comes in?
+"""What is known at the surface when a reading comes in?
 
 The control room sees only what arrived. Beside each reading it writes what the sensor's surroundings suggest, for every
-attribute: `near_…`, the mean of what its neighbours last said, nearer ones counting more; and `moved_…`, what the
-sensor itself said before, moved as that mean has moved since. In history both stand beside complete readings, so rules
-can be found that tell a lost value from them.
+attribute: `near_…`, the mean of what its neighbours last sent, nearer ones counting more; and `moved_…`, what the
+sensor itself sent before, moved as that mean has moved since. In history both stand beside complete readings, so rules
+can be found that impute a lost value from them.
 
 Invariant: a lost value is never read, neither now nor later, so no row can know anything of it.
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 from fogline.demo.mine import ATTRIBUTES, PERIOD, SHIFT, Floats, Indices, Mine, Reports
 
 OFFSETS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])  # neighbours along the ring …
-WEIGHTS = 1.0 / np.abs(OFFSETS) / (1.0 / np.abs(OFFSETS)).sum()  # … and what each one's word counts
+WEIGHTS = 1.0 / np.abs(OFFSETS) / (1.0 / np.abs(OFFSETS)).sum()  # … and how much each one counts
 READINGS = 12_000  # of an earlier shift, to learn from
 
 
@@ -33,7 +33,7 @@ class ControlRoom:
     def take(self, reports: Reports) -> pa.Table:
         """The rows of one tick. O(rows · neighbours)."""
         who, lost = reports.who, reports.lost
-        arrived = np.where(lost, np.nan, reports.truth)  # from here on nobody sees what was lost
+        arrived = np.where(lost, np.nan, reports.truth)  # from here on what was lost is not seen
         last = self.latest[who]
         self.latest[who] = np.where(lost, last, arrived)
         near = self._around(who)

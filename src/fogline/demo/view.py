@@ -1,9 +1,9 @@
-"""Who is most dangerous now, since when, and what changed last?
+"""Which places are most dangerous now, since when, and what changed last?
 
-An engine tells changes, for many ticks at a time; they are added up tick by tick. The answer on the screen is the sum
+An engine reports changes, for many ticks at a time; they are added up tick by tick. The answer on the screen is the sum
 of the changes, nothing else.
 
-Invariant: what is known after a tick, scores included, does not depend on how the engine cut the stream.
+Invariant: what is known after a tick, comparisons included, does not depend on how the engine cut the stream.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from fogline.demo.accuracy import Score
+from fogline.demo.comparison import TruthComparison
 from fogline.demo.mine import ATTRIBUTES, OPENING, Floats, Mine
-from fogline.demo.shift import Heard
+from fogline.demo.shift import ShiftTick
 
 SAMPLE_EVERY = 5  # ticks
-WORTH_TELLING = 0.15  # a smaller move of a probability is not in the news
+WORTH_SHOWING = 0.15  # a smaller move of a probability is not shown
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an engine says of one batch."""
+class BatchReport:
+    """What an engine reports of one batch."""
 
     changes: pa.Table
     clock: datetime | None  # every tick up to here is complete; None: no row has come
@@ -36,7 +36,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class AnswerChange:
     """A sensor entered or left the answer, or became clearly more or less likely."""
 
     when: datetime
@@ -46,24 +46,24 @@ class News:
     after: float | None
 
 
-class Watch:
-    """What was heard from the mine, and what the engine says about it."""
+class MineView:
+    """What happened in the mine, and what the engine answers."""
 
     def __init__(self, sensors: int, alpha: float) -> None:
         self.alpha = alpha
         self.names = Mine(sensors, seed=0).names
         self.number = {name: i for i, name in enumerate(self.names)}
-        self.score = Score(sensors)
+        self.comparison = TruthComparison(sensors)
         self.low, self.high = (np.full((sensors, len(ATTRIBUTES)), np.nan) for _ in range(2))  # (n, 4) of the window
-        self.heard: deque[Heard] = deque()  # ticks on their way through the engine …
+        self.pending: deque[ShiftTick] = deque()  # ticks on their way through the engine …
         self.changes: deque[dict[str, Any]] = deque()  # … and what came out of it, but is not yet added up
         self.now = OPENING  # the last tick that is complete
-        self.clock: datetime | None = None  # what the engine told last
+        self.clock: datetime | None = None  # the last that the engine reported
         self.ticks = self.rows = self.incomplete = self.missing = self.live = 0
         self.times: list[float] = []  # seconds per batch
         self.members: dict[tuple[str, datetime], float] = {}  # the answer: (sensor, arrived) -> probability
         self.since: dict[str, datetime] = {}  # how long each sensor has been in without a break
-        self.news: deque[News] = deque(maxlen=40)
+        self.recent: deque[AnswerChange] = deque(maxlen=40)
 
     @property
     def answer(self) -> dict[str, float]:
@@ -72,7 +72,7 @@ class Watch:
 
     @property
     def window(self) -> int:
-        """How many rows count now: one per sensor that was heard."""
+        """How many rows count now: one per sensor that has reported."""
         return int((~np.isnan(self.low[:, 0])).sum())
 
     @property
@@ -83,35 +83,35 @@ class Watch:
     def cells(self, sensor: str) -> tuple[Floats, Floats, Floats]:
         """The values of its row, NaN where lost, and the least and the greatest that each may be (4,)."""
         i = self.number[sensor]
-        return self.score.known[i], self.low[i], self.high[i]
+        return self.comparison.known[i], self.low[i], self.high[i]
 
-    def hear(self, ticks: Iterable[Heard]) -> None:
+    def expect(self, ticks: Iterable[ShiftTick]) -> None:
         """These are on their way through the engine."""
-        self.heard.extend(ticks)
+        self.pending.extend(ticks)
         self._catch_up()
 
-    def follow(self, told: Told) -> None:
+    def follow(self, report: BatchReport) -> None:
         """Take the ticks that are now complete, one by one."""
-        changes = told.changes.select(["time", "id", "arrived", "change", "probability"]).to_pylist()
+        changes = report.changes.select(["time", "id", "arrived", "change", "probability"]).to_pylist()
         self.changes.extend(sorted(changes, key=lambda change: change["time"]))
-        self.live = told.live
-        self.clock = told.clock
-        self.times.append(told.seconds)
+        self.live = report.live
+        self.clock = report.clock
+        self.times.append(report.seconds)
         self._catch_up()
 
     def _catch_up(self) -> None:
-        while self.heard and self._complete(self.heard[0]):
-            tick = self.heard.popleft()
+        while self.pending and self._complete(self.pending[0]):
+            tick = self.pending.popleft()
             self.now = tick.reports.when
             self._add_up()
             self._take(tick)
 
-    def _complete(self, tick: Heard) -> bool:
-        """Nothing happens at a tick without reports, so nobody tells that it is over."""
+    def _complete(self, tick: ShiftTick) -> bool:
+        """Nothing happens at a tick without reports, so no change reports that it is over."""
         return not len(tick.reports.who) or (self.clock is not None and tick.reports.when <= self.clock)
 
     def _add_up(self) -> None:
-        """Add up the changes to now, and tell what they mean for each sensor."""
+        """Add up the changes to now, and note what they mean for each sensor."""
         before, changes = self.answer, self.changes
         while changes and changes[0]["time"] <= self.now:
             change = changes.popleft()
@@ -122,26 +122,26 @@ class Watch:
                 self.members[row] = change["probability"]
         after = self.answer
         for sensor in sorted(before.keys() | after.keys()):
-            self._tell(sensor, before.get(sensor), after.get(sensor))
+            self._note(sensor, before.get(sensor), after.get(sensor))
 
-    def _take(self, tick: Heard) -> None:
+    def _take(self, tick: ShiftTick) -> None:
         reports = tick.reports
         self.ticks += 1
         self.rows += len(reports.who)
         self.incomplete += int(reports.lost.any(axis=1).sum())
         self.missing += int(reports.lost.sum())
         self.low[reports.who], self.high[reports.who] = tick.low, tick.high
-        self.score.take(reports, tick.mean)
+        self.comparison.take(reports, tick.mean)
         if self.ticks % SAMPLE_EVERY == 1:
-            self.score.compare({self.number[sensor] for sensor in self.answer})
+            self.comparison.compare({self.number[sensor] for sensor in self.answer})
 
-    def _tell(self, sensor: str, before: float | None, after: float | None) -> None:
-        """A new row of a sensor that stays in is no news: only its probability is."""
+    def _note(self, sensor: str, before: float | None, after: float | None) -> None:
+        """A new row of a sensor that stays in is no change: only its probability may be."""
         if before is None:
             self.since[sensor] = self.now
-            self.news.append(News(self.now, "enter", sensor, before, after))
+            self.recent.append(AnswerChange(self.now, "enter", sensor, before, after))
         elif after is None:
             del self.since[sensor]
-            self.news.append(News(self.now, "leave", sensor, before, after))
-        elif abs(after - before) >= WORTH_TELLING:
-            self.news.append(News(self.now, "update", sensor, before, after))
+            self.recent.append(AnswerChange(self.now, "leave", sensor, before, after))
+        elif abs(after - before) >= WORTH_SHOWING:
+            self.recent.append(AnswerChange(self.now, "update", sensor, before, after))

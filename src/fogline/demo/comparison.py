@@ -21,7 +21,7 @@ SIGNS = np.array([1.0 if way == "max" else -1.0 for way in ATTRIBUTES.values()])
 
 
 @dataclass(slots=True)
-class Tally:
+class HitCounts:
     """How often an answer was right, over all sampled ticks together."""
 
     right: int = 0
@@ -51,14 +51,16 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Score:
+class TruthComparison:
     """The window as it truly is, and how each answer compares with it. Every sensor has one row in the window."""
 
     sensors: int
     truth: Floats = field(init=False)  # (n, 4) the current readings; NaN: none in the window yet
     known: Floats = field(init=False)  # (n, 4) NaN where lost
     likely: Floats = field(init=False)  # (n, 4) lost ones as the mean of their distribution
-    tallies: dict[str, Tally] = field(default_factory=lambda: {each: Tally() for each in (FOGLINE, DROP, FILL, EXPECT)})
+    counts: dict[str, HitCounts] = field(
+        default_factory=lambda: {each: HitCounts() for each in (FOGLINE, DROP, FILL, EXPECT)}
+    )
     samples: int = 0
 
     def __post_init__(self) -> None:
@@ -75,14 +77,14 @@ class Score:
 
     def compare(self, answered: set[int]) -> None:
         """Sample one tick. O(sensors · skyline)."""
-        heard = ~np.isnan(self.truth[:, 0])
-        complete = heard & ~np.isnan(self.known).any(axis=1)
-        true = chosen(self.truth, heard)
+        present = ~np.isnan(self.truth[:, 0])
+        complete = present & ~np.isnan(self.known).any(axis=1)
+        true = chosen(self.truth, present)
         self.samples += 1
-        self.tallies[FOGLINE].add(answered, true)
-        self.tallies[DROP].add(chosen(self.known, complete), true)
-        self.tallies[FILL].add(chosen(filled(self.known), heard), true)
-        self.tallies[EXPECT].add(chosen(self.likely, heard), true)
+        self.counts[FOGLINE].add(answered, true)
+        self.counts[DROP].add(chosen(self.known, complete), true)
+        self.counts[FILL].add(chosen(filled(self.known), present), true)
+        self.counts[EXPECT].add(chosen(self.likely, present), true)
 
 
 def filled(known: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """How does the mine reach Spark, and how does the answer come back?
 
-Rows go into a folder, one small Parquet file per parcel; Spark's file stream reads the folder and `journal` tells
-changes and health; what a micro-batch brings is put into a queue as Arrow. Files are stamped in their order, so Spark
+Rows go into a folder, one small Parquet file per parcel; Spark's file stream reads the folder and `journal` reports
+changes and health; the rows of a micro-batch are put into a queue as Arrow. Files are stamped in their order, so Spark
 takes them in that order however fast they were written, and a batch never ends in the middle of a tick.
 """
 
@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fogline.demo.control_room import CLOCK
 from fogline.demo.mine import ATTRIBUTES, OPENING
-from fogline.demo.room import CLOCK
-from fogline.demo.watch import Told
+from fogline.demo.view import BatchReport
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.screening import screened
@@ -37,7 +37,7 @@ from fogline.spark.processor import Keeper
 from fogline.spark.share import shared
 
 # A demo lasts less than a minute: what would pay off later (optimised machine code, generated code) costs more than
-# it brings, and on two cores the first answer waits for it.
+# it gains, and on two cores the first answer waits for it.
 BRISK_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 BRISK = {
     "spark.sql.codegen.wholeStage": "false",
@@ -49,7 +49,7 @@ BRISK = {
 PATIENCE = 5.0  # seconds for the batch at hand when the demo is stopped
 
 
-class OnSpark:
+class SparkEngine:
     """The engine on a Spark session."""
 
     def __init__(self, spark: Any) -> None:
@@ -58,7 +58,7 @@ class OnSpark:
         self.files = self.folder / "reports"
         self.files.mkdir()
         self.sent = 0
-        self.batches: Queue[Told] = Queue()
+        self.batches: Queue[BatchReport] = Queue()
         self.query: Any = None
         self.busy, self.over = Lock(), False
 
@@ -79,8 +79,8 @@ class OnSpark:
         pq.write_table(pa.Table.from_pylist([row], schema), files / "0.parquet")
         with suppress(Exception):  # whatever is wrong will show when it matters
             rows = self.spark.readStream.schema(_columns(schema)).parquet(str(files))
-            told = journal(rows, query, every="tick")
-            self._started(told, lambda batch, number: batch.toArrow(), all_there=True).awaitTermination()
+            journalled = journal(rows, query, every="tick")
+            self._started(journalled, lambda batch, number: batch.toArrow(), all_there=True).awaitTermination()
 
     def send(self, rows: pa.Table) -> None:
         written = self.files / f".{self.sent:06}"  # hidden from Spark until it is whole
@@ -94,16 +94,16 @@ class OnSpark:
         with plainly(), _set(self.spark, BRISK):
             reader = self.spark.readStream.schema(_columns(self.schema))
             reader = reader if at_once is None else reader.option("maxFilesPerTrigger", at_once)
-            told = journal(reader.parquet(str(self.files)), query, repository, every="tick")
-            self.query = self._started(told, self._tell, all_there=at_once is not None)
+            journalled = journal(reader.parquet(str(self.files)), query, repository, every="tick")
+            self.query = self._started(journalled, self._collect, all_there=at_once is not None)
 
-    def _started(self, told: Any, each: Callable[[Any, int], None], *, all_there: bool) -> Any:
+    def _started(self, journalled: Any, each: Callable[[Any, int], None], *, all_there: bool) -> Any:
         state = mkdtemp(prefix="state-", dir=self.folder)
-        writer = told.writeStream.foreachBatch(each).option("checkpointLocation", state)
+        writer = journalled.writeStream.foreachBatch(each).option("checkpointLocation", state)
         how: dict[str, Any] = {"availableNow": True} if all_there else {"processingTime": "0 seconds"}
         return writer.trigger(**how).start()
 
-    def _tell(self, batch: Any, number: int) -> None:
+    def _collect(self, batch: Any, number: int) -> None:
         with self.busy:
             if self.over:
                 return
@@ -113,10 +113,10 @@ class OnSpark:
         changes, health = (rows.filter(pc.equal(rows["kind"], kind))[kind] for kind in ("change", "health"))
         names = [field.name for field in changes.type]
         for state in health.to_pylist()[-1:]:  # none where no row came
-            told = pa.table(changes.flatten(), names)
-            self.batches.put(Told(told, state["time"], state["live"], seconds))
+            table = pa.table(changes.flatten(), names)
+            self.batches.put(BatchReport(table, state["time"], state["live"], seconds))
 
-    def told(self, patience: float) -> Told | None:
+    def poll(self, patience: float) -> BatchReport | None:
         try:
             return self.batches.get(timeout=patience)
         except Empty:

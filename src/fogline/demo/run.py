@@ -1,7 +1,7 @@
 """How does the demo run, from the first word on the screen to the last?
 
 Learn, start, then send rows and draw what comes back. In a terminal the rows keep pace with the wall clock, which
-begins with the first answer. Without one there is nobody to wait for: they are all there at once. Either way the same
+begins with the first answer. Without one there is nothing to wait for: they are all there at once. Either way the same
 options give the same answers.
 """
 
@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.live import Live
 
+from fogline.demo.control_room import earlier_shift
 from fogline.demo.display import frame, line, summary
 from fogline.demo.engine import Engine
 from fogline.demo.mine import PERIOD, STEP
-from fogline.demo.room import earlier_shift
 from fogline.demo.shift import Shift, question
-from fogline.demo.watch import Told, Watch
+from fogline.demo.view import BatchReport, MineView
 from fogline.errors import FoglineError
 from fogline.model import Query
 from fogline.monitor import Monitor
@@ -37,7 +37,7 @@ PLAIN_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoOptions:
     """How much of the mine is shown, and how fast."""
 
     seconds: float = 30.0
@@ -67,7 +67,8 @@ class Plan:
 @contextmanager
 def on_spark() -> Iterator[Engine]:
     """An engine on a local Spark that is stopped at the end."""
-    from fogline.demo.stream import BRISK_JVM, OnSpark  # here, so that what is not installed is told in words
+    # here, so that what is not installed is reported in words
+    from fogline.demo.spark_engine import BRISK_JVM, SparkEngine
     from fogline.spark.session import for_a_while
 
     interrupt, disabled = signal.getsignal(signal.SIGINT), logging.root.manager.disable
@@ -75,11 +76,11 @@ def on_spark() -> Iterator[Engine]:
     try:
         with for_a_while(settings=BRISK_JVM) as spark:
             signal.signal(signal.SIGINT, interrupt)  # Spark's own handler would cancel the batch at hand
-            engine = OnSpark(spark)
+            engine = SparkEngine(spark)
             try:
                 yield engine
             finally:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # nobody shall disturb the cleaning
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the cleaning shall not be disturbed
                 engine.stop()
     finally:
         signal.signal(signal.SIGINT, interrupt)
@@ -87,34 +88,34 @@ def on_spark() -> Iterator[Engine]:
 
 
 def show(
-    plan: Plan,
+    options: DemoOptions,
     console: Console,
     *,
     plain: bool = False,
     opened: Callable[[], AbstractContextManager[Engine]] = on_spark,
-) -> Watch:
+) -> MineView:
     """Run the demo to its end, or until Ctrl-C, and sum it up."""
-    play = Play(plan, console, plain)
-    with suppress(KeyboardInterrupt), play.status or nullcontext():
-        play.prepare()
-        play.say("starting Spark")
+    run = DemoRun(options, console, plain)
+    with suppress(KeyboardInterrupt), run.status or nullcontext():
+        run.prepare()
+        run.status_line("starting Spark")
         with opened() as engine:
-            play.learn(engine)
-            (play.plainly if plain else play.live)(engine)
-    console.print(summary(play.watch))
-    return play.watch
+            run.learn(engine)
+            (run.plainly if plain else run.live)(engine)
+    console.print(summary(run.view))
+    return run.view
 
 
-class Play:
+class DemoRun:
     """One run of the demo."""
 
-    def __init__(self, plan: Plan, console: Console, plain: bool) -> None:
-        self.plan, self.console, self.plain = plan, console, plain
+    def __init__(self, options: DemoOptions, console: Console, plain: bool) -> None:
+        self.options, self.console, self.plain = options, console, plain
         self.status = None if plain else console.status("")
-        self.watch = Watch(plan.sensors, plan.alpha)
-        self.query = question(plan.alpha)
+        self.view = MineView(options.sensors, options.alpha)
+        self.query = question(options.alpha)
 
-    def say(self, what: str) -> None:
+    def status_line(self, what: str) -> None:
         """What takes so long."""
         if self.status is None:
             self.console.print(f"{what} …")
@@ -128,56 +129,56 @@ class Play:
 
     def _prepare(self) -> None:
         warm_up(self.query)
-        self.history = earlier_shift(self.plan.sensors, self.plan.seed)
+        self.history = earlier_shift(self.options.sensors, self.options.seed)
 
     def learn(self, engine: Engine) -> None:
         """From the shift before, for the one to come."""
-        plan = self.plan
+        options = self.options
         if self.prepared.is_alive():
-            self.say("compiling kernels (on the first run only)")
+            self.status_line("compiling kernels (on the first run only)")
             self.prepared.join()
-        self.say(f"learning from {self.history.num_rows:,} readings of the shift before")
+        self.status_line(f"learning from {self.history.num_rows:,} readings of the shift before")
         self.repository = engine.learn(self.history, self.query)
-        self.shift = Shift(plan.sensors, plan.seed, self.query, self.repository)
+        self.shift = Shift(options.sensors, options.seed, self.query, self.repository)
 
     def send(self, engine: Engine, ticks: int) -> None:
         """The next ticks happen."""
-        rows, heard = self.shift.next(ticks)
+        rows, happened = self.shift.next(ticks)
         engine.send(rows)
-        self.watch.hear(heard)
+        self.view.expect(happened)
 
     def plainly(self, engine: Engine) -> None:
         """All at once; a line for each batch."""
-        for ticks in self.plan.parcels:
+        for ticks in self.options.parcels:
             self.send(engine, ticks)
-        engine.start(self.query, self.repository, at_once=math.ceil(len(self.plan.parcels) / PLAIN_LINES))
-        self.say("the first batch takes longest")
-        while self.watch.ticks < self.plan.ticks:
-            if (told := engine.told(FRAME)) is not None:
-                self.watch.follow(told)
-                self.console.print(line(self.watch), soft_wrap=True)
+        engine.start(self.query, self.repository, at_once=math.ceil(len(self.options.parcels) / PLAIN_LINES))
+        self.status_line("the first batch takes longest")
+        while self.view.ticks < self.options.ticks:
+            if (report := engine.poll(FRAME)) is not None:
+                self.view.follow(report)
+                self.console.print(line(self.view), soft_wrap=True)
 
     def live(self, engine: Engine) -> None:
-        """At the pace of the plan, which begins with the first answer."""
-        parcels = self.plan.parcels
+        """At the pace of the options, which begins with the first answer."""
+        parcels = self.options.parcels
         self.send(engine, parcels[0])
         engine.start(self.query, self.repository, at_once=None)
-        self.say("waiting for the first answer")
-        told: Told | None = None
-        while told is None:
-            told = engine.told(FRAME)
+        self.status_line("waiting for the first answer")
+        report: BatchReport | None = None
+        while report is None:
+            report = engine.poll(FRAME)
         if self.status is not None:
             self.status.stop()
         begin, sent = monotonic(), 1
         with Live(console=self.console, screen=True, auto_refresh=False) as live:
-            while self.watch.ticks < self.plan.ticks:
-                if told is not None:
-                    self.watch.follow(told)
-                    live.update(frame(self.watch, *self.console.size), refresh=True)
+            while self.view.ticks < self.options.ticks:
+                if report is not None:
+                    self.view.follow(report)
+                    live.update(frame(self.view, *self.console.size), refresh=True)
                 while sent < min(1 + (monotonic() - begin) / PARCEL, len(parcels)):
                     self.send(engine, parcels[sent])
                     sent += 1
-                told = engine.told(FRAME)
+                report = engine.poll(FRAME)
 
 
 def warm_up(query: Query) -> None:
@@ -185,7 +186,7 @@ def warm_up(query: Query) -> None:
     repository = Repository.fit(earlier_shift(sensors=60, seed=0, readings=2_000), query)
     rows, _ = Shift(60, 0, query, repository).next(3 * PERIOD)
     Monitor(query, repository, places=1).advance(pc.max(rows["ts"]), rows)  # as if there were very many places
-    with suppress(ImportError):  # told when Spark is started
-        from fogline.demo.stream import rehearse
+    with suppress(ImportError):  # reported when Spark is started
+        from fogline.demo.spark_engine import rehearse
 
         rehearse(rows, query, repository)

@@ -16,14 +16,13 @@ import pandas as pd
 
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import case_of
-from fogline.lab.race import FOGLINE, Fogline, Pair, System, system
+from fogline.lab.race import FOGLINE, Pair, System, repository_of, system
 from fogline.lab.synthetic import KINDS
+from fogline.monitor import Monitor
 
 SYSTEMS = (FOGLINE, "DD+skyline", "DD+skyline_forgetting", "mean+moocore")
 WINDOWS = (5_000, 20_000, 80_000)
-LARGE = (
-    20_000  # beyond, lists of bits that grow with the square of the window, and fronts anew at every tick, take long
-)
+LARGE = 20_000  # beyond, lists of bits, which grow with the square of the window, and fronts anew take long
 SMALL_ONLY = ("DD+skyline", "mean+moocore")
 
 
@@ -39,21 +38,19 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     for name in SYSTEMS:
         if name in SMALL_ONLY and window > LARGE:
             continue
-        runner = system(name, case)
+        runner = Monitor(case.query, repository_of(name, case)) if name == FOGLINE else system(name, case)
         for k, arrived in case.ticks():
             runner.advance(k, arrived)
-        row: dict[str, Scalar] = {"system": name, "kilobytes": held(runner) / 1e3, "snapshot_kb": None}
-        if isinstance(runner, Fogline):
-            row["snapshot_kb"] = len(runner.monitor.snapshot()) / 1e3
-        rows.append(row)
+        snapshot = len(runner.snapshot()) / 1e3 if isinstance(runner, Monitor) else None
+        rows.append({"system": name, "kilobytes": held(runner) / 1e3, "snapshot_kb": snapshot})
     return rows
 
 
-def held(runner: System) -> int:
+def held(runner: Monitor | System) -> int:
     """Bytes of all arrays of a system, each counted once."""
     root: Any = runner
-    if isinstance(runner, Fogline):
-        root = [group.live.slots for group in runner.monitor.groups.values()]
+    if isinstance(runner, Monitor):
+        root = [group.live.slots for group in runner.groups.values()]
     elif isinstance(runner, Pair):
         root = runner.maintainer
     found = {id(array): array.nbytes for array in _arrays(root, set())}
@@ -91,10 +88,10 @@ def read(frame: pd.DataFrame) -> Reading:
     for name, column in ratio.items():
         there = column.dropna()
         most = there.index.get_level_values("window").max()
-        parts.append(f"{name} {there.min():,.3g} to {there.max():,.3g} times ours (windows up to {most:,})")
+        parts.append(f"{name} {there.min():,.3g} to {there.max():,.3g} times Fogline's (windows up to {most:,})")
     largest = frame["window"].max()
-    ours = frame[(frame["system"] == FOGLINE) & (frame["window"] == largest)].groupby("set")["kilobytes"].mean()
-    shown = ", ".join(f"{name} {size:,.0f} kB" for name, size in ours.items())
+    kept = frame[(frame["system"] == FOGLINE) & (frame["window"] == largest)].groupby("set")["kilobytes"].mean()
+    shown = ", ".join(f"{name} {size:,.0f} kB" for name, size in kept.items())
     return Reading("beyond the paper", f"With |W| = {largest:,} Fogline keeps {shown}. Others: {'; '.join(parts)}.")
 
 

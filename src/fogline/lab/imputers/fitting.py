@@ -1,0 +1,75 @@
+"""What does an imputer of the lab promise, beyond the protocol of all imputers?
+
+`fit` sees R once; then `look` sees the rows of each tick, in order. It may remember rows that have passed; it never
+sees later ones. Every gap gets a distribution: one that knows nothing of a row falls back on what R holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Clouds, Distributions, Flags, Floats, Ints, empty_clouds
+from fogline.impute.imputer import Evidence, Imputer, points
+from fogline.kernels.sorted import pour
+from fogline.lab.case import matrix
+from fogline.model import Query
+from fogline.rows.source import RowSource
+
+
+class FittableImputer(Imputer, Protocol):
+    """An imputer that learns from R."""
+
+    def fit(self, history: pa.Table, query: Query) -> None:
+        """Learn from R: complete rows with the query's attributes and, where there are any, `sensor` and `at`."""
+
+
+def evidence_of(rows: pa.Table, names: tuple[str, ...]) -> Evidence:
+    """What imputers may look at; every null is a gap."""
+    values = matrix(rows, names)
+    return Evidence(values, np.isnan(values), RowSource(rows))
+
+
+def single_values(missing: Flags, filled: Floats) -> dict[int, Distributions]:
+    """Per attribute, what `filled` (n, d) holds where cells are `missing` (n, d).
+
+    >>> found = single_values(np.array([[False, True]]), np.array([[1.0, 2.0]]))
+    >>> found[0].size.tolist(), found[1].value.tolist()
+    ([0], [2.0])
+    """
+    return {j: points(np.where(missing[:, j], filled[:, j], np.nan)) for j in range(missing.shape[1])}
+
+
+def gathered(n: int, parts: Iterable[tuple[int, Ints, Distributions]]) -> dict[int, Distributions]:
+    """Per attribute, distributions for n rows, from parts: an attribute, some of the rows, and one for each of them."""
+    found: dict[int, list[tuple[Ints, Distributions]]] = {}
+    for j, rows, part in parts:
+        found.setdefault(j, []).append((rows, part))
+    out = {}
+    for j, several in found.items():
+        start, size, used = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
+        for rows, part in several:
+            start[rows], size[rows] = part.start + used, part.size
+            used += len(part.value)
+        value, often = (np.concatenate([getattr(part, name) for _, part in several]) for name in ("value", "often"))
+        out[j] = Distributions(start, size, value, often, np.zeros(n, np.int64))
+    return out
+
+
+def fill(clouds: Clouds, imputer: Imputer, rows: Evidence, signs: Floats) -> Clouds:
+    """The clouds with distributions in place of their gaps, oriented by `signs` (d,): all rows, at once."""
+    known = imputer.look(rows)
+    asked = [(j, which) for j in range(len(signs)) if len(which := np.flatnonzero(rows.missing[:, j]))]
+    found = [(j, which, imputer.distributions(known[which], j)) for j, which in asked]
+    used, (n, d) = len(clouds.value), clouds.lo.shape
+    out = empty_clouds(n, d, used + sum(int(each.size.sum()) for _, _, each in found))
+    for name in ("lo", "hi", "start", "size"):
+        getattr(out, name)[:] = getattr(clouds, name)
+    for name in ("value", "weight", "tail"):
+        getattr(out, name)[:used] = getattr(clouds, name)
+    for j, which, each in found:
+        used = pour(each.start, each.size, each.value, each.often, which, j, signs[j], out, used)
+    return out

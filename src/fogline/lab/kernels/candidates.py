@@ -1,0 +1,309 @@
+"""Which clouds of a window may still become an answer, and which others can beat them?
+
+Candidate lists (after Ding, Lian, Chen, Jin 2012): a kept cloud has a row of bits, one per slot, for those that can
+beat it at all. `lasting` is an upper bound of its probability over those alone that expire no earlier; at or below
+alpha the cloud leaves the candidates for good, but still counts against others.
+
+Invariant: bit (b, a) of a candidate b and a kept cloud a is set if and only if a's `hi` beats b's `lo`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fogline.arrays import Flags, Floats, Ints, Words
+from fogline.kernels.boxes import beats
+from fogline.kernels.bracket import all_places, merge_places, narrow
+from fogline.kernels.clouds import copy_cells
+from fogline.kernels.compile import kernel
+from fogline.kernels.probability import beats_places, beats_point, coarsen, place_weights
+
+MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
+COARSE = 256  # places; beyond, a bound over so few is tried first
+EXACT, WIDTH = 1_000_000, 1e-3  # merged places that are worked out exactly; how narrow a bracket is beyond
+
+
+class CandidateLists(NamedTuple):
+    """What is known of each slot, beside its cloud."""
+
+    expires: Floats  # -inf: the slot is free
+    lasting: Floats
+    probability: Floats  # of a member
+    candidate: Flags  # may still become an answer
+    inside: Flags  # is one
+    due: Flags  # to be worked out again
+    rivals: Words  # (slots, slots / 64) bit g of row o: g can beat o
+
+
+class Admission(NamedTuple):
+    """What a row must pass to be kept."""
+
+    threshold: float  # what the probability of a member exceeds
+    forget: bool  # drop what another that expires no earlier surely beats
+
+
+class CellValues(NamedTuple):
+    """What the cells of one cloud may be: value[start[j] : start[j] + size[j]]; start[j] < 0: a single value."""
+
+    value: Floats  # (p,)
+    weight: Floats  # (p,)
+    start: Ints  # (d,)
+    size: Ints  # (d,)
+
+
+class PlaceScratch(NamedTuple):
+    """Room for numbers of every place of a cloud."""
+
+    at_least: Floats
+    equal: Floats
+    beaten: Floats
+    tied: Floats
+    left: Floats  # the weight that nothing has beaten so far
+
+
+@kernel
+def expire_lists(lists, used, now):
+    """Free the slots of what has expired; each candidate that one of those could beat is to be worked out again."""
+    gone = np.zeros(lists.rivals.shape[1], np.uint64)
+    any_ = False
+    for g in range(used):
+        if -np.inf < lists.expires[g] <= now:
+            free_slot(lists, g)
+            gone[g >> 6] |= np.uint64(1) << np.uint64(g & 63)
+            any_ = True
+    if not any_:
+        return
+    words = (used + 63) >> 6
+    for o in range(used):
+        if lists.candidate[o]:
+            for w in range(words):
+                if lists.rivals[o, w] & gone[w]:
+                    lists.due[o] = True
+                    break
+
+
+@kernel
+def free_slot(lists, g):
+    """The cloud in this slot is gone."""
+    lists.expires[g] = -np.inf
+    lists.candidate[g] = lists.inside[g] = lists.due[g] = False
+
+
+@kernel
+def set_bit(bits, o, g, on):
+    """Write bit g of row o."""
+    bit = np.uint64(1) << np.uint64(g & 63)
+    if on:
+        bits[o, g >> 6] |= bit
+    else:
+        bits[o, g >> 6] &= ~bit
+
+
+@kernel
+def surely_beaten(clouds, expires, used, i, rows, row_expires):
+    """Does a kept cloud that expires no earlier surely beat row i of `rows`?"""
+    for k in range(used):
+        if expires[k] >= row_expires and beats(clouds.lo, k, rows.hi, i):
+            return True
+    return False
+
+
+@kernel
+def join_lists(clouds, lists, used, i, admission):
+    """A cloud has come into slot i: write which can beat which, and with `forget` drop what it surely beats for life.
+
+    Only candidates need a list. A newcomer can only lower probabilities: only members are to be worked out again.
+    """
+    lists.candidate[i] = lists.due[i] = True
+    lists.inside[i], lists.lasting[i] = False, 1.0
+    lists.rivals[i] = 0
+    for k in range(used):
+        if k == i or lists.expires[k] == -np.inf:
+            continue
+        can_beat = (admission.forget or lists.candidate[k]) and beats(clouds.hi, i, clouds.lo, k)
+        lasts = lists.expires[i] >= lists.expires[k]
+        if admission.forget and can_beat and lasts and beats(clouds.lo, i, clouds.hi, k):
+            free_slot(lists, k)
+            continue
+        if lists.candidate[k]:
+            set_bit(lists.rivals, k, i, can_beat)
+            if can_beat:
+                lists.due[k] |= lists.inside[k]
+                lower_lasting(clouds, lists, i, k, admission.threshold)
+        if lists.candidate[i] and beats(clouds.hi, k, clouds.lo, i):
+            set_bit(lists.rivals, i, k, True)
+            lower_lasting(clouds, lists, k, i, admission.threshold)
+
+
+@kernel
+def lower_lasting(clouds, lists, g, o, threshold):
+    """g can beat o: if it lives as long, o's bound for life falls, perhaps so low that o is no candidate any more."""
+    if lists.expires[g] >= lists.expires[o]:
+        lists.lasting[o] *= 1.0 - beats_point(clouds, g, clouds.hi, o)
+        if lists.lasting[o] <= threshold:
+            lists.candidate[o] = lists.inside[o] = lists.due[o] = False
+
+
+@kernel
+def take_rows(clouds, lists, used, free, pool, rows, expires, admission):
+    """Let rows in, one after the other. Returns their slots (-1: surely beaten), the slots in use, the pool."""
+    slots = np.full(expires.shape[0], -1)
+    taken = 0
+    for i in range(expires.shape[0]):
+        if admission.forget and surely_beaten(clouds, lists.expires, used, i, rows, expires[i]):
+            continue
+        if taken < free.shape[0]:
+            slot = free[taken]
+            taken += 1
+        else:
+            slot = used
+            used += 1
+        pool = copy_cells(rows, np.array([i]), clouds, slot, pool)
+        lists.expires[slot] = expires[i]
+        join_lists(clouds, lists, used, slot, admission)
+        slots[i] = slot
+    return slots, used, pool
+
+
+@kernel
+def living_rivals(lists, o, used, near):
+    """Which of those alive can beat o, into `near`; returns how many."""
+    m = 0
+    for w in range((used + 63) >> 6):
+        word = lists.rivals[o, w]
+        g = w << 6
+        while word:
+            if word & np.uint64(1) and lists.expires[g] > -np.inf:
+                near[m] = g
+                m += 1
+            word >>= np.uint64(1)
+            g += 1
+    return m
+
+
+@kernel
+def corner_bound(clouds, o, near, threshold):
+    """P at o's best corner, which P(o) cannot exceed; it stops at or below `threshold`."""
+    bound = 1.0
+    for g in near:
+        bound *= 1.0 - beats_point(clouds, g, clouds.hi, o)
+        if bound <= threshold:
+            break
+    return bound
+
+
+@kernel
+def work_out(clouds, o, near, threshold, cells, room):
+    """P(o), its cells having these values, over those in `near`; or any number at or below `threshold` once P is."""
+    places = place_weights(clouds, o, cells.weight, cells.start, cells.size, room.left)
+    total = 1.0
+    for g in near:
+        if not beats_places(
+            clouds, g, o, cells.value, cells.start, cells.size, room.at_least, room.equal, room.beaten, room.tied
+        ):
+            continue
+        total = 0.0
+        for k in range(places):
+            room.left[k] *= 1.0 - max(room.beaten[k], 0.0)
+            total += room.left[k]
+        if total <= threshold:
+            break
+    return min(total, 1.0)
+
+
+@kernel
+def coarse_bound(clouds, o, near, threshold, room):
+    """What P(o) cannot exceed: each of a few runs of o's values stands at its best."""
+    d = clouds.lo.shape[1]
+    fog = (clouds.start[o] >= 0).sum()
+    parts = max(int(COARSE ** (1.0 / fog)) - 1, 1)
+    cells = empty_cells((parts + 1) * d, d)
+    coarsen(clouds, o, parts, cells.value, cells.weight, cells.start, cells.size)
+    return work_out(clouds, o, near, threshold, cells, room)
+
+
+@kernel
+def work_out_many(clouds, o, near, threshold):
+    """P(o) of a cloud of very many places, as Fogline does it: places that `near` does not distinguish are one."""
+    cells = empty_cells(clouds.size[o].sum(), clouds.lo.shape[1])
+    if merge_places(clouds, o, near, cells.value, cells.weight, cells.start, cells.size) <= EXACT:
+        return all_places(clouds, o, near, cells.value, cells.weight, cells.start, cells.size)
+    edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
+    low, high = narrow(clouds, o, near, cells.value, cells.weight, cells.start, cells.size, edge, WIDTH)
+    return (low + high) / 2
+
+
+@kernel
+def empty_cells(room, d):
+    """Room for the values of d cells."""
+    return CellValues(np.empty(room), np.empty(room), np.empty(d, np.int64), np.empty(d, np.int64))
+
+
+@kernel
+def places_of(clouds, o):
+    """How many places a cloud has (as a float: they may be very many)."""
+    places = 1.0
+    for j in range(clouds.lo.shape[1]):
+        places *= clouds.size[o, j]
+    return places
+
+
+@kernel
+def any_surely(clouds, o, near):
+    """Does any of `near` surely beat o?"""
+    for g in near:
+        if beats(clouds.lo, g, clouds.hi, o):
+            return True
+    return False
+
+
+@kernel
+def refresh_lists(clouds, lists, used, threshold):
+    """Work out every candidate that is due. Returns how many that were, and which slots are in the answer."""
+    near, inside = np.empty(used, np.int64), np.empty(used, np.int64)
+    room = PlaceScratch(np.empty(MANY), np.empty(MANY), np.empty(MANY), np.empty(MANY), np.empty(MANY))
+    worked = n = 0
+    for o in range(used):
+        if lists.due[o]:
+            rivals = near[: living_rivals(lists, o, used, near)]
+            chance = chance_of(clouds, o, rivals, threshold, lists.inside[o], room)
+            sealed = threshold < 0 and any_surely(clouds, o, rivals)  # alpha is 0: boxes decide, not a tiny number
+            lists.probability[o], lists.inside[o], lists.due[o] = chance, chance > threshold and not sealed, False
+            worked += 1
+        if lists.inside[o]:
+            inside[n] = o
+            n += 1
+    return worked, inside[:n]
+
+
+@kernel
+def chance_of(clouds, o, rivals, threshold, inside, room):
+    """P(o); or any number at or below `threshold` once P is. Cheap bounds come first, unless it was inside."""
+    chance = corner_bound(clouds, o, rivals, threshold)
+    places = places_of(clouds, o)
+    if chance > threshold >= 0 and places > 2 * COARSE and not inside:
+        chance = coarse_bound(clouds, o, rivals, threshold, room)
+    if chance > threshold and places <= MANY:
+        cells = CellValues(clouds.value, clouds.weight, clouds.start[o], clouds.size[o])
+        return work_out(clouds, o, rivals, threshold, cells, room)
+    return work_out_many(clouds, o, rivals, threshold) if chance > threshold else chance
+
+
+def empty_lists(slots: int) -> CandidateLists:
+    """Room for so many clouds (a multiple of 64)."""
+    return CandidateLists(
+        expires=np.full(slots, -np.inf),
+        lasting=np.ones(slots),
+        probability=np.zeros(slots),
+        candidate=np.zeros(slots, np.bool_),
+        inside=np.zeros(slots, np.bool_),
+        due=np.zeros(slots, np.bool_),
+        rivals=np.zeros((slots, slots // 64), np.uint64),
+    )
+
+
+def free_slots(lists: CandidateLists, used: int) -> Ints:
+    """The slots that are not taken."""
+    return np.flatnonzero(np.isneginf(lists.expires[:used]))
