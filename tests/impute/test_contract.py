@@ -76,7 +76,7 @@ def evidence_for(chain: Chain) -> Evidence:
 
 @cache
 def everything() -> dict[str, tuple[Imputer, Evidence]]:
-    found = [*of_the_package(), *((f"lab-{name}", imputer, rows) for name, imputer, rows in examples())]
+    found = [*of_the_package(), *((f"lab-{name}", imputer, rows) for name, imputer, _, rows in examples())]
     return {name: (imputer, rows) for name, imputer, rows in found}
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Distributions, empty_clouds
+from fogline.impute.chain import Chain
 from fogline.impute.imputer import Eager, listed, points
 from fogline.lab.case import LabError, matrix
 from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
@@ -198,9 +199,9 @@ def test_fogline_remembers_from_before_the_stream_alone_even_where_history_goes_
     now = table(["x", "x"], [1_999.2, 1_999.6], [None, None], [0.5, 0.5])
     made = FoglineDefault()
     made.fit(pa.concat_tables([past, later]), QUERY)
-    assert made.memory is None
+    assert made.state is None
     found = cells(made, now, QUERY.names)
-    assert made.memory is not None
+    assert made.state is not None
     last = past.column("a").to_numpy()[-1]
     assert np.median(np.concatenate([value for value, _ in found.values()])) == pytest.approx(last, abs=0.5)
 
@@ -213,7 +214,8 @@ def test_gaps_become_clouds_oriented_sorted_and_merged():
     clouds = empty_clouds(2, 2, 0)
     clouds.lo[:] = clouds.hi[:] = [[np.nan, 1.0], [2.0, np.nan]]
     rows = evidence_of(pa.table({"a": pa.array([None, 2.0]), "b": pa.array([1.0, None])}), QUERY.names)
-    filled = fill(clouds, Fixed("fixed"), rows, np.array([1.0, -1.0]))
+    query = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=1)
+    filled = fill(clouds, Chain([Fixed("fixed")], query), rows)
     assert filled.lo.tolist() == [[7, 1], [2, -5]]
     assert filled.hi.tolist() == [[7, 1], [2, -3]]
     first = filled.start[1, 1]

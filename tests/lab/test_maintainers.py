@@ -43,7 +43,7 @@ def drive(name, stream):
     query = fl.Query(attributes=stream.attributes, id="id", time="t", expires="e", alpha=float(stream.alpha))
     made, reader, arrived = maintainer(name, query), Reader(query), {row["id"]: row["t"] for row in stream.rows}
     for now, rows in stream.calls:
-        batch = reader.read(rows, Kinds()).batch if rows else no_rows(len(stream.attributes))
+        batch = reader.read(rows, Kinds()).batch() if rows else no_rows(len(stream.attributes))
         answer = made.advance(now, batch)
         yield {(n, arrived[n]): p for n, p in zip(answer.id.tolist(), answer.probability.tolist(), strict=True)}
 
@@ -97,7 +97,7 @@ def test_hundreds_of_clouds_give_identical_answers_with_every_maintainer(monkeyp
     query = fl.Query(attributes={f"a{j}": "max" for j in range(d)}, id="id", time="t", expires="e", alpha=alpha)
     made, reader, answered = [maintainer(name, query) for name in EXACT], Reader(query), 0
     for t in range(rows[-1]["t"] + 1):
-        batch = reader.read([row for row in rows if row["t"] == t], Kinds()).batch
+        batch = reader.read([row for row in rows if row["t"] == t], Kinds()).batch()
         one, *others = (each.advance(t, batch) for each in made)
         for two in others:
             assert np.array_equal(one.id, two.id)
@@ -111,7 +111,7 @@ def test_time_is_measured_apart_for_maintenance_and_query():
     rows = [{**row, "a0": 1.0, "a1": 2.0} for row in foggy(1, 50, 2)]
     for name in MAINTAINERS:
         made = maintainer(name, query)
-        made.advance(9, Reader(query).read(rows, Kinds()).batch)
+        made.advance(9, Reader(query).read(rows, Kinds()).batch())
         assert made.spent.maintenance > 0 < made.spent.query
         assert made.spent.total == made.spent.maintenance + made.spent.query
         assert made.sizes()["kept"] > 0
@@ -121,6 +121,6 @@ def test_moocore_refuses_distributions_and_unknown_names_get_a_guess():
     query = fl.Query(attributes={"a0": "max"}, id="id", time="t", expires="e")
     rows = [{"id": 1, "t": 0, "e": 5, "a0": [(1, 1), (2, 1)]}]
     with pytest.raises(LabError, match="points only"):
-        maintainer("moocore", query).advance(0, Reader(query).read(rows, Kinds()).batch)
+        maintainer("moocore", query).advance(0, Reader(query).read(rows, Kinds()).batch())
     with pytest.raises(LabError, match="Did you mean 'skyline'"):
         maintainer("skylin", query)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fogline.demo.control_room import ControlRoom
 from fogline.demo.mine import ATTRIBUTES, PERIOD, STEP, Floats, Indices, Mine, Reports
-from fogline.impute.table import Spreader
+from fogline.impute.table import DistributionTable
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -40,7 +40,7 @@ class Shift:
     def __init__(self, sensors: int, seed: int, query: Query, repository: Repository) -> None:
         self.mine = Mine(sensors, seed)
         self.room = ControlRoom(self.mine.names, self.mine.readings())
-        self.spreader = Spreader(query, repository)
+        self.distributions = DistributionTable(query, repository)
 
     def next(self, ticks: int) -> tuple[pa.Table, list[ShiftTick]]:
         """The rows of the next ticks, and what happened in each."""
@@ -57,7 +57,7 @@ class Shift:
         """Least, greatest and mean possible value of each cell (k, 4)."""
         known = np.column_stack([rows[name].to_numpy() for name in ATTRIBUTES])
         low, high, mean, gaps = known.copy(), known.copy(), known.copy(), np.isnan(known)
-        spread = self.spreader.spread(rows)
+        spread = self.distributions.write(rows)
         value, weight = spread["value"].to_numpy(), spread["probability"].to_numpy()
         start = _starts(spread, ("id", "time", "attribute"))  # cells come in the order of the gaps
         low[gaps], high[gaps] = np.minimum.reduceat(value, start), np.maximum.reduceat(value, start)

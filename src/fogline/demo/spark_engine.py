@@ -19,21 +19,22 @@ from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.demo.control_room import CLOCK
 from fogline.demo.mine import ATTRIBUTES, OPENING
 from fogline.demo.view import BatchReport
+from fogline.flow.journal import CHANGES, HEALTH, changes_schema
+from fogline.flow.keeper import Keeper
+from fogline.flow.output import tables_of
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
-from fogline.flow.screening import screened
+from fogline.flow.stages import screened
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark import fit
 from fogline.spark.errors import plainly
-from fogline.spark.pipeline import journal
-from fogline.spark.processor import Keeper
+from fogline.spark.pipeline import journal, plan_for
 from fogline.spark.share import shared
 
 # A demo lasts less than a minute: what would pay off later (optimised machine code, generated code) costs more than
@@ -79,7 +80,7 @@ class SparkEngine:
         pq.write_table(pa.Table.from_pylist([row], schema), files / "0.parquet")
         with suppress(Exception):  # whatever is wrong will show when it matters
             rows = self.spark.readStream.schema(_columns(schema)).parquet(str(files))
-            journalled = journal(rows, query, every="tick")
+            journalled = journal(rows, plan_for(rows, query))
             self._started(journalled, lambda batch, number: batch.toArrow(), all_there=True).awaitTermination()
 
     def send(self, rows: pa.Table) -> None:
@@ -94,7 +95,10 @@ class SparkEngine:
         with plainly(), _set(self.spark, BRISK):
             reader = self.spark.readStream.schema(_columns(self.schema))
             reader = reader if at_once is None else reader.option("maxFilesPerTrigger", at_once)
-            journalled = journal(reader.parquet(str(self.files)), query, repository, every="tick")
+            rows = reader.parquet(str(self.files))
+            plan = plan_for(rows, query, repository)
+            self.no_changes = changes_schema(plan).empty_table()
+            journalled = journal(rows, plan)
             self.query = self._started(journalled, self._collect, all_there=at_once is not None)
 
     def _started(self, journalled: Any, each: Callable[[Any, int], None], *, all_there: bool) -> Any:
@@ -108,12 +112,11 @@ class SparkEngine:
             if self.over:
                 return
             begin = perf_counter()
-            rows = batch.toArrow()
+            packed = batch.toArrow()
             seconds = perf_counter() - begin
-        changes, health = (rows.filter(pc.equal(rows["kind"], kind))[kind] for kind in ("change", "health"))
-        names = [field.name for field in changes.type]
-        for state in health.to_pylist()[-1:]:  # none where no row came
-            table = pa.table(changes.flatten(), names)
+        parts = tables_of(packed.to_batches(), number, seconds)
+        for state in parts[HEALTH].to_pylist()[-1:] if HEALTH in parts else ():  # none where no row came
+            table = parts.get(CHANGES, self.no_changes)
             self.batches.put(BatchReport(table, state["time"], state["live"], seconds))
 
     def poll(self, patience: float) -> BatchReport | None:
@@ -142,7 +145,7 @@ def rehearse(rows: pa.Table, query: Query, repository: Repository) -> None:
     keeper, state, half = Keeper(plan), None, rows.num_rows // 2
     for part in (rows.slice(0, half), rows.slice(half)):
         for out in screened(plan, part.to_batches()):
-            parcels = [Parcel.from_bytes(each.as_py()) for each in out.column("parcel")]
+            parcels = [Parcel.from_bytes(each.as_py(), plan) for each in out.column("parcel")]
             state = keeper.take(out.column("group")[0].as_py(), state, parcels).state
 
 

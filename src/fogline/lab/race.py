@@ -20,9 +20,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Floats, Ints
-from fogline.impute.chain import Chain
+from fogline.arrays import Batch, Clouds, Floats, Ints
+from fogline.impute.chain import Chain, chain_of
 from fogline.impute.imputer import Evidence, Imputer
+from fogline.impute.intake import Looked, bounded, look
 from fogline.lab.case import Case, LabError
 from fogline.lab.imputers import fitted
 from fogline.lab.imputers.dd import DD
@@ -33,8 +34,7 @@ from fogline.lab.maintainers.tree import PLACES, members
 from fogline.lab.stopwatch import Stopwatch
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.reader import Kinds, Reader
-from fogline.rows.source import RowSource
+from fogline.rows.reader import Kinds, Named, Reader
 from fogline.skyline.group import Group
 from fogline.skyline.tree import measure
 
@@ -60,7 +60,7 @@ class Pair:
 
     def __init__(self, query: Query, imputer: Imputer, maintainer: Maintainer) -> None:
         self.imputer, self.maintainer = imputer, maintainer
-        self.reader, self.kinds, self.signs = Reader(query), Kinds(), np.array(query.signs)
+        self.reader, self.kinds, self.chain = Reader(query), Kinds(), Chain([imputer], query)
         self.spent = TickTimes()
 
     def advance(self, now: int, rows: pa.Table) -> Answer:
@@ -75,13 +75,13 @@ class Pair:
 
     def read(self, rows: pa.Table) -> tuple[Batch, Evidence]:
         """The rows with their gaps, and what the imputer may look at."""
-        taken = self.reader.read(rows, self.kinds)
-        self.kinds = taken.kinds
-        return taken.batch, Evidence(taken.batch.raw, np.isnan(taken.batch.clouds.lo), RowSource(rows))
+        named = self.reader.read(rows, self.kinds)
+        self.kinds, batch = named.kinds, named.batch()
+        return batch, Evidence(batch.raw, np.isnan(batch.clouds.lo), named.rows.source)
 
     def impute(self, batch: Batch, evidence: Evidence) -> Batch:
         """The rows with distributions in their gaps."""
-        return batch._replace(clouds=fill(batch.clouds, self.imputer, evidence, self.signs))
+        return batch._replace(clouds=fill(batch.clouds, self.chain, evidence))
 
     def sizes(self) -> Mapping[str, int]:
         return self.maintainer.sizes()
@@ -91,25 +91,30 @@ class Fogline:
     """Imputation and query processing at the same time: bounds first, distributions when they matter."""
 
     def __init__(self, query: Query, repository: Repository) -> None:
-        chain = Chain(repository, query)
-        self.imputing, self.judging = Stopwatch(), Stopwatch()
-        self.bound, fill = self.imputing.around(chain.bound), self.imputing.around(chain.fill)
+        chain = chain_of(repository, query, remember=False)
+        assert chain is not None
+        self.chain, self.imputing, self.judging = chain, Stopwatch(), Stopwatch()
+        self.bounds, fill = self.imputing.around(self._bounds), self.imputing.around(chain.fill)
         self.group = Group(len(query.names), query.alpha, query.last, PLACES, chain.width, fill)
         self.group.live.settled = self.judging.add
-        self.reader, self.kinds = Reader(query, chain), Kinds()
+        self.reader, self.kinds = Reader(query), Kinds()
         self.clock, self.incomplete, self.spent = -np.inf, 0, TickTimes()
 
     def advance(self, now: int, rows: pa.Table) -> Answer:
         start = perf_counter()
-        taken = self.reader.read(rows, self.kinds)
+        named = self.reader.read(rows, self.kinds)
         began = perf_counter()
-        batch, gaps = taken.batch, np.isnan(taken.batch.clouds.lo)
-        self.group.advance(self.clock, now, batch._replace(clouds=self.bound(batch.clouds, batch.known, gaps)))
+        looked, clouds = self.bounds(named)
+        self.group.advance(self.clock, now, named.batch()._replace(clouds=clouds, known=looked.of_all()))
         took, imputing, judging = perf_counter() - began, self.imputing.read(), self.judging.read()
         self.spent = TickTimes(imputing, took - imputing - judging, judging, began - start)
-        self.clock, self.kinds = now, taken.kinds
-        self.incomplete += int(np.count_nonzero(gaps.any(axis=1)))
+        self.clock, self.kinds = now, named.kinds
+        self.incomplete += len(looked.lacking)
         return members(self.group.live)
+
+    def _bounds(self, named: Named) -> tuple[Looked, Clouds]:
+        looked = look(self.chain, named.rows, None, None, named.rows.refused)
+        return looked, bounded(self.chain, looked)
 
     def sizes(self) -> Mapping[str, int]:
         return {"incomplete": self.incomplete, **measure(self.group)}

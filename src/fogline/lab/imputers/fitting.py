@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Clouds, Distributions, Flags, Floats, Ints, empty_clouds
+from fogline.arrays import Clouds, Distributions, Flags, Floats, Ints
+from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence, Imputer, points
-from fogline.kernels.sorted import pour
 from fogline.lab.case import matrix
 from fogline.model import Query
 from fogline.rows.source import RowSource
@@ -59,17 +59,8 @@ def gathered(n: int, parts: Iterable[tuple[int, Ints, Distributions]]) -> dict[i
     return out
 
 
-def fill(clouds: Clouds, imputer: Imputer, rows: Evidence, signs: Floats) -> Clouds:
-    """The clouds with distributions in place of their gaps, oriented by `signs` (d,): all rows, at once."""
-    known = imputer.look(rows)
-    asked = [(j, which) for j in range(len(signs)) if len(which := np.flatnonzero(rows.missing[:, j]))]
-    found = [(j, which, imputer.distributions(known[which], j)) for j, which in asked]
-    used, (n, d) = len(clouds.value), clouds.lo.shape
-    out = empty_clouds(n, d, used + sum(int(each.size.sum()) for _, _, each in found))
-    for name in ("lo", "hi", "start", "size"):
-        getattr(out, name)[:] = getattr(clouds, name)
-    for name in ("value", "weight", "tail"):
-        getattr(out, name)[:used] = getattr(clouds, name)
-    for j, which, each in found:
-        used = pour(each.start, each.size, each.value, each.often, which, j, signs[j], out, used)
-    return out
+def fill(clouds: Clouds, chain: Chain, rows: Evidence) -> Clouds:
+    """The clouds with distributions in place of their gaps: all rows, at once."""
+    known = chain.evidence(rows)
+    clouds = chain.at_once(rows, known, clouds)
+    return chain.fill(clouds, known, np.isnan(clouds.lo))
