@@ -12,6 +12,7 @@ numbers are drawn per block of ids. `missing` and `m` change which cells are mis
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -239,6 +240,14 @@ class FoglineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Span) -> Iterator[pa.RecordBatch]:
         return _read(self.stream, partition)
+
+    def stop(self) -> None:
+        """End the process that PySpark runs a reader in, once the JVM has closed the connection.
+
+        PySpark would go on to write into the closed socket, and print the traceback of the broken pipe.
+        """
+        if isinstance(sys.exc_info()[1], EOFError):
+            os._exit(0)
 
 
 class FoglineSource(DataSource):
