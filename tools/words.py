@@ -192,9 +192,12 @@ def main() -> int:
         print("\n".join(f"{count:5} {room}" for room, count in sorted(Counter(each.room for each in found).items())))
     elif found:
         print("\n".join(map(str, found)))
-    lengths = [path.read_text(encoding="utf-8").count("\n") for path in files([str(ROOT / "src")]) if path.suffix == ".py"]
+    lengths = [
+        path.read_text(encoding="utf-8").count("\n") for path in files([str(ROOT / "src")]) if path.suffix == ".py"
+    ]
     lengths = [length for length in lengths if length > 1]  # a folder's __init__ is often its sentence alone
-    print(f"{len(found)} words or names to change; src has {len(lengths)} modules, median {statistics.median(lengths):g} lines")
+    median = statistics.median(lengths)
+    print(f"{len(found)} words or names to change; src has {len(lengths)} modules, median {median:g} lines")
     return 1 if found else 0
 
 

@@ -54,8 +54,8 @@ def session(
     """A quiet session with the settings a streaming skyline likes; `settings` are Spark's own and have the last word.
 
     `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
-    taken as it is, with the settings that can still be made; a warning names those that cannot. What a new JVM writes to
-    stderr goes to `log`, if there is one, instead of this process's stderr.
+    taken as it is, with the settings that can still be made; a warning names those that cannot. What a new JVM writes
+    to stderr goes to `log`, if there is one, instead of this process's stderr.
     """
     _gigabytes(memory)
     ran = SparkContext._gateway is not None
