@@ -68,7 +68,11 @@ def test_what_a_public_signature_names_can_be_imported(thing):
 
 
 def test_what_is_exported_is_documented():
-    without = [name for room in ROOMS for name in room.__all__ if not inspect.getdoc(getattr(room, name))]
+    things = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
+    named_things = {
+        name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)
+    }
+    without = [name for name, thing in named_things.items() if not inspect.getdoc(thing)]
     assert without == []
 
 
