@@ -8,17 +8,18 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-impute bench-fit bench-spark crash lab lab-quick clean
+.PHONY: help setup demo test explore check bench bench-impute bench-fit bench-spark crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
-	@echo "make test    every test"
-	@echo "make check   format, lint, types, import rules"
+	@echo "make test    every test, on the same examples every time"
+	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
+	@echo "make check   format, lint, types, import rules, words"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
 	@echo "make bench-spark    the pipeline beside an identity mapInArrow and a trivial stateful operator"
-	@echo "make crash          kill -9 in the middle, again and again: is every change told exactly once?"
+	@echo "make crash          kill -9 in the middle, again and again: is every change reported exactly once?"
 	@echo "make lab            the paper's experiments and a report; resumes; DATA=folder adds the real sets"
 	@echo "make lab-quick      the same in minutes: small, to see that it works"
 	@echo "make clean   remove what the other targets made"
@@ -37,11 +38,15 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(PY) -m pytest
 
+explore: $(STAMP)
+	$(PY) tools/explore.py --minutes $(or $(EXPLORE),10) $(if $(SEED),--seed $(SEED)) $(if $(TESTS),-- $(TESTS))
+
 check: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(PY) tools/words.py
 
 bench: $(STAMP)
 	$(PY) -m benchmarks.ticks $(BENCH)

@@ -1,4 +1,4 @@
-"""Is every change told exactly once when the power fails?
+"""Is every change reported exactly once when the power fails?
 
     python -m benchmarks.crash --kills 10 [--living]
 
@@ -144,13 +144,15 @@ def batches(output: Path) -> int:
 def same(root: Path, one: str, other: str) -> None:
     """The changes of both, as Spark reads them."""
     spark = fl.spark.session(master="local[2]")
-    told = []
+    changes = []
     for name in (one, other):
         df = spark.read.parquet(str(root / name / "changes"))
-        told.append(sorted(map(tuple, df.collect()), key=repr))
-    if told[0] != told[1]:
-        sys.exit(f"{other}: {len(told[1])} changes, {len(set(told[1]) ^ set(told[0]))} of them differ from {one}")
-    print(f"  {len(told[0]):,} changes, all the same")
+        changes.append(sorted(map(tuple, df.collect()), key=repr))
+    if changes[0] != changes[1]:
+        sys.exit(
+            f"{other}: {len(changes[1])} changes, {len(set(changes[1]) ^ set(changes[0]))} of them differ from {one}"
+        )
+    print(f"  {len(changes[0]):,} changes, all the same")
 
 
 if __name__ == "__main__":

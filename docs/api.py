@@ -29,15 +29,15 @@ def page() -> str:
 def entry(name: str, thing: Any) -> str:
     """One class or function."""
     if inspect.isclass(thing) and issubclass(thing, BaseException):
-        return f"### `{name}`\n\n{told(thing)}\n"
-    text = f"### `{name}{signature(thing)}`\n\n{told(thing)}\n"
+        return f"### `{name}`\n\n{docstring(thing)}\n"
+    text = f"### `{name}{signature(thing)}`\n\n{docstring(thing)}\n"
     if inspect.isclass(thing):
         for key, member in vars(thing).items():
             plain = member.__func__ if isinstance(member, classmethod) else member
             if key.startswith("_") or not (inspect.isfunction(plain) or isinstance(plain, property)):
                 continue
             shown = f".{key}" if isinstance(plain, property) else f".{key}{signature(plain)}"
-            about = told(plain.fget if isinstance(plain, property) else plain)
+            about = docstring(plain.fget if isinstance(plain, property) else plain)
             text += f"\n- `{shown}`: {about.replace(chr(10), chr(10) + '  ')}\n" if about else f"\n- `{shown}`\n"
     return text
 
@@ -54,7 +54,7 @@ def signature(thing: Any) -> str:
     return re.sub(r""": (['"])(.*?)\1(?=[,)]| =)""", r": \2", shown)  # annotations are texts
 
 
-def told(thing: Any) -> str:
+def docstring(thing: Any) -> str:
     """The docstring, examples as code."""
     lines, out, code = (inspect.getdoc(thing) or "").splitlines(), [], False
     for line in lines:

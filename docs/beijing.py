@@ -38,7 +38,7 @@ QUERY = fl.Query(dict.fromkeys(NAMES, "max"), id="station", time="timestamp", li
 HISTORY_ENDS, LAST_YEAR = pd.Timestamp("2014-03-01"), pd.Timestamp("2016-03-01")
 HOURS = 24  # that a reading counts
 SEED, HIDDEN = 7, 0.05
-BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # told apart by colour-blind eyes too
+BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # distinct to colour-blind eyes too
 
 Grid = NDArray[np.float64]  # (readings, HOURS): a reading's probability k hours after it came; NaN: not in the answer
 
@@ -121,8 +121,8 @@ class Places:
         age = self.hour(changes["time"]) - self.hour(changes["arrived"])
         chance = changes["probability"].to_numpy(np.float64)
         for k in range(HOURS):
-            mine = age == k
-            out[row[mine], k:] = chance[mine, None]
+            then = age == k
+            out[row[then], k:] = chance[then, None]
         return out
 
     def ticks(self, per_age: NDArray[Any]) -> NDArray[np.int64]:
@@ -137,11 +137,11 @@ class Places:
 def answers(rows: pd.DataFrame, places: Places, repository: fl.Repository | None = None) -> Grid:
     """The same question asked in this process, without Spark."""
     monitor = fl.Monitor(QUERY, repository)
-    told = []
+    changes = []
     for _, month in rows.groupby(rows["timestamp"].dt.to_period("M")):
         table = pa.Table.from_pandas(month, preserve_index=False)
-        told.append(monitor.advance(month["timestamp"].max().to_pydatetime(), table).to_pandas())
-    return places.grid(pd.concat(told))
+        changes.append(monitor.advance(month["timestamp"].max().to_pydatetime(), table).to_pandas())
+    return places.grid(pd.concat(changes))
 
 
 def carried(rows: pd.DataFrame) -> pd.DataFrame:
@@ -151,9 +151,9 @@ def carried(rows: pd.DataFrame) -> pd.DataFrame:
     return filled.dropna(subset=NAMES)
 
 
-def difference(ours: Grid, theirs: Grid, places: Places, since: pd.Timestamp) -> dict[str, Any]:
+def difference(fogline: Grid, other: Grid, places: Places, since: pd.Timestamp) -> dict[str, Any]:
     """How often two answers differ, from an instant on. Neither is the truth."""
-    a, b = ~np.isnan(ours), ~np.isnan(theirs)
+    a, b = ~np.isnan(fogline), ~np.isnan(other)
     begin = int(places.hour([since])[0])
     ticks, either = places.ticks(a ^ b)[begin:], places.ticks(a | b)[begin:]
     readings = slice(begin * len(places.stations), None)
@@ -161,8 +161,8 @@ def difference(ours: Grid, theirs: Grid, places: Places, since: pd.Timestamp) ->
     return {
         "ticks_that_differ": float((ticks > 0).mean()),
         "members_that_differ": float(ticks.sum() / either.sum()),
-        "only_ours": int((a & ~b).sum()),
-        "only_theirs": int((b & ~a).sum()),
+        "only_fogline": int((a & ~b).sum()),
+        "only_other": int((b & ~a).sum()),
     }
 
 
@@ -232,8 +232,8 @@ def hide(year: pd.DataFrame, mask: NDArray[np.bool_]) -> pd.DataFrame:
     return out
 
 
-def told_of(spark: Any, shown: pd.DataFrame, repository: fl.Repository, work: Path) -> pd.DataFrame:
-    """Per missing cell: least, 10 %, median, 90 % and greatest value of its distribution, and who told it."""
+def imputed(spark: Any, shown: pd.DataFrame, repository: fl.Repository, work: Path) -> pd.DataFrame:
+    """Per missing cell: least, 10 %, median, 90 % and greatest value of its distribution, and which imputer gave it."""
     shown.to_parquet(work / "shown.parquet", index=False)
     spread = fl.spark.impute(spark.read.parquet(str(work / "shown.parquet")), QUERY, repository).toPandas()
     spread = spread.sort_values(["id", "time", "attribute", "value"])
@@ -246,15 +246,15 @@ def told_of(spark: Any, shown: pd.DataFrame, repository: fl.Repository, work: Pa
     return out.reset_index()
 
 
-def with_truth(told: pd.DataFrame, year: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
-    """The told cells whose truth is known, with it and with the station's last value."""
+def with_truth(cells: pd.DataFrame, year: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
+    """The imputed cells whose truth is known, with it and with the station's last value."""
     parts = []
     last = shown.groupby("station")[NAMES].ffill()
     for name in NAMES:
         known = pd.DataFrame(
             {"id": year["station"], "time": year["timestamp"], "truth": year[name], "last": last[name]}
         )
-        parts.append(told[told["attribute"] == name].merge(known, on=["id", "time"]))
+        parts.append(cells[cells["attribute"] == name].merge(known, on=["id", "time"]))
     return pd.concat(parts).dropna(subset=["truth"])
 
 
@@ -276,7 +276,7 @@ def judged(cells: pd.DataFrame) -> dict[str, Any]:
 def checks(
     spark: Any, air: pd.DataFrame, repository: fl.Repository, work: Path
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Hide known values of the last year, at random and where the year before had its gaps; judge what is told."""
+    """Hide known values of the last year, at random and where the year before had its gaps; judge what is imputed."""
     year = air[air["timestamp"] >= LAST_YEAR].reset_index(drop=True)
     before = air[air["timestamp"] < LAST_YEAR].tail(len(year))
     masks = {
@@ -288,7 +288,7 @@ def checks(
     truth = answers(year[complete], places)
     for label, mask in masks.items():
         shown = hide(year, mask)
-        cells[label] = with_truth(told_of(spark, shown, repository, work), year, shown)
+        cells[label] = with_truth(imputed(spark, shown, repository, work), year, shown)
         test = shown[complete]
         given = {
             "fogline": answers(test, places, repository),
@@ -392,20 +392,20 @@ def fullest_week(cells: pd.DataFrame) -> tuple[str, pd.Timestamp]:
     return str(station), begin
 
 
-def draw_told(axes: Any, cells: pd.DataFrame, year: pd.DataFrame, title: str) -> str:
-    """Hidden values of PM2.5 of one station and week, and what was told of them."""
-    mine = cells[cells["attribute"] == "pm25"]
-    station, week = fullest_week(mine)
+def draw_imputed(axes: Any, cells: pd.DataFrame, year: pd.DataFrame, title: str) -> str:
+    """Hidden values of PM2.5 of one station and week, and what was imputed for them."""
+    hidden = cells[cells["attribute"] == "pm25"]
+    station, week = fullest_week(hidden)
     end = week + pd.Timedelta("7D")
-    mine = mine[(mine["id"] == station) & mine["time"].between(week, end)].sort_values("time")
+    hidden = hidden[(hidden["id"] == station) & hidden["time"].between(week, end)].sort_values("time")
     truth = year[(year["station"] == station) & year["timestamp"].between(week, end)]
     axes.plot(truth["timestamp"], truth["pm25"], color=GREY, linewidth=1.3, label="measured")
-    look = {"color": BLUE, "linewidth": 4, "alpha": 0.45, "label": "told, least to most"}
-    axes.vlines(mine["time"], mine["least"], mine["most"], **look)
-    axes.scatter(mine["time"], mine["median"], color=BLUE, s=20, zorder=3, label="told, median")
-    axes.scatter(mine["time"], mine["last"], color=RED, s=24, marker="x", zorder=3, label="last value")
+    look = {"color": BLUE, "linewidth": 4, "alpha": 0.45, "label": "imputed, least to most"}
+    axes.vlines(hidden["time"], hidden["least"], hidden["most"], **look)
+    axes.scatter(hidden["time"], hidden["median"], color=BLUE, s=20, zorder=3, label="imputed, median")
+    axes.scatter(hidden["time"], hidden["last"], color=RED, s=24, marker="x", zorder=3, label="last value")
     look = {"facecolors": "white", "edgecolors": "black", "s": 24, "zorder": 4, "label": "hidden truth"}
-    axes.scatter(mine["time"], mine["truth"], **look)
+    axes.scatter(hidden["time"], hidden["truth"], **look)
     axes.set_ylabel("PM2.5, µg/m³")
     axes.set_ylim(bottom=0)
     days(axes, week, end)
@@ -420,26 +420,26 @@ def days(axes: Any, begin: pd.Timestamp, end: pd.Timestamp) -> None:
     axes.xaxis.set_major_formatter(mdates.DateFormatter("%d %b"))
 
 
-def picture_told(cells: dict[str, pd.DataFrame], out: Path) -> list[str]:
+def picture_imputed(cells: dict[str, pd.DataFrame], out: Path) -> list[str]:
     """Two weeks: with values hidden at random, and with an outage of the year before."""
     figure, (above, below) = plt.subplots(2, 1, figsize=(10, 6.2), height_ratios=[1, 1])
-    shown = [draw_told(above, cells["random"], cells["truth"], "Hidden at random")]
-    shown += [draw_told(below, cells["gaps_of_the_year_before"], cells["truth"], "Hidden as in the year before")]
+    shown = [draw_imputed(above, cells["random"], cells["truth"], "Hidden at random")]
+    shown += [draw_imputed(below, cells["gaps_of_the_year_before"], cells["truth"], "Hidden as in the year before")]
     figure.tight_layout(h_pad=1.5, rect=(0, 0, 1, 0.94))
     handles, labels = above.get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncols=5, handletextpad=0.4, columnspacing=1.4)
-    figure.savefig(out / "told.png")
+    figure.savefig(out / "imputed.png")
     plt.close(figure)
     return shown
 
 
-def picture_differences(ours: Grid, others: dict[str, Grid], places: Places, out: Path) -> None:
+def picture_differences(fogline: Grid, others: dict[str, Grid], places: Places, out: Path) -> None:
     """Share of members that differ, month by month."""
     figure, axes = plt.subplots(figsize=(9, 3.2))
     months = pd.date_range(places.first, periods=places.hours, freq="h").to_period("M")
     looks = {"dropped": ("rows with gaps dropped", RED, "-"), "carried": ("last value carried forward", BLUE, "--")}
     for who, grid in others.items():
-        a, b = ~np.isnan(ours), ~np.isnan(grid)
+        a, b = ~np.isnan(fogline), ~np.isnan(grid)
         by_month = pd.DataFrame({"x": places.ticks(a ^ b), "all": places.ticks(a | b)}).groupby(months).sum()
         label, colour, line = looks[who]
         axes.plot(by_month.index.to_timestamp(), by_month["x"] / by_month["all"] * 100, line, color=colour, label=label)
@@ -456,7 +456,7 @@ def picture_differences(ours: Grid, others: dict[str, Grid], places: Places, out
 
 
 def health_of(work: Path, sent: int) -> dict[str, Any]:
-    """What the batches said of themselves."""
+    """What the batches reported of themselves."""
     health, rejects = read_all(work / "watched" / "health"), read_all(work / "watched" / "rejects")
     numbers = {name: int(health[name].sum()) for name in ("rows", "incomplete", "screened", "rejected", "late")}
     assert numbers["rows"] == sent, (numbers, sent)
@@ -497,7 +497,7 @@ def everything(path: Path, out: Path, work: Path) -> dict[str, Any]:
     style()
     picture_gaps(air, out)
     numbers["picture_week"] = picture_week(air, grid, places, out)
-    numbers["picture_told"] = picture_told(cells, out)
+    numbers["picture_imputed"] = picture_imputed(cells, out)
     picture_differences(grid, others, places, out)
     (out / "numbers.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     return numbers

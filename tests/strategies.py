@@ -136,7 +136,7 @@ class Vector:
     stream: Stream
     probabilities: Mapping[int, Mapping[str, Fraction]]  # tick -> id -> probability
     answers: Mapping[int, set[str]]  # tick -> ids
-    told: Mapping[str, Any]  # whatever else the file says about it
+    listed: Mapping[str, Any]  # the stream as the file holds it
 
     def __str__(self) -> str:
         return self.name
@@ -155,7 +155,7 @@ def _vector(listed: Mapping[str, Any]) -> Vector:
         stream=Stream(attributes, Fraction(listed["alpha"]), {"expires": "e"}, calls),
         probabilities={t["t"]: {o: Fraction(p) for o, p in t["probability"].items()} for t in listed["ticks"]},
         answers={tick["t"]: set(tick["answer"]) for tick in listed["ticks"]},
-        told=listed,
+        listed=listed,
     )
 
 

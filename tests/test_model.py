@@ -36,12 +36,12 @@ GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": 
         ({"alhpa": 0.5}, "Did you mean 'alpha'"),
     ],
 )
-def test_a_wrong_query_says_what_is_wrong(wrong, text):
+def test_a_wrong_query_is_an_error_that_names_what_is_wrong(wrong, text):
     with pytest.raises(fl.QueryError, match=text):
         fl.Query.from_dict(GOOD | wrong)
 
 
-def test_a_query_that_lacks_a_field_says_which():
+def test_a_query_that_lacks_a_field_is_an_error_that_names_it():
     with pytest.raises(fl.QueryError, match="lacks id and time"):
         fl.Query.from_dict({"attributes": {"a": "max"}})
 
@@ -68,7 +68,7 @@ def test_durations_are_read_in_microseconds():
     assert duration("1 day, 2 hours") == 26 * 3_600_000_000
 
 
-def test_a_missing_or_broken_query_file_says_so(tmp_path):
+def test_a_missing_or_broken_query_file_is_an_error_that_names_it(tmp_path):
     with pytest.raises(fl.QueryError, match="there is no query file"):
         fl.Query.load(tmp_path / "no.yaml")
     (tmp_path / "bad.yaml").write_text("a: [")

@@ -34,7 +34,7 @@ def row(name="a", t=1, gas=5.0, oxygen=20.0, **more):
         ({"t": "noon"}, "neither a number nor a timestamp"),
     ],
 )
-def test_a_bad_row_is_refused_with_its_reason_and_disturbs_nobody(bad, reason):
+def test_a_bad_row_is_rejected_with_its_reason_and_disturbs_no_other(bad, reason):
     monitor, undisturbed = fl.Monitor(QUERY), fl.Monitor(QUERY)
     good = [row("x", gas=3.0), row("y", gas=[(1, 1), (9, 1)])]
     changes = monitor.advance(1, [good[0], row() | bad, good[1]])
@@ -51,7 +51,7 @@ def test_numbers_written_as_text_are_numbers():
     assert monitor.answer()["gas"].to_pylist() == [3.5]
 
 
-def test_a_missing_cell_without_a_distribution_is_an_error_that_says_so():
+def test_a_missing_cell_without_a_distribution_is_an_error_that_names_it():
     monitor = fl.Monitor(QUERY)
     nothing: list[Any] = [None, float("nan"), []]
     for missing in nothing:
@@ -126,7 +126,7 @@ def test_naive_timestamps_dates_and_numpy_clocks_work():
     ("lifetime", "t", "text"),
     [("5 minutes", 3, "are numbers, so lifetime is a number"), (5, datetime(2026, 1, 1), "duration")],
 )
-def test_a_lifetime_of_the_wrong_kind_says_so(lifetime, t, text):
+def test_a_lifetime_of_the_wrong_kind_is_an_error(lifetime, t, text):
     query = fl.Query(attributes={"gas": "max"}, id="id", time="t", lifetime=lifetime)
     with pytest.raises(fl.QueryError, match=text):
         fl.Monitor(query).advance(t, [{"id": 1, "t": t, "gas": 1}])
@@ -197,7 +197,7 @@ def test_an_untouched_monitor_can_be_saved_and_restored():
     assert again.advance(1, [row()])["change"].to_pylist() == ["enter"]
 
 
-def test_explain_says_why_in_and_why_out():
+def test_explain_states_why_in_and_why_out():
     query = fl.Query(attributes={"v": "max"}, id="id", time="t", expires="e", alpha=0.5)
     monitor = fl.Monitor(query)
     cells = {"n": (5, [(3, 1), (0, 1)]), "c": (20, 2), "s": (30, [(-1, 1), (1, 1)]), "top": (2, 9)}
@@ -211,7 +211,7 @@ def test_explain_says_why_in_and_why_out():
     assert monitor.explain("n")[0].cloud.values["v"] == ((0.0, 0.5), (3.0, 0.5))
     monitor.advance(5)
     assert monitor.explain("c")[0].inside
-    assert monitor.explain("nobody") == []
+    assert monitor.explain("no such row") == []
 
 
 def test_the_stats_count_each_row_once():

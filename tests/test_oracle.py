@@ -62,22 +62,22 @@ def test_possible_worlds_and_the_product_form_agree(stream):
 
 def test_the_coal_mine_has_the_chances_of_dominance_that_the_paper_gives():
     window = window_of(COAL_MINE, 8)
-    for pair, listed in COAL_MINE.told["dominance"].items():
+    for pair, listed in COAL_MINE.listed["dominance"].items():
         a, b = pair.split(" over ")
         assert oracle.chance(window[a], window[b]) == Fraction(listed)
 
 
 def test_the_coal_mine_has_the_worlds_of_table_3_at_tick_6():
     worlds = list(oracle.worlds(list(window_of(COAL_MINE, 6).values())))
-    assert len(worlds) == COAL_MINE.told["worlds at t=6"]
+    assert len(worlds) == COAL_MINE.listed["worlds at t=6"]
     assert sum(weight for _, weight in worlds) == 1
     first: Any = ((90, 2, 2, 3), (60, 1, 1, 1), (70, 2, 2, 2), (90, 2, 3, 2))  # o31, o41, o51, o61
     [weight] = [weight for world, weight in worlds if world == first]
-    assert weight == Fraction(COAL_MINE.told["pw1 probability"])
+    assert weight == Fraction(COAL_MINE.listed["pw1 probability"])
 
 
 def test_the_coal_mine_has_the_tree_of_the_paper_at_tick_8():
-    listed = COAL_MINE.told["tree at t=8"]
+    listed = COAL_MINE.listed["tree at t=8"]
     tree = {
         name: node for (name, _), node in oracle.tree(list(window_of(COAL_MINE, 8).values()), Fraction(9, 20)).items()
     }

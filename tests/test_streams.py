@@ -1,4 +1,4 @@
-"""Is the answer right on streams that nobody thought of?
+"""Is the answer right on streams that were not thought of?
 
 More than two thousand small random streams against the oracle, at every tick: `run` is where they are compared.
 """
@@ -59,7 +59,7 @@ def test_late_rows_enter_at_the_clock_and_every_tick_has_the_true_answer(stream)
 
 @trying(250)
 @given(streams() | late_streams())
-def test_after_every_call_the_tree_is_what_its_definition_says(stream):
+def test_after_every_call_the_tree_is_what_its_definition_states(stream):
     monitor = fl.Monitor(query_of(stream))
     true: dict[Any, oracle.Node] = {}
     ticks = {t.call: t for t in oracle.replay(stream.calls, stream.attributes, stream.by, **stream.window)}

@@ -88,7 +88,7 @@ def test_the_changes_of_a_single_call_hold_the_answer_of_every_tick(vector):
 
 
 def test_the_coal_mine_has_the_tree_of_the_paper_at_tick_8():
-    monitor, listed = fl.Monitor(query_of(COAL_MINE.stream)), COAL_MINE.told["tree at t=8"]
+    monitor, listed = fl.Monitor(query_of(COAL_MINE.stream)), COAL_MINE.listed["tree at t=8"]
     for now, rows in stream_of(COAL_MINE).calls:
         if now <= 8:
             monitor.advance(now, rows)

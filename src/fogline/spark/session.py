@@ -12,7 +12,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from fogline.errors import FoglineError
 from fogline.spark.errors import SPARK_SAYS
 from fogline.spark.java import find_java, without_flags
+from fogline.spark.stderr import stderr_to
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -53,15 +54,15 @@ def session(
     """A quiet session with the settings a streaming skyline likes; `settings` are Spark's own and have the last word.
 
     `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
-    taken as it is, with the settings that can still be made; a warning says what cannot. What a new JVM has to say is
-    written to `log`, if there is one, instead of this process's stderr.
+    taken as it is, with the settings that can still be made; a warning names those that cannot. What a new JVM writes
+    to stderr goes to `log`, if there is one, instead of this process's stderr.
     """
     _gigabytes(memory)
     ran = SparkContext._gateway is not None
     chosen = tuned(master, memory=memory, settings=settings)
     if SparkContext._active_spark_context is not None:  # too late for the rest
         chosen = {key: value for key, value in chosen.items() if key.startswith("spark.sql.")}
-    with _ready(master), _stderr_to(None if ran else log):
+    with _ready(master), nullcontext() if ran else stderr_to(log):
         builder = SparkSession.builder.appName(name)
         for key, value in chosen.items():
             builder = builder.config(key, value)
@@ -155,23 +156,6 @@ def warn_once(spark: SparkSession, *, stacklevel: int = 2) -> None:
         spark.conf.set(_ADVISED, "true")
         for text in advise(spark):
             warnings.warn(text, SparkAdvice, stacklevel=stacklevel + 1)
-
-
-@contextmanager
-def _stderr_to(log: Path | None) -> Iterator[None]:
-    """What is started meanwhile writes its errors there."""
-    if log is None:
-        yield
-        return
-    sys.stderr.flush()
-    before = os.dup(2)
-    try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ restarts change none.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
@@ -118,6 +119,14 @@ class FoglineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Span) -> Iterator[pa.RecordBatch]:
         return _read(self.stream, partition)
+
+    def stop(self) -> None:
+        """End the process that PySpark runs a reader in, once the JVM has closed the connection.
+
+        PySpark would go on to write into the closed socket, and print the traceback of the broken pipe.
+        """
+        if isinstance(sys.exc_info()[1], EOFError):
+            os._exit(0)
 
 
 class FoglineSource(DataSource):

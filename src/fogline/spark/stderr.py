@@ -1,0 +1,88 @@
+"""What of all that a JVM writes to stderr reaches ours?
+
+Whole lines, without the chatter. The JVM copies there what its Python helpers print, and the helper that prepares a
+stateful query prints five paragraphs about itself, to stdout even. When a process ends while its output is copied,
+half a line is left. So the JVM gets a pipe for its stderr, and a thread of this process forwards what is complete; what
+the JVM writes after this process has ended is lost, and nothing waits for it. Log messages and tracebacks pass.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+CHATTER = (  # of pyspark.sql.streaming.transform_with_state_driver_worker; an empty line follows each
+    b"Starting Streaming TransformWithStateInPandas Python worker",
+    b"Streaming TransformWithStateInPandas Python worker ",
+)
+PATIENCE = 1.0  # seconds at exit for lines that are on their way
+
+
+@contextmanager
+def stderr_to(log: Path | None) -> Iterator[None]:
+    """A process that is started meanwhile writes its stderr to `log`, or without one through the filter to ours."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        end = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if log is not None else _filtered()
+        os.dup2(end, 2)
+        os.close(end)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _filtered() -> int:
+    """The end of a new pipe to write to; a thread reads the other for as long as there is a writer."""
+    source, end = os.pipe()
+    Thread(target=_forward, args=(source,), name="fogline-stderr", daemon=True).start()
+    atexit.register(_drain, source)
+    return end
+
+
+def _forward(source: int) -> None:
+    lines = Lines()
+    while chunk := os.read(source, 1 << 16):
+        if shown := lines.add(chunk):
+            os.write(2, shown)
+
+
+def _drain(source: int) -> None:
+    """Give the thread time to forward what was written before the end."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and int.from_bytes(fcntl.ioctl(source, termios.FIONREAD, bytes(4)), sys.byteorder):
+        time.sleep(0.01)
+
+
+class Lines:
+    """Pieces of text as they come, made into whole lines without the chatter.
+
+    >>> lines = Lines()
+    >>> lines.add(b"a task failed\\nStarting Streaming TransformWithState")
+    b'a task failed\\n'
+    >>> lines.add(b"InPandas Python worker.\\n\\nTraceback\\n  File")
+    b'Traceback\\n'
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._blank = False  # an empty line that belongs to the chatter comes next
+
+    def add(self, chunk: bytes) -> bytes:
+        """The lines that this piece completes, as far as they are shown."""
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        return b"".join(line + b"\n" for line in whole if self._shown(line))
+
+    def _shown(self, line: bytes) -> bool:
+        chatter = line.startswith(CHATTER)
+        blank, self._blank = self._blank and not line, chatter
+        return not (chatter or blank)

@@ -1,0 +1,50 @@
+"""Does a stream that is stopped leave stderr empty?"""
+
+from __future__ import annotations
+
+import pytest
+
+from fogline.spark.stderr import Lines
+from tests.spark.test_session import run
+
+STREAM = """
+import sys, time
+import fogline as fl
+from fogline.spark.session import session
+from fogline.spark.source import register
+spark = session(master="local[2]")
+register(spark)
+rows = spark.readStream.format("fogline").option("d", 2).option("missing", 0).option("batch", 2000).load()
+query = fl.Query(attributes={"a0": "max", "a1": "max"}, id="id", time="time", last=500)
+sink = fl.spark.watch(rows, query).writeStream.format("noop").option("checkpointLocation", sys.argv[1]).start()
+while len(sink.recentProgress) < 2:
+    time.sleep(0.05)
+time.sleep(float(sys.argv[2]))
+sink.stop()  # in the middle of a batch: tasks are interrupted, sockets closed
+print(spark.range(10**6, numPartitions=4).mapInArrow(lambda batches: batches, "id long").limit(3).count())
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("wait", ["0", "0.2", "0.35"])
+def test_a_stream_that_is_stopped_leaves_stderr_empty(wait, tmp_path, java_or_skip):
+    done = run(STREAM, str(tmp_path), wait)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["3"]
+
+
+def test_what_the_jvm_logs_still_arrives(java_or_skip):
+    script = (
+        "from fogline.spark.session import session\n"
+        "spark = session(master='local[1]')\n"
+        "spark._jvm.java.lang.System.err.println('a log message')\n"
+    )
+    assert run(script).stderr == "a log message\n"
+
+
+def test_lines_are_whole_however_the_text_is_cut():
+    text = b"one\n\nStreaming TransformWithStateInPandas Python worker received parameters.\n\ntwo\n\nhalf a li"
+    for size in range(1, len(text)):
+        lines = Lines()
+        shown = b"".join(lines.add(text[k : k + size]) for k in range(0, len(text), size))
+        assert shown == b"one\n\ntwo\n\n"
