@@ -14,7 +14,7 @@ from fogline.arrays import ONE, Batch, Clouds, Distributions, Floats, objects
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import AT, SENSOR
-from fogline.lab.imputers.fitting import gathered
+from fogline.lab.imputers.fittable import gathered
 from fogline.lab.imputers.once import fit_once
 from fogline.lab.imputers.sensor_numbers import before
 from fogline.model import Query

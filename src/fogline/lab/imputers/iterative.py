@@ -15,7 +15,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import LabError, mask, matrix
-from fogline.lab.imputers.fitting import single_values
+from fogline.lab.imputers.fittable import single_values
 from fogline.model import Query
 
 HIDDEN = 0.2
