@@ -14,7 +14,7 @@ from fogline.lab.case import LabError, matrix
 from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
 from fogline.lab.imputers.con import Con, likeliest
 from fogline.lab.imputers.default import FoglineDefault
-from fogline.lab.imputers.fitting import evidence_of, fill, gathered
+from fogline.lab.imputers.fittable import evidence_of, fill, gathered
 from fogline.lab.imputers.knn import Knn
 from fogline.lab.imputers.plain import LastOfSensor
 

@@ -76,6 +76,9 @@ class Settings:
         return (self.lifetime + self.ticks) * self.theta
 
 
+DEFAULTS = Settings()
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """A query, a history, and a stream with its truth."""

@@ -27,7 +27,7 @@ from fogline.impute.intake import Looked, bounded, look
 from fogline.lab.case import Case, LabError
 from fogline.lab.imputers import fitted
 from fogline.lab.imputers.dd import DD
-from fogline.lab.imputers.fitting import fill
+from fogline.lab.imputers.fittable import fill
 from fogline.lab.maintainers import maintainer
 from fogline.lab.maintainers.protocol import Answer, Maintainer, TickTimes
 from fogline.lab.maintainers.tree import PLACES, members

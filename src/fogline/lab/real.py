@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import did_you_mean
-from fogline.lab.case import AT, SENSOR, Case, LabError, Settings, build, matrix
+from fogline.lab.case import AT, DEFAULTS, SENSOR, Case, LabError, Settings, build, matrix
 from fogline.synthetic import TOP
 
 Columns = Mapping[str, Floats]
@@ -130,7 +130,7 @@ DATA_SETS = {
 }  # fmt: skip
 
 
-def real(name: str, folder: str | Path, settings: Settings = Settings()) -> Case:  # noqa: B008 (frozen)
+def real(name: str, folder: str | Path, settings: Settings = DEFAULTS) -> Case:
     """A case of one of the DATA_SETS, from its file in `folder`."""
     data_set = data_set_of(name)
     names, values, extra = read(data_set, folder, settings)

@@ -11,13 +11,13 @@ from string import ascii_uppercase
 import numpy as np
 import pyarrow as pa
 
-from fogline.lab.case import Case, LabError, Settings, build
+from fogline.lab.case import DEFAULTS, Case, LabError, Settings, build
 from fogline.synthetic import DISTRIBUTIONS, SEEDS, copies, seed_points
 
 KINDS = DISTRIBUTIONS
 
 
-def synthetic(kind: str, settings: Settings = Settings()) -> Case:  # noqa: B008 (frozen)
+def synthetic(kind: str, settings: Settings = DEFAULTS) -> Case:
     """A case of one of the KINDS. `paper`: R is drawn from a pool that holds the stream's own rows."""
     if kind not in KINDS:
         raise LabError(f"{kind!r} is no kind of synthetic stream; there are {', '.join(KINDS)}.")

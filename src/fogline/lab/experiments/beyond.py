@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fogline.lab.case import ID, TIME, mask
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
-from fogline.lab.experiments.common import FEWEST, case_of, listed
+from fogline.lab.experiments.common import FEWEST, case_of, listed, whole_ticks
 from fogline.lab.experiments.knobs import measure as knob_measure
 from fogline.lab.race import FOGLINE, repository_of
 from fogline.lab.synthetic import KINDS
@@ -103,14 +103,8 @@ def rate_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     """Whole ticks of a monitor: a row has to be read, and a change to be written."""
     theta = int(knobs["theta"] or 0)
     case = case_of(str(knobs["set"]), scope, theta=theta, ticks=max(FEWEST, min(100, 100_000 // theta)))
-    monitor, seconds = Monitor(case.query, repository_of(FOGLINE, case)), []
-    for k, rows in case.ticks():
-        began = perf_counter()
-        monitor.advance(k, rows)
-        if k >= case.full:
-            seconds.append(perf_counter() - began)
-    whole = float(np.median(seconds))
-    return [{"rows_per_s": theta / whole, "tick_ms": whole * 1e3}]
+    took = whole_ticks(case, Monitor(case.query, repository_of(FOGLINE, case)))
+    return [{"rows_per_s": theta / took * 1e3, "tick_ms": took}]
 
 
 def rate_read(frame: pd.DataFrame) -> Reading:

@@ -8,6 +8,7 @@ that runs now and then does not change them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fogline.lab.maintainers.protocol import TickTimes
 from fogline.lab.race import System
 from fogline.lab.real import available, data_set_of, real
 from fogline.lab.synthetic import KINDS, synthetic
+from fogline.monitor import Monitor
 
 REAL = ("intel", "gas", "pump", "beijing")
 STAND_INS = ("sp500",)
@@ -89,6 +91,17 @@ def pace(case: Case, runner: System, seconds: float = SECONDS) -> dict[str, Scal
             if total > seconds and len(spent) >= FEWEST:
                 break
     return milliseconds(spent)
+
+
+def whole_ticks(case: Case, monitor: Monitor) -> float:
+    """Milliseconds of a monitor's tick once the window is full: rows read, changes written, and all between."""
+    seconds = []
+    for k, rows in case.ticks():
+        began = perf_counter()
+        monitor.advance(k, rows)
+        if k >= case.full:
+            seconds.append(perf_counter() - began)
+    return float(np.median(seconds)) * 1e3
 
 
 def milliseconds(spent: list[TickTimes]) -> dict[str, Scalar]:

@@ -12,7 +12,7 @@ import pandas as pd
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import case_of, kind_of, sets
 from fogline.lab.imputers import imputer
-from fogline.lab.imputers.fitting import evidence_of
+from fogline.lab.imputers.fittable import evidence_of
 from fogline.lab.race import FOGLINE, system
 
 PAPER = {"intel": 14, "gas": 19, "pump": 11, "uniform": 27, "correlated": 25, "anti": 27}

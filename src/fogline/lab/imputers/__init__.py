@@ -13,7 +13,7 @@ from fogline.lab.case import Case, LabError
 from fogline.lab.imputers.con import Con
 from fogline.lab.imputers.dd import DD
 from fogline.lab.imputers.default import FoglineDefault
-from fogline.lab.imputers.fitting import FittableImputer
+from fogline.lab.imputers.fittable import FittableImputer
 from fogline.lab.imputers.iterative import Iterative
 from fogline.lab.imputers.knn import Knn
 from fogline.lab.imputers.mul import Mul

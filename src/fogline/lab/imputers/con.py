@@ -19,7 +19,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions, Floats, Ints
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import AT
-from fogline.lab.imputers.fitting import evidence_of, single_values
+from fogline.lab.imputers.fittable import evidence_of, single_values
 from fogline.lab.imputers.sensor_numbers import SensorNumbers, before
 from fogline.lab.kernels.sensors import Movement, SpeedModel, move_on, speed_counts
 from fogline.model import Query

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fogline.arrays import Distributions, Floats
 from fogline.impute.imputer import Eager, Evidence
-from fogline.lab.imputers.fitting import gathered
+from fogline.lab.imputers.fittable import gathered
 from fogline.lab.imputers.once import fit_once
 from fogline.model import Query
 from fogline.repository.repository import Repository

@@ -14,7 +14,7 @@ from fogline.arrays import Distributions, Floats
 from fogline.impute.chain import chain_of
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import AT, SENSOR
-from fogline.lab.imputers.fitting import gathered
+from fogline.lab.imputers.fittable import gathered
 from fogline.lab.imputers.once import fit_once
 from fogline.lab.imputers.sensor_numbers import before
 from fogline.model import Query

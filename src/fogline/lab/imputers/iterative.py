@@ -8,6 +8,7 @@ for the fit. As fast as the library is.
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import LabError, mask, matrix
-from fogline.lab.imputers.fitting import single_values
+from fogline.lab.imputers.fittable import single_values
 from fogline.model import Query
 
 HIDDEN = 0.2
@@ -28,7 +29,7 @@ class Iterative(Eager):
         super().__init__("iterative")
         self.seed = seed
         try:
-            from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+            import_module("sklearn.experimental.enable_iterative_imputer")  # without it there is none to import
             from sklearn.impute import IterativeImputer
         except ImportError:
             raise LabError("the imputer 'iterative' is scikit-learn's; install scikit-learn.") from None

@@ -17,7 +17,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions, Flags, Floats
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import matrix
-from fogline.lab.imputers.fitting import single_values
+from fogline.lab.imputers.fittable import single_values
 from fogline.model import Query
 
 DRAWS, STEPS = 20, 10

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions, Floats
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.case import matrix
-from fogline.lab.imputers.fitting import single_values
+from fogline.lab.imputers.fittable import single_values
 from fogline.lab.imputers.sensor_numbers import SensorNumbers, before
 from fogline.lab.kernels.sensors import carry
 from fogline.model import Query

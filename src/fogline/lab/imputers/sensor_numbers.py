@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fogline.arrays import Floats, Ints
 from fogline.impute.imputer import Evidence
 from fogline.lab.case import AT, SENSOR
-from fogline.lab.imputers.fitting import evidence_of
+from fogline.lab.imputers.fittable import evidence_of
 
 
 class SensorNumbers:
