@@ -48,7 +48,7 @@ def measure(group: Group) -> dict[str, int]:
         "answer": len(live.members()),
         "layer_1": layer_one(live),
         "shadows": len(live.shadows()),
-        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.slots.alive()])),
+        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.members()])),
         "forgotten": counts.forgotten,
         **{f"pruned_{name}": number for name, number in counts.pruned().items()},
         "evaluations": counts.evaluations,
