@@ -19,7 +19,8 @@ from fogline.flow.keys import key_values
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import event, make_plan, reached, timer
 from fogline.flow.screening import as_json, refusals, screened, slices
-from fogline.kernels.cover import matter, repeats
+from fogline.kernels.batches import repeats
+from fogline.kernels.cover import matter
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
 SCHEMA = pa.schema(

@@ -27,7 +27,8 @@ from fogline.flow.plan import Plan, event
 from fogline.impute.chain import CONTEXT, TOLD
 from fogline.impute.function import told
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen, plain
-from fogline.kernels.cover import lacking, matter, repeats
+from fogline.kernels.batches import lacking, repeats
+from fogline.kernels.cover import matter
 from fogline.rows.columns import REAL, Reasons, write_times
 from fogline.rows.reader import Numbers, Reader, refuse
 from fogline.rows.source import RowSource

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fogline.arrays import Floats, Ints
-from fogline.kernels.boxes import beats
-from fogline.kernels.bracket import all_places, merge_places, narrow
+from fogline.kernels.bracket import narrow
 from fogline.kernels.clouds import copy_cells, fill_cell
 from fogline.kernels.compile import kernel
-from fogline.kernels.probability import beats_places, beats_point, coarsen, place_weights
+from fogline.kernels.dominance import beats, beats_point
+from fogline.kernels.merged import all_places, merge_places
+from fogline.kernels.places import beats_places, coarsen, distributed, empty_grid, own_grid, place_weights, scratch_for
 
 MANY = 65_536  # places; beyond, those that nobody in the list can tell apart are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
@@ -54,10 +55,7 @@ def write_cells(row, attribute, offset, value, weight, signs, clouds, cursor):
             clouds.value[cursor] = value[at] * signs[j] + 0.0
             clouds.weight[cursor] = weight[at]
             cursor += 1
-        cursor = fill_cell(
-            i, j, first, cursor, clouds.lo, clouds.hi, clouds.start, clouds.size,
-            clouds.value, clouds.weight, clouds.tail,
-        )  # fmt: skip
+        cursor = fill_cell(clouds, i, j, first, cursor)
     return cursor
 
 
@@ -270,12 +268,13 @@ def corner_bound(clouds, o, near, threshold):
 
 
 @kernel
-def work_out(clouds, o, near, threshold, value, weight, start, size, s, e, p, q, left):
+def work_out(clouds, o, near, threshold, grid, scratch):
     """P(o), its cells having these values, over those in `near`; or any number at or below `threshold` once P is."""
-    places = place_weights(clouds, o, weight, start, size, left)
+    left, p = scratch.left, scratch.chance
+    places = place_weights(grid, left)
     total = 1.0
     for g in near:
-        if not beats_places(clouds, g, o, value, start, size, s, e, p, q):
+        if not beats_places(clouds, g, o, grid, scratch):
             continue
         total = 0.0
         for k in range(places):
@@ -287,28 +286,23 @@ def work_out(clouds, o, near, threshold, value, weight, start, size, s, e, p, q,
 
 
 @kernel
-def coarse_bound(clouds, o, near, threshold, s, e, p, q, left):
+def coarse_bound(clouds, o, near, threshold, scratch):
     """What P(o) cannot exceed: each of a few runs of o's values stands at its best."""
     d = clouds.lo.shape[1]
-    fog = (clouds.start[o] >= 0).sum()
-    parts = max(int(COARSE ** (1.0 / fog)) - 1, 1)
-    value, weight = np.empty((parts + 1) * d), np.empty((parts + 1) * d)
-    start, size = np.empty(d, np.int64), np.empty(d, np.int64)
-    coarsen(clouds, o, parts, value, weight, start, size)
-    return work_out(clouds, o, near, threshold, value, weight, start, size, s, e, p, q, left)
+    parts = max(int(COARSE ** (1.0 / distributed(clouds, o))) - 1, 1)
+    grid = empty_grid((parts + 1) * d, d)
+    coarsen(clouds, o, parts, grid)
+    return work_out(clouds, o, near, threshold, grid, scratch)
 
 
 @kernel
 def work_out_many(clouds, o, near, threshold):
     """P(o) of a cloud of very many places, as Fogline does it: places that nobody in `near` tells apart are one."""
-    d = clouds.lo.shape[1]
-    room = clouds.size[o].sum()
-    value, weight = np.empty(room), np.empty(room)
-    start, size = np.empty(d, np.int64), np.empty(d, np.int64)
-    if merge_places(clouds, o, near, value, weight, start, size) <= EXACT:
-        return all_places(clouds, o, near, value, weight, start, size)
+    grid = empty_grid(clouds.size[o].sum(), clouds.lo.shape[1])
+    if merge_places(clouds, o, near, grid) <= EXACT:
+        return all_places(clouds, o, near, grid)
     edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
-    low, high = narrow(clouds, o, near, value, weight, start, size, edge, WIDTH)
+    low, high = narrow(clouds, o, near, grid, edge, WIDTH)
     return (low + high) / 2
 
 
@@ -334,7 +328,7 @@ def any_surely(clouds, o, near):
 def refresh_lists(clouds, lists, used, threshold):
     """Work out every candidate that is due. Returns how many that were, and who is in the answer."""
     near, inside = np.empty(used, np.int64), np.empty(used, np.int64)
-    s, e, p, q, left = np.empty(MANY), np.empty(MANY), np.empty(MANY), np.empty(MANY), np.empty(MANY)
+    scratch = scratch_for(MANY)
     worked = n = 0
     for o in range(used):
         if lists.due[o]:
@@ -342,12 +336,9 @@ def refresh_lists(clouds, lists, used, threshold):
             chance = corner_bound(clouds, o, mine, threshold)
             places = places_of(clouds, o)
             if chance > threshold >= 0 and places > 2 * COARSE and not lists.inside[o]:
-                chance = coarse_bound(clouds, o, mine, threshold, s, e, p, q, left)
+                chance = coarse_bound(clouds, o, mine, threshold, scratch)
             if chance > threshold and places <= MANY:
-                chance = work_out(
-                    clouds, o, mine, threshold, clouds.value, clouds.weight, clouds.start[o], clouds.size[o],
-                    s, e, p, q, left,
-                )  # fmt: skip
+                chance = work_out(clouds, o, mine, threshold, own_grid(clouds, o), scratch)
             elif chance > threshold:
                 chance = work_out_many(clouds, o, mine, threshold)
             sealed = threshold < 0 and any_surely(clouds, o, mine)  # alpha is 0: boxes decide, not a tiny number

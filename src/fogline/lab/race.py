@@ -90,6 +90,7 @@ class Timed(Monitor):
 
     def _new_group(self) -> Group:
         group = super()._new_group()
+        group.live.in_stages = True
         group.live._settle = self.querying.around(group.live._settle)  # type: ignore[method-assign]
         return group
 

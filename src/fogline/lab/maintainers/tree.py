@@ -51,6 +51,7 @@ class Tree:
     def __init__(self, query: Query) -> None:
         self.group = Group(len(query.names), query.alpha, None, PLACES)
         self.query = Stopwatch()
+        self.group.live.in_stages = True
         self.group.live._settle = self.query.around(self.group.live._settle)  # type: ignore[method-assign]
         self.clock, self.spent = -np.inf, Spent()
 
