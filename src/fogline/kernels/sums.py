@@ -48,19 +48,27 @@ def total(weight, places, sums, at):
 
 
 @inner
-def meets(live, some, m, sign, scratch):
-    """Add or take away the clouds `some` from member m's sums. Did any of them concern it?"""
-    clouds, columns = live.clouds, live.columns
-    touched = False
-    for g in some:
-        if not covers(columns.word_hi[g], columns.word_lo[m], live.fence) or not beats(clouds.hi, g, clouds.lo, m):
-            continue
-        if columns.places[m] == 0:
-            touched = True
-        elif beats_places(clouds, g, m, own_grid(clouds, m), scratch):
-            account(scratch.chance, columns.places[m], sign, live.sums, columns.at[m])
-            touched = True
-    return touched
+def absorb(live, g, m, sign, scratch):
+    """Add cloud g to member m's sums (sign 1) or take it away (-1). Did that concern it? Without sums it may have."""
+    places = live.columns.places[m]
+    if places == 0:
+        return True
+    if not beats_places(live.clouds, g, m, own_grid(live.clouds, m), scratch):
+        return False
+    account(scratch.chance, places, sign, live.sums, live.columns.at[m])
+    return True
+
+
+@inner
+def refresh(live, m, threshold, scratch):
+    """Work out member m's probability from its sums; if it falls to the threshold, it is to be judged again."""
+    columns, places = live.columns, live.columns.places[m]
+    if places > 0:
+        place_weights(own_grid(live.clouds, m), scratch.weight)
+        columns.probability[m] = total(scratch.weight, places, live.sums, columns.at[m])
+    if places == 0 or columns.probability[m] <= threshold:
+        columns.state[m] = OUT
+        columns.until[m] = -np.inf
 
 
 @inner
@@ -69,19 +77,15 @@ def shift(live, used, came, went, limits):
 
     So are members with too many places to keep sums for, when anything that can beat them came or went.
     """
-    columns = live.columns
+    clouds, columns = live.clouds, live.columns
     scratch = scratch_for(limits.places)
     for m in range(used):
         if columns.state[m] != IN:
             continue
-        touched = meets(live, came, m, 1, scratch)
-        touched |= meets(live, went, m, -1, scratch)
-        if not touched:
-            continue
-        places = columns.places[m]
-        if places > 0:
-            place_weights(own_grid(live.clouds, m), scratch.weight)
-            columns.probability[m] = total(scratch.weight, places, live.sums, columns.at[m])
-        if places == 0 or columns.probability[m] <= limits.threshold:
-            columns.state[m] = OUT
-            columns.until[m] = -np.inf
+        touched = False
+        for k in range(came.shape[0] + went.shape[0]):
+            g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
+            if covers(columns.word_hi[g], columns.word_lo[m], live.fence) and beats(clouds.hi, g, clouds.lo, m):
+                touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
+        if touched:
+            refresh(live, m, limits.threshold, scratch)
