@@ -60,6 +60,100 @@ class Columns(NamedTuple):
     counted: Flags  # under one of the pruning counters
 
 
+class Boxes(NamedTuple):
+    """Boxes to be compared: their corners, how long each lives, and the words of their corners (see `kernels.words`)."""
+
+    lo: Floats  # (n, d) worst corner
+    hi: Floats  # (n, d) best corner
+    expires: Floats  # (n,) -inf: there is none
+    word_lo: Words  # (n,)
+    word_hi: Words  # (n,)
+    fence: Any  # the fence bits of a word
+
+
+class Ladder(NamedTuple):
+    """Boxes sorted by each attribute of one of their corners, best first."""
+
+    value: Floats  # (d, n) the corner's value in that attribute
+    slot: Ints  # (d, n)
+    word: Words  # (d, n) the corner's word
+
+
+class Grid(NamedTuple):
+    """The values that a cloud's cells may take: all its own, or fewer that stand for them. A place is one of each cell.
+
+    Where start[j] >= 0, cell j takes value[start[j] : start[j] + size[j]]; otherwise it is known.
+    """
+
+    value: Floats  # (p,) ascending within a cell
+    weight: Floats  # (p,)
+    start: Ints  # (d,)
+    size: Ints  # (d,) 1 for a known cell
+
+
+class Scratch(NamedTuple):
+    """Room for a walk over the places of a cloud."""
+
+    at_least: Floats  # of one value: Pr{a rival has at least that much}
+    equal: Floats  # of one value: Pr{a rival has just that}
+    chance: Floats  # of one place: Pr{a rival beats it}
+    tie: Floats
+    weight: Floats  # of one place
+    left: Floats  # of one place: its weight, times the probability that no rival so far beats it
+
+
+class Sums(NamedTuple):
+    """Sums of logarithms, one per place of each member of the answer (see `kernels.sums`)."""
+
+    logs: Ints
+    zeros: Ints  # how many rivals surely beat the place
+
+
+class LiveSet(NamedTuple):
+    """The live set of a group as kernels see it (see `skyline.slots`)."""
+
+    clouds: Clouds
+    columns: Columns
+    raw: Floats  # (n, d) as it came
+    sums: Sums
+    cuts: Floats  # the cut points of words
+    fence: Any
+    used: int  # slots 0 … used - 1 are alive or dead
+    pool: int  # how much of the clouds' pools is in use
+    filled: int  # how much of the sums is in use
+    latest: float  # the last expiry so far while slots lie in order of expiry; +inf when they do not
+
+
+class Arrivals(NamedTuple):
+    """Rows on their way in, as kernels see them."""
+
+    clouds: Clouds
+    arrived: Floats
+    expires: Floats
+    raw: Floats
+    until: Floats  # of rows that `screen` let through: surely beaten until then; empty: not screened
+
+
+class Turn(NamedTuple):
+    """What one call of `kernels.tick` is to do."""
+
+    now: float
+    came: Ints  # slots that opened before, at this instant
+    went: Ints  # slots that were open and were closed before, at this instant
+    judge: bool  # False: only let the rows meet the live set
+    report: bool  # collect what changed in the answer, and count it as reported
+
+
+class Limits(NamedTuple):
+    """The numbers that decide who is in, and how that is worked out."""
+
+    threshold: float  # a member has a probability above it; negative: every open cloud is a member
+    least: float  # a rival that beats a cloud with this probability guards it
+    tolerance: float  # a probability that moved by no more is not reported again
+    places: int  # a cloud of more places keeps no sums
+    many: int  # from so many clouds on, it pays to sort the others first
+
+
 class Batch(NamedTuple):
     """Rows on their way in: their names, how long they stay, what came, and what it may mean."""
 

@@ -312,7 +312,7 @@ class Monitor:
         """A group without live rows has nothing to remember but its counters, once its newest instant is past."""
         if len(self.groups) > 1:
             for key, group in list(self.groups.items()):
-                if group.live.alive == 0 and group.order is None and group.newest < self.clock:
+                if group.live.alive == 0 and group.window is None and group.newest < self.clock:
                     del self.groups[key]
                     for name, number in measure(group).items():
                         self.past[name] = self.past.get(name, 0) + number

@@ -21,7 +21,8 @@ from fogline.flow.plan import make_plan
 from fogline.flow.rejects import as_json
 from fogline.flow.stages import refused, screened
 from fogline.flow.watermark import event, reached, timer
-from fogline.kernels.cover import matter, repeats
+from fogline.kernels.batches import repeats
+from fogline.kernels.cover import matter
 from fogline.rows.keys import key_values
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])

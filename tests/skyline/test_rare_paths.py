@@ -83,6 +83,18 @@ def test_three_wide_cells_are_bracketed_only_beyond_the_limit():
     assert abs(low - high).max() < 0.25  # the bracket need only exclude alpha
 
 
+def test_a_bracketed_row_that_left_the_answer_is_no_longer_counted_as_inexact():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e", alpha=0.1)
+    monitor = fl.Monitor(query, places=1)
+    wide, rival = [(1, 1), (3, 1), (5, 1)], [(2, 1), (4, 1)]
+    monitor.advance(0, [{"id": "x", "t": 0, "e": 10, "a": wide}, {"id": "y", "t": 0, "e": 10, "a": rival}])
+    assert monitor.stats()["inexact"] == sum(not exact for exact in monitor.answer()["exact"].to_pylist()) > 0
+    monitor.advance(1, [{"id": "z", "t": 1, "e": 5, "a": 9}])  # surely beats both, for a while
+    assert monitor.answer()["id"].to_pylist() == ["z"]
+    assert monitor.stats()["live"] == 3
+    assert monitor.stats()["inexact"] == 0
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize(
     ("d", "lives"), [(1, "equal"), (2, "random"), (4, "equal"), (5, "random"), (16, "random"), (40, "equal")]

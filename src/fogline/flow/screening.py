@@ -24,7 +24,8 @@ from fogline.flow.rejects import DUPLICATE, as_json
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
-from fogline.kernels.cover import matter, repeats
+from fogline.kernels.batches import repeats
+from fogline.kernels.cover import matter
 from fogline.rows.keys import Key
 
 FINAL = 40_000  # more survivors of slices than this are not compared again

@@ -10,16 +10,16 @@ and children are used here.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fogline.arrays import Clouds
+from fogline.arrays import ONE, Clouds, Floats, Ints
 from fogline.kernels.clouds import fill_cell
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import inner, kernel
 
 BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
 NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
@@ -27,6 +27,24 @@ NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, w
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
 _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class Wanted(NamedTuple):
+    """Which columns are read, and how; one entry per attribute."""
+
+    at: Ints  # where the column stands in the record batch
+    kind: Ints  # NUMBERS or LISTS
+    sign: Floats  # -1: less is better
+    low: Floats
+    high: Floats
+
+
+class Found(NamedTuple):
+    """What is read."""
+
+    raw: Floats  # (n, d) as it came; NaN where it is missing or a distribution
+    clouds: Clouds
+    code: Ints  # (n, d)
 
 
 @intrinsic
@@ -39,26 +57,26 @@ def _at(typing, address):
     return types.voidptr(types.intp), generate
 
 
-@kernel
+@inner
 def _struct(address):
     """(length, offset, address of the list of buffers, address of the list of children) of an ArrowArray."""
     fields = carray(_at(address), (7,), dtype=np.int64)
     return fields[0], fields[2], fields[5], fields[6]
 
 
-@kernel
+@inner
 def _item(address, k):
     """The k-th of a list of pointers."""
     return carray(_at(address), (k + 1,), dtype=np.int64)[k]
 
 
-@kernel
+@inner
 def _present(bitmap, k):
     """Is the k-th bit set? No bitmap: all are."""
     return bitmap == 0 or (carray(_at(bitmap), (k // 8 + 1,), dtype=np.uint8)[k // 8] >> (k % 8)) & 1 == 1
 
 
-@kernel
+@inner
 def _doubles(array):
     """(values, validity bitmap, offset) of an array of doubles."""
     length, offset, buffers, _ = _struct(array)
@@ -67,64 +85,41 @@ def _doubles(array):
     return carray(_at(address), (size,), dtype=np.float64), _item(buffers, 0), offset
 
 
-@kernel
-def cells(address, columns, kinds, signs, lows, highs):
-    """The chosen columns of a record batch as clouds, oriented, with values outside [low, high] dropped.
-
-    Equal values are merged, weights normalised. Returns the values as they came (n, d), the clouds' arrays, a code per
-    cell (n, d), all codes or-ed together, and whether a cell is missing.
-    """
-    n, _, _, children = _struct(address)
-    d = columns.shape[0]
-    raw, code = np.empty((n, d)), np.zeros((n, d), np.int64)
-    lo, hi = np.empty((n, d)), np.empty((n, d))
-    start, size = np.full((n, d), -1), np.ones((n, d), np.int64)
+@inner
+def _room(children, wanted, n):
+    """How many (value, weight) pairs the wanted columns hold."""
     room = 0
-    for j in range(d):
-        if kinds[j] == LISTS and n > 0:
-            _, offset, buffers, _ = _struct(_item(children, columns[j]))
+    for j in range(wanted.at.shape[0]):
+        if wanted.kind[j] == LISTS and n > 0:
+            _, offset, buffers, _ = _struct(_item(children, wanted.at[j]))
             ends = carray(_at(_item(buffers, 1)), (offset + n + 1,), dtype=np.int32)
             room += ends[offset + n] - ends[offset]
-    value, weight, tail = np.empty(room + 1), np.empty(room + 1), np.empty(room + 1)
-    cursor = 0
-    for j in range(d):
-        column = _item(children, columns[j])
-        if kinds[j] == NUMBERS:
-            _numbers(column, j, signs[j], lows[j], highs[j], raw, lo, hi, code)
-        elif n > 0:
-            cursor = _pairs(
-                column, j, signs[j], lows[j], highs[j], raw, lo, hi, start, size, value, weight, tail, code, cursor
-            )
-    codes, missing = 0, False
-    for i in range(n):
-        for j in range(d):
-            codes |= code[i, j]
-            missing |= np.isnan(lo[i, j])
-    return raw, lo, hi, start, size, value, weight, tail, code, codes, missing
+    return room
 
 
-@kernel
-def _numbers(column, j, sign, low, high, raw, lo, hi, code):
+@inner
+def _numbers(column, j, wanted, found):
+    """Read column j, of doubles."""
     values, bitmap, offset = _doubles(column)
-    for i in range(raw.shape[0]):
+    for i in range(found.raw.shape[0]):
         x = values[offset + i] if _present(bitmap, offset + i) else np.nan
-        raw[i, j] = x
+        found.raw[i, j] = x
         if np.isinf(x):
-            code[i, j] = BAD_NUMBER
-        if x < low or x > high:
-            code[i, j] |= OUTSIDE
+            found.code[i, j] = BAD_NUMBER
+        if x < wanted.low[j] or x > wanted.high[j]:
+            found.code[i, j] |= OUTSIDE
             x = np.nan
-        lo[i, j] = hi[i, j] = x * sign + 0.0  # + 0.0: there is no negative zero
+        found.clouds.lo[i, j] = found.clouds.hi[i, j] = x * wanted.sign[j] + 0.0  # + 0.0: there is no negative zero
 
 
-@kernel
-def _pairs(column, j, sign, low, high, raw, lo, hi, start, size, value, weight, tail, code, cursor):
+@inner
+def _pairs(column, j, wanted, found, cursor):
+    """Read column j, of lists of pairs. Returns the new end of the pools."""
     _, offset, buffers, children = _struct(column)
     bitmap = _item(buffers, 0)
-    n = raw.shape[0]
+    n, clouds, code, sign = found.raw.shape[0], found.clouds, found.code, wanted.sign[j]
     ends = carray(_at(_item(buffers, 1)), (offset + n + 1,), dtype=np.int32)
-    pair = _item(children, 0)
-    _, skip, pair_buffers, fields = _struct(pair)
+    _, skip, pair_buffers, fields = _struct(_item(children, 0))
     pair_bitmap = _item(pair_buffers, 0)
     values, value_bitmap, value_offset = _doubles(_item(fields, 0))
     weights, weight_bitmap, weight_offset = _doubles(_item(fields, 1))
@@ -141,23 +136,56 @@ def _pairs(column, j, sign, low, high, raw, lo, hi, start, size, value, weight, 
                 code[i, j] |= BAD_NUMBER
             elif not (w > 0 and np.isfinite(w)):
                 code[i, j] |= BAD_WEIGHT
-            elif not low <= v <= high:
+            elif not wanted.low[j] <= v <= wanted.high[j]:
                 code[i, j] |= OUTSIDE
             else:
-                value[cursor] = v * sign + 0.0
-                weight[cursor] = w
+                clouds.value[cursor], clouds.weight[cursor] = v * sign + 0.0, w
                 cursor += 1
-        cursor = fill_cell(i, j, first, cursor, lo, hi, start, size, value, weight, tail)
-        raw[i, j] = lo[i, j] * sign + 0.0 if size[i, j] == 1 else np.nan
+        cursor = fill_cell(clouds, i, j, first, cursor)
+        found.raw[i, j] = clouds.lo[i, j] * sign + 0.0 if clouds.size[i, j] == 1 else np.nan
     return cursor
+
+
+@inner
+def _empty(n, d, room):
+    """Room for the cells of n rows, not yet filled."""
+    code, start, size = np.zeros((n, d), np.int64), np.empty((n, d), np.int64), np.empty((n, d), np.int64)
+    for i in range(n):
+        for j in range(d):
+            start[i, j], size[i, j] = ONE, 1
+    clouds = Clouds(np.empty((n, d)), np.empty((n, d)), start, size, np.empty(room), np.empty(room), np.empty(room))
+    return Found(np.empty((n, d)), clouds, code)
+
+
+@kernel
+def cells(address, wanted):
+    """The wanted columns of a record batch as clouds, oriented, with values outside [low, high] dropped.
+
+    Equal values are merged, weights normalised. Returns the values as they came (n, d), the clouds' arrays, a code per
+    cell (n, d), all codes or-ed together, and whether a cell is missing.
+    """
+    n, _, _, children = _struct(address)
+    d = wanted.at.shape[0]
+    found = _empty(n, d, _room(children, wanted, n) + 1)
+    cursor = 0
+    for j in range(d):
+        column = _item(children, wanted.at[j])
+        if wanted.kind[j] == NUMBERS:
+            _numbers(column, j, wanted, found)
+        elif n > 0:
+            cursor = _pairs(column, j, wanted, found, cursor)
+    codes, missing = 0, False
+    for i in range(n):
+        for j in range(d):
+            codes |= found.code[i, j]
+            missing |= np.isnan(found.clouds.lo[i, j])
+    return found.raw, found.clouds, found.code, codes, missing
 
 
 def read(batch: Any, columns: Any, kinds: Any, signs: Any, lows: Any, highs: Any) -> tuple[Any, Clouds, Any, int, bool]:
     """`cells` of a pyarrow record batch: (raw, clouds, code, codes, missing)."""
     _, capsule = batch.__arrow_c_array__()
     address = _pointer_of(capsule, b"arrow_array")
-    raw, lo, hi, start, size, value, weight, tail, code, codes, missing = cells(
-        address, columns, kinds, signs, lows, highs
-    )
+    found: tuple[Any, Clouds, Any, int, bool] = cells(address, Wanted(columns, kinds, signs, lows, highs))
     del capsule  # not earlier: it keeps the memory alive
-    return raw, Clouds(lo, hi, start, size, value, weight, tail), code, codes, missing
+    return found

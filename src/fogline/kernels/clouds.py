@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import Clouds, Ints, empty_clouds
-from fogline.kernels.compile import kernel
+from fogline.arrays import ONE, Clouds, Ints, empty_clouds
+from fogline.kernels.compile import inner, kernel
+from fogline.kernels.sorting import argsort
 
 
-@kernel
+@inner
 def _sort(value, weight, start, size):
     """Sort a stretch of the pools by value: few in place, many by a sort that allocates."""
     if size > 64:
-        order = np.argsort(value[start : start + size])
-        value[start : start + size] = value[start : start + size][order]
-        weight[start : start + size] = weight[start : start + size][order]
+        order = argsort(value[start : start + size])
+        old_value, old_weight = value[start : start + size].copy(), weight[start : start + size].copy()
+        for k in range(size):
+            value[start + k], weight[start + k] = old_value[order[k]], old_weight[order[k]]
         return
     for k in range(start + 1, start + size):
         v, w = value[k], weight[k]
@@ -32,11 +34,14 @@ def _sort(value, weight, start, size):
         value[at], weight[at] = v, w
 
 
-@kernel
-def _finish(value, weight, tail, start, size):
+@inner
+def _finish(clouds, start, size):
     """Sort a cell's values, merge equal ones, normalise the weights, add up the tails. Returns the size left."""
+    value, weight, tail = clouds.value, clouds.weight, clouds.tail
     _sort(value, weight, start, size)
-    most = weight[start : start + size].max()
+    most = 0.0
+    for k in range(start, start + size):
+        most = max(most, weight[k])
     m = 0
     total = 0.0
     for k in range(start, start + size):
@@ -57,25 +62,25 @@ def _finish(value, weight, tail, start, size):
     return m
 
 
-@kernel
-def fill_cell(i, j, first, cursor, lo, hi, start, size, value, weight, tail):
+@inner
+def fill_cell(clouds, i, j, first, cursor):
     """Make cell (i, j) of what stands in the pools from `first` to `cursor`: none (NaN), one (known) or several values.
 
     Returns the new cursor: only several values stay in the pools.
     """
     count = cursor - first
     if count > 1:
-        count = _finish(value, weight, tail, first, count)
-    lo[i, j] = hi[i, j] = np.nan
+        count = _finish(clouds, first, count)
+    clouds.lo[i, j] = clouds.hi[i, j] = np.nan
     if count > 0:
-        lo[i, j], hi[i, j] = value[first], value[first + count - 1]
-    start[i, j] = first if count > 1 else -1
-    size[i, j] = max(count, 1)
+        clouds.lo[i, j], clouds.hi[i, j] = clouds.value[first], clouds.value[first + count - 1]
+    clouds.start[i, j] = first if count > 1 else ONE
+    clouds.size[i, j] = max(count, 1)
     return first + count if count > 1 else first
 
 
-@kernel
-def copy_cells(source, rows, target, at, cursor):
+@inner
+def write_cells(source, rows, target, at, cursor):
     """Copy the chosen clouds into rows `at`, `at + 1`, … of `target` and its pools. Returns the new cursor."""
     d = source.lo.shape[1]
     for k in range(rows.shape[0]):
@@ -95,6 +100,9 @@ def copy_cells(source, rows, target, at, cursor):
                 target.tail[cursor + m] = source.tail[start + m]
             cursor += source.size[i, j]
     return cursor
+
+
+copy_cells = kernel(write_cells.py_func)  # the same, to be called from Python
 
 
 @kernel
@@ -123,7 +131,7 @@ def dense(clouds: Clouds, which: Ints) -> Clouds:
     return out
 
 
-@kernel
+@inner
 def count_in(x, first, filled, value, often):
     """Add x to the sorted values from `first` on, of which there are some up to `filled`; returns the new end."""
     if filled > first and value[filled - 1] == x:

@@ -1,7 +1,12 @@
 """How does a loop become machine code, once per machine?
 
-Numba keeps compiled kernels beside the source, or in the user's cache folder when the package is read-only. Where
-neither can be written, kernels are compiled anew in each process instead of failing at import.
+`kernel` is for what Python calls: it is compiled on the first call and kept on disk, beside the source or in the user's
+cache folder when the package is read-only. Where neither can be written, it is compiled anew in each process instead of
+failing at import.
+
+`inner` is for what only other kernels call. It gets no way in from Python, no cache and no machine code of its own: it
+is optimised once, as part of the kernel that calls it. (Numba would optimise and translate it, with all that it calls,
+at every level of calls: half of the time that compiling takes.)
 """
 
 from __future__ import annotations
@@ -10,32 +15,52 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numba import njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 
 try:
     import fcntl
 except ImportError:  # not everywhere
     fcntl = None  # type: ignore[assignment]
 
+HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def _stamp(path: Path) -> tuple[str, float, int]:
+    found = path.stat()
+    return path.name, found.st_mtime, found.st_size
+
+
 # Numba asks only whether the kernel's own file has changed, not the files of the kernels it calls.
-_ROOM = tuple(
-    (path.name, path.stat().st_mtime, path.stat().st_size) for path in sorted(Path(__file__).parent.glob("*.py"))
-)
+_ROOM = tuple(_stamp(path) for path in sorted(Path(__file__).parent.glob("*.py")))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile on first call, cached on disk where a disk can be written, until any file of this room changes."""
+    """Compile on first call, cached until any file of this room, or the function's own, changes."""
     try:
-        compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled = njit(cache=True, **HOW)(function)
     except RuntimeError:  # "no locator available": nowhere to keep the cache
-        return njit(nogil=True, error_model="numpy")(function)
+        return njit(**HOW)(function)
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if index is not None and hasattr(index, "_source_stamp"):
-        index._source_stamp = _ROOM
+        index._source_stamp = _ROOM + _elsewhere(function)
         for name in ("save", "load"):
             setattr(index, name, _one_at_a_time(getattr(index, name), Path(index._cache_path)))
     return compiled
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """Compile as a part of the kernels that call it; see the module. Calling it from Python is a TypeError."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Inner, **HOW)(function)
+
+
+def _elsewhere(function: Callable[..., Any]) -> tuple[tuple[str, float, int], ...]:
+    """The stamp of the function's file, if it is not in this room."""
+    path = Path(function.__code__.co_filename)
+    return () if path.parent == Path(__file__).parent or not path.exists() else (_stamp(path),)
 
 
 def _one_at_a_time(work: Callable[..., Any], folder: Path) -> Callable[..., Any]:
@@ -47,7 +72,7 @@ def _one_at_a_time(work: Callable[..., Any], folder: Path) -> Callable[..., Any]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = (folder / ".lock").open("w")
-        except OSError:  # read-only: nobody writes
+        except OSError:  # read-only: nothing is written there
             return work(*what)
         with lock:
             if fcntl is not None:
@@ -57,11 +82,41 @@ def _one_at_a_time(work: Callable[..., Any], folder: Path) -> Callable[..., Any]
     return alone
 
 
-@kernel
-def ascending(values):
-    """The values, sorted; NaN last. Kernels sort by this and `np.argsort` alone, never by `np.sort`.
+class _Unfinished(JITCodeLibrary):
+    """Code that is only there to be linked into other code: neither optimised nor translated by itself."""
 
-    Numba gives the inner loops of `np.sort` and `np.argsort` the same name. Machine code that different processes have
-    kept may then be linked to the wrong one of them, and an argsort gives values for places.
-    """
-    return values[np.argsort(values)]
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _InnerLowering(NativeLowering):
+    """Numba's own last step, but without machine code at its end."""
+
+    _name = "fogline_inner_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Unfinished(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        stand_in: dict[str, Any] = {}  # Numba wants some builtin for each function, none twice; this one refuses arrays
+        entry = stand_in.update
+        state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=entry)
+        return True
+
+
+class _Inner(CompilerBase):
+    """Numba's pipeline, with that last step."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state, "fogline_inner")
+        for k, (step, about) in enumerate(passes.passes):
+            if step is NativeLowering:
+                passes.passes[k] = (_InnerLowering, about)
+        passes.finalize()
+        return [passes]

@@ -16,7 +16,8 @@ import numpy as np
 
 from fogline.arrays import Floats, Ints
 from fogline.kernels.clouds import count_in
-from fogline.kernels.compile import ascending, kernel
+from fogline.kernels.compile import kernel
+from fogline.kernels.sorting import ascending
 
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …

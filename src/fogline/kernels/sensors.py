@@ -16,7 +16,8 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.clouds import count_in
-from fogline.kernels.compile import ascending, kernel
+from fogline.kernels.compile import kernel
+from fogline.kernels.sorting import ascending
 
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
 PARTS = 6

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import Floats
-from fogline.kernels.compile import ascending, kernel
+from fogline.kernels.compile import kernel
+from fogline.kernels.sorting import ascending
 
 
 class Sorted(NamedTuple):

@@ -1,1 +1,1 @@
-"""Who can still matter, who keeps whom out, and who is in?"""
+"""Which rows can still matter, which keep which out, and which are in?"""

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from fogline.kernels.boxes import IN, OUT, SEALED, beats
 from fogline.kernels.bracket import bracket
-from fogline.kernels.probability import beats_cloud
+from fogline.kernels.dominance import beats, chance_to_beat
+from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import Cloud, Query
 from fogline.skyline.live import WIDTH, Live
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A live row, its probability, and who beats it how likely (the strongest first, ten at most)."""
+    """A live row, its probability, and which rows beat it how likely (the strongest first, ten at most)."""
 
     by: tuple[Any, ...]
     id: Any
@@ -36,10 +36,10 @@ def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Que
     """The explanation of one live cloud. O(live · values)."""
     s, c = live.slots, live.slots.columns
     others = s.alive()
-    chances = {int(g): float(beats_cloud(s.clouds, g, slot)) for g in others if g != slot}
+    chances = {int(g): float(chance_to_beat(s.clouds, g, slot)) for g in others if g != slot}
     strongest = sorted((g for g, p in chances.items() if p > 0), key=lambda g: -chances[g])[:10]
     opened = others[c.state[others] >= OUT]
-    low, high, _ = bracket(s.clouds, c, s.fence, opened, slot, live.edge, live.limit, WIDTH)
+    low, high, _ = bracket(s.live_set(), opened, slot, live.edge, live.limit, WIDTH)
     sealed = c.state[slot] == SEALED
     return Explanation(
         by=by,
@@ -56,11 +56,11 @@ def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Que
 def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, float]) -> str:
     s, c = live.slots, live.slots.columns
     if c.state[slot] == IN:
-        return f"more likely than alpha = {live.alpha:g} that nobody beats it"
+        return f"more likely than alpha = {live.alpha:g} that no row beats it"
     lasting = c.until[slot] >= c.expires[slot]
     if c.state[slot] == SEALED:
-        who = next(g for g in s.alive() if beats(s.clouds.lo, g, s.clouds.hi, slot))
-        return f"{s.id[who]!r} surely beats it"
+        stronger = next(g for g in s.alive() if beats(s.clouds.lo, g, s.clouds.hi, slot))
+        return f"{s.id[stronger]!r} surely beats it"
     single = bool(strongest) and chances[strongest[0]] >= live.least
     guards = f"{s.id[strongest[0]]!r} guards it" if single else "several rows together guard it"
     return guards + (", for the rest of its life" if lasting else "")

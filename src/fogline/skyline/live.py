@@ -1,4 +1,4 @@
-"""Who can still matter, and who is in?
+"""Which rows can still matter, and which are in?
 
 A cloud is forgotten for good once another one that expires no earlier surely beats it: it has probability 0 for the
 rest of its life, and whatever it could beat, the other beats surely. What is left, the live set, is
@@ -8,7 +8,7 @@ rest of its life, and whatever it could beat, the other beats surely. What is le
   Kept out to the end of its life it is a *shadow*: never an answer, though it still counts against others;
 - *in*: a member of the answer, with the sums of logarithms that are its probability.
 
-So each cloud waits for one instant, `until`, and is looked at again only then; nobody remembers who its guards are.
+So each cloud waits for one instant, `until`, and is looked at again only then; which clouds guard it is not kept.
 That is safe because a guard leaves early only when something that lives at least as long surely beats it, and that
 one then guards in its place.
 
@@ -21,21 +21,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import VAGUE, Batch, Clouds, Floats, Ints, no_rows
-from fogline.kernels.boxes import DEAD, IN, OUT, is_vague, meet, screen
+from fogline.arrays import VAGUE, Arrivals, Batch, Clouds, Floats, Ints, Limits, Turn, no_rows
+from fogline.kernels import tick as tick_kernels
 from fogline.kernels.bracket import bracket
 from fogline.kernels.clouds import copy_cells
-from fogline.kernels.probability import HEAVY, judge, settle
+from fogline.kernels.report import report_changes
+from fogline.kernels.states import DEAD, HEAVY, IN, OUT
+from fogline.kernels.tick import screen, tick
 from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
 Fill = Callable[[Clouds, Floats, NDArray[np.bool_]], Clouds]  # clouds, what is known of their rows, which cells to fill
-NOBODY = np.empty(0, np.int64)
-NEVER = np.empty(0)
+Report = tuple[Ints, Floats, Ints, Floats, NDArray[np.bool_], Floats]  # slots, arrived, change, probability, exact, raw
+NO_SLOTS = np.empty(0, np.int64)
+NOT_SCREENED = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
 MANY = 256  # rows at once for which it pays to sort the others first
@@ -64,89 +68,122 @@ class Live:
         self, d: int, alpha: float, *, places: int = 1_000_000, known: int = 0, fill: Fill | None = None
     ) -> None:
         self.alpha = alpha
-        self.threshold = alpha + TOLERANCE if alpha > 0 else -1.0  # alpha 0: whoever is open is in
-        self.edge = self.threshold if alpha > 0 else np.nan  # what a bracket must exclude; at alpha 0 only narrow it
-        self.least = 1.0 - alpha - TOLERANCE  # who beats it this likely guards a cloud
         self.limit = places
-        self.many = MANY
         self.fill = fill  # makes distributions of bounds, when it comes to that
-        self.slots = Slots(d, min(PLACES, places), known)
+        self.limits = Limits(
+            threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
+            least=1.0 - alpha - TOLERANCE,
+            tolerance=TOLERANCE,
+            places=min(PLACES, places),
+            many=MANY,
+        )
+        self.slots = Slots(d, self.limits.places, known)
         self.counts = Counts()
         self.now = -np.inf
         self.alive = 0
         self.next_expiry = np.inf  # when the first live cloud expires
-        self.settled: Callable[[float], None] | None = None  # is given the seconds that each tick's judging took
+        self.settled: Callable[[float], None] | None = None  # is given the seconds that judging took: then in two calls
         self._nothing = no_rows(d)
 
-    def step(self, now: float, rows: Batch | None = None) -> None:
-        """One tick: what has expired leaves, the rows enter, and everyone concerned is judged. See the module.
+    @property
+    def edge(self) -> float:
+        """What a bracket must exclude; at alpha 0 it need only be narrow."""
+        return self.limits.threshold if self.alpha > 0 else np.nan
+
+    @property
+    def least(self) -> float:
+        """A cloud that beats another with this probability guards it."""
+        return self.limits.least
+
+    def step(self, now: float, rows: Batch | None = None) -> Report:
+        """One tick: what has expired leaves, the rows enter, what they concern is judged. Returns what changed.
 
         O(rows · (kept rows + live)) word comparisons for the boxes; probabilities only where something changed.
         """
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
         self.now = now
-        came, went = self._meet(self._nothing if rows is None else rows)
-        began = perf_counter()
-        self._settle(came, went)
-        if self.settled is not None:
-            self.settled(perf_counter() - began)
-
-    def insert(self, now: float, rows: Batch) -> None:
-        """A tick at which rows arrive."""
-        self.step(now, rows)
-
-    def expire(self, now: float) -> None:
-        """A tick at which something only expires."""
-        self.step(now)
+        if rows is None:
+            return self._settle(NO_SLOTS, NO_SLOTS)
+        went, until = NO_SLOTS, NOT_SCREENED
+        if self.fill is not None and (rows.clouds.start == VAGUE).any():
+            went, until, rows = self._screen(rows)
+        return self._run(rows, until, NO_SLOTS, went)
 
     def load(self, rows: Batch) -> None:
-        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `wake`."""
+        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `judge_due`."""
         s, which = self.slots, np.arange(len(rows.id))
         s.make_room(rows)
         s.pool = copy_cells(rows.clouds, which, s.clouds, 0, 0)
+        s.raw[: len(which)] = rows.raw
         s.name(rows, which)
         s.columns.places[: s.used] = s.places_of(rows.clouds)
         s.columns.exact[: s.used] = True
         s.recode(s.view())
 
-    def wake(self) -> None:
-        """Judge those who wait for it, without a tick."""
+    def judge_due(self) -> None:
+        """Judge the clouds that wait for it, without a tick."""
         self.slots.look_at_order()
-        self._settle(NOBODY, NOBODY)
+        self._settle(NO_SLOTS, NO_SLOTS, report=False)
 
-    def _meet(self, rows: Batch) -> tuple[Ints, Ints]:
-        """Boxes first: they settle most rows for good. Returns who opened, and who was open and is no more."""
-        early, sealed = NOBODY, NEVER
-        if self.fill is not None and len(rows.id) and (rows.clouds.start == VAGUE).any():
-            early, sealed, rows = self._screen(rows)
-        came, went, vague = self._meet_boxes(rows, sealed)
-        went = np.concatenate((early, went)) if len(early) else went
-        if len(vague):  # they come again, better known
-            again = self.slots.again(vague)
-            self.slots.columns.expires[vague] = -np.inf
-            more, less = self._meet(self._known_better(again))
-            came, went = np.concatenate((came, more)), np.concatenate((went, less))
-        return came, went
+    def _settle(self, came: Ints, went: Ints, report: bool = True) -> Report:
+        """Members' sums follow what came and what went; then the clouds no longer known to be out are judged."""
+        return self._run(self._nothing, NOT_SCREENED, came, went, report=report)
 
-    def _meet_boxes(self, rows: Batch, sealed: Floats) -> tuple[Ints, Ints, Ints]:
+    def _timed_settle(self, came: Ints, went: Ints, report: bool) -> Report:
+        began = perf_counter()
+        changes = self._settle(came, went, report)
+        if self.settled is not None:
+            self.settled(perf_counter() - began)
+        return changes
+
+    def _run(self, rows: Batch, until: Floats, came: Ints, went: Ints, *, report: bool = True) -> Report:
+        """`tick`, again and again until nothing is left to do; see there. Nearly always that is once."""
         s = self.slots
-        s.make_room(rows)
-        which, s.pool, s.latest, came, went, vague, forgotten, before = meet(
-            s.clouds, s.columns, s.used, s.pool, s.latest, self.now, rows.clouds, rows.arrived, rows.expires, sealed,
-            s.cuts, s.fence, s.most_places, self.many,
-        )  # fmt: skip
+        ladders = True if len(rows.id) >= self.limits.many else None
+        while True:
+            s.make_room(rows)
+            turn = Turn(self.now, came, went, rows is self._nothing or self.settled is None, report)
+            arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, until)
+            changes: Report
+            left, met, judged, changes = tick(s.live_set(), arrivals, turn, self.limits, self.counts.shadowed, ladders)
+            self._take(rows, met)
+            self.alive, self.next_expiry, s.filled, room, evaluations = judged
+            self.counts.evaluations += evaluations
+            if left == tick_kernels.DONE:
+                return changes
+            rows, until, came, went = self._nothing, NOT_SCREENED, NO_SLOTS, NO_SLOTS
+            if left == tick_kernels.MET:
+                return self._timed_settle(met[1], met[2], report)
+            if left == tick_kernels.VAGUE:
+                rows, came, went = self._again(met[3]), met[1], met[2]
+            elif left == tick_kernels.ROOM:
+                s.room_for_sums(room)
+            elif left == tick_kernels.CROWD:
+                ladders = True
+            else:
+                return self._bracket(report)
+
+    def _take(self, rows: Batch, met: tuple[Any, ...]) -> None:
+        """What a call of `tick` did to the slots."""
+        s = self.slots
+        which, _, _, _, s.pool, s.latest, forgotten, before = met
         s.name(rows, which)
         self.counts.forgotten += forgotten
         self.counts.spatial += forgotten - before
-        return came, went, vague
+
+    def _again(self, vague: Ints) -> Batch:
+        """Clouds that lost their seals, on their way in again, better known."""
+        rows = self.slots.again(vague)
+        self.slots.columns.expires[vague] = -np.inf
+        return self._known_better(rows)
 
     def _screen(self, rows: Batch) -> tuple[Ints, Floats, Batch]:
-        """Rows with bounds only: drop the surely beaten, and fill those that nobody surely beats now."""
+        """Rows with bounds only: drop the surely beaten, and fill those that no cloud surely beats now."""
         s = self.slots
         s.make_room(rows)
-        went, which, until, needed = screen(
-            s.clouds, s.columns, s.used, s.latest, self.now, rows.clouds, rows.expires, s.cuts, s.fence, self.many
-        )
+        arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED)
+        ladders = True if len(rows.id) >= self.limits.many else None
+        went, which, until, needed = screen(s.live_set(), arrivals, self.now, ladders)
         self.counts.forgotten += len(rows.id) - len(which)
         self.counts.spatial += len(rows.id) - len(which)
         if len(needed):
@@ -164,16 +201,6 @@ class Live:
         self.counts.imputed += int(np.count_nonzero(gaps.any(axis=1)))
         return rows._replace(clouds=self.fill(rows.clouds, rows.known, gaps))
 
-    def _settle(self, came: Ints, went: Ints) -> None:
-        """Members feel who came and who went; then whoever is no longer known to be out is judged."""
-        s = self.slots
-        due, opened, room, self.alive, self.next_expiry = settle(
-            s.clouds, s.columns, s.used, s.fence, came, went, s.logs, s.zeros, self.threshold, s.most_places, self.now
-        )
-        if len(due):
-            s.room_for_sums(room)
-            self._judge(due, opened)
-
     def _tidy(self) -> None:
         """Now and then close gaps and choose better cut points."""
         s = self.slots
@@ -181,17 +208,17 @@ class Live:
             s.compact(self.members())
         elif s.used > 4 * s.coded:
             s.recode(s.view())
-        if s.sums > 2 * s.packed + 4096:
+        if s.filled > 2 * s.packed + 4096:
             s.pack_sums(self.members())
 
     def reveal(self) -> None:
         """Fill in all of which only bounds are known, to be looked at; no probability changes by it."""
-        s = self.slots
-        vague = np.array([c for c in s.alive() if is_vague(s.clouds, c)], np.int64)
+        s, alive = self.slots, self.slots.alive()
+        vague = alive[(s.clouds.start[alive] == VAGUE).any(axis=1)]
         if len(vague):
-            needed, again = self.counts.imputed, s.again(vague)
-            s.columns.state[vague], s.columns.expires[vague] = DEAD, -np.inf
-            self._settle(*self._meet(self._known_better(again)))
+            needed = self.counts.imputed
+            s.columns.state[vague] = DEAD
+            self._run(self._again(vague), NOT_SCREENED, NO_SLOTS, NO_SLOTS, report=False)
             self.counts.imputed = needed
 
     def members(self) -> Ints:
@@ -203,33 +230,16 @@ class Live:
         c, n = self.slots.columns, self.slots.used
         return np.flatnonzero((c.state[:n] == OUT) & (c.until[:n] >= c.expires[:n]))
 
-    def _judge(self, due: Ints, opened: Ints) -> None:
-        """Those of whom it is no longer known that they are out."""
+    def _bracket(self, report: bool) -> Report:
+        """Judge the clouds of very many places. Returns what changed."""
         s, c = self.slots, self.slots.columns
-        evaluations, heavy, s.sums = judge(
-            s.clouds,
-            c,
-            s.fence,
-            opened,
-            due,
-            self.threshold,
-            self.least,
-            self.counts.shadowed,
-            s.logs,
-            s.zeros,
-            s.sums,
-            s.most_places,
-            self.many,
-        )
-        self.counts.evaluations += evaluations
-        if heavy:
-            for o in due[c.state[due] == HEAVY]:
-                self._bracket(int(o), opened)
-
-    def _bracket(self, o: int, opened: Ints) -> None:
-        s, c = self.slots, self.slots.columns
-        low, high, soon = bracket(s.clouds, c, s.fence, opened, o, self.edge, self.limit, WIDTH)
-        self.counts.evaluations += 1
-        c.probability[o], c.exact[o] = (low + high) / 2, low == high
-        inside = c.probability[o] > self.threshold
-        c.state[o], c.until[o] = (IN, -np.inf) if inside else (OUT, soon)
+        opened = np.flatnonzero(c.state[: s.used] >= OUT)
+        for o in opened[c.state[opened] == HEAVY].tolist():
+            low, high, soon = bracket(s.live_set(), opened, o, self.edge, self.limit, WIDTH)
+            self.counts.evaluations += 1
+            c.probability[o], c.exact[o] = (low + high) / 2, low == high
+            inside = c.probability[o] > self.limits.threshold
+            c.state[o], c.until[o] = (IN, -np.inf) if inside else (OUT, soon)
+        live = s.live_set() if report else s.live_set()._replace(used=0)
+        changes: Report = report_changes(live, TOLERANCE)
+        return changes

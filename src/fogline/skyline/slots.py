@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import Batch, Clouds, Columns, Floats, Ints, empty_clouds
-from fogline.kernels.boxes import cut_points, fences, words
+from fogline.arrays import Batch, Clouds, Columns, Floats, Ints, LiveSet, Sums, empty_clouds
 from fogline.kernels.clouds import copy_cells, dense
+from fogline.kernels.words import cut_points, fences, words
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
 
@@ -44,7 +44,7 @@ class Slots:
         self.most_places = places
         self.used = 0  # slots 0 … used - 1 are alive or dead
         self.pool = 0  # how much of the clouds' pools is in use
-        self.sums = 0  # how much of the members' sums is in use, …
+        self.filled = 0  # how much of the members' sums is in use, …
         self.packed = 0  # … and how much was, when gaps were last closed
         self.latest = -np.inf  # the last expiry so far while slots lie in order of expiry; +inf when they do not
         self.coded = 0  # how many clouds the cut points were made from
@@ -55,8 +55,14 @@ class Slots:
         self.id: NDArray[Any] = np.empty(16, object)
         self.raw: Floats = np.empty((16, d))  # as it came
         self.known: Floats = np.empty((16, known))  # what rules may ask for
-        self.logs: Ints = np.zeros(16, np.int64)
-        self.zeros: Ints = np.zeros(16, np.int64)
+        self.sums = Sums(np.zeros(16, np.int64), np.zeros(16, np.int64))
+
+    def live_set(self) -> LiveSet:
+        """The slots as kernels see them."""
+        return LiveSet(
+            self.clouds, self.columns, self.raw, self.sums, self.cuts, self.fence,
+            self.used, self.pool, self.filled, self.latest,
+        )  # fmt: skip
 
     def alive(self) -> Ints:
         """The slots in use, in their order."""
@@ -86,10 +92,10 @@ class Slots:
         self.clouds = c
 
     def name(self, rows: Batch, which: Ints) -> None:
-        """The rows that got the next slots: what they are called, and how they came."""
+        """The rows that got the next slots: what they are called, and what is known of them."""
         if len(which):
             new = slice(self.used, self.used + len(which))
-            self.id[new], self.raw[new] = rows.id[which], rows.raw[which]
+            self.id[new] = rows.id[which]
             if self.known.shape[1]:
                 self.known[new] = rows.known[which]
             self.used = new.stop
@@ -105,20 +111,21 @@ class Slots:
         return np.where(places <= self.most_places, places, 0).astype(np.int64)
 
     def room_for_sums(self, places: int) -> None:
-        """Make sure that a new member's sums fit."""
-        if self.sums + places > len(self.logs):
-            size = max(2 * len(self.logs), self.sums + places)
-            self.logs, self.zeros = _longer(self.logs, size), _longer(self.zeros, size)
+        """Make sure that new members' sums fit."""
+        if self.filled + places > len(self.sums.logs):
+            size = max(2 * len(self.sums.logs), self.filled + places)
+            self.sums = Sums(*(_longer(each, size) for each in self.sums))
 
     def pack_sums(self, members: Ints) -> None:
         """Close the gaps that former members left among the sums."""
         length, at = self.columns.places[members], self.columns.at
         end = np.cumsum(length)
-        self.sums = int(end[-1]) if len(end) else 0
-        source = np.repeat(at[members] - (end - length), length) + np.arange(self.sums)
-        self.logs[: self.sums], self.zeros[: self.sums] = self.logs[source], self.zeros[source]
+        self.filled = int(end[-1]) if len(end) else 0
+        source = np.repeat(at[members] - (end - length), length) + np.arange(self.filled)
+        for each in self.sums:
+            each[: self.filled] = each[source]
         at[members] = end - length
-        self.packed = self.sums
+        self.packed = self.filled
 
     def compact(self, members: Ints) -> None:
         """Close the gaps, put slots in order of expiry and choose new cut points; the sums of `members` stay."""
@@ -150,7 +157,11 @@ class Slots:
         """Choose cut points that spread these clouds, and write every word anew."""
         self.cuts = cut_points(clouds.lo, clouds.hi)
         self.coded = len(clouds.lo)
-        self.columns.word_lo[: self.used], self.columns.word_hi[: self.used] = words(self.view(), self.cuts)
+        if self.used:
+            n = self.used
+            self.columns.word_lo[:n], self.columns.word_hi[:n] = words(
+                self.clouds.lo[:n], self.clouds.hi[:n], self.cuts
+            )
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fogline.arrays import Batch, Clouds, Ints
-from fogline.kernels.boxes import IN, OUT
 from fogline.kernels.clouds import dense
+from fogline.kernels.states import IN, OUT
 from fogline.model import Query
 from fogline.packing import Arrays, as_bytes, from_bytes
 from fogline.skyline.group import Group
@@ -38,7 +38,7 @@ def save_group(group: Group) -> dict[str, Any]:
         "newest": group.newest,
         "newest_ids": len(group.newest_ids),
         "counts": {**counts, "shadowed": counts["shadowed"].tolist()},
-        "order": None if group.order is None else [group.order.count, group.order.size],
+        "order": None if group.window is None else [group.window.count, group.window.size],
     }
 
 
@@ -52,15 +52,15 @@ def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays
     slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
     out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in _COLUMNS}
     sums = [_sums(*each) for each in slots]
-    out["logs"] = _join([s.logs[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
-    out["zeros"] = _join([s.zeros[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
+    out["logs"] = _join([s.sums.logs[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
+    out["zeros"] = _join([s.sums.zeros[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
     out["sums"] = np.array([len(at) for at in sums], np.int64)
     out["raw"] = _join([s.raw[which] for s, which in slots], (0, d))
     out["known"] = _join([s.known[which] for s, which in slots], (0, 0))
     ids = [each for s, which in slots for each in s.id[which]]
     out["id"] = as_bytes(ids, kind)
     out["newest_id"] = as_bytes([each for group in groups for each in group.newest_ids], kind)
-    keys = [group.order.keys() for group in groups if group.order is not None]
+    keys = [group.window.keys() for group in groups if group.window is not None]
     out["queue_arrived"] = _join([arrived for arrived, _ in keys], (0,))
     out["queue_id"] = as_bytes([each for _, names in keys for each in names], kind)
     return out
@@ -95,11 +95,11 @@ def split_groups(
         )
         columns = {name: arrays[name][rows] for name in _COLUMNS}
         _fill(group, batch, columns, header, arrays["logs"][sums], arrays["zeros"][sums])
-        group.newest_ids = set(newest[near : near + header["newest_ids"]])
-        if group.order is not None:
+        group.remember(header["newest"], newest[near : near + header["newest_ids"]])
+        if group.window is not None:
             count, waiting = header["order"]
             ends = slice(queue, queue + waiting)
-            group.order.load(count, arrays["queue_arrived"][ends], _objects(queued[ends]))
+            group.window.load(count, arrays["queue_arrived"][ends], _objects(queued[ends]))
             queue += waiting
         row, pool, near = rows.stop, pools.stop, near + header["newest_ids"]
         groups.append(group)
@@ -109,7 +109,7 @@ def split_groups(
 def _fill(group: Group, batch: Batch, columns: Arrays, header: dict[str, Any], logs: Ints, zeros: Ints) -> None:
     """Give the saved clouds their slots and the members their sums; members of too many places are judged anew."""
     live = group.live
-    live.now, group.newest = header["now"], header["newest"]
+    live.now = header["now"]
     group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
     live.load(batch)
     s, n = live.slots, len(batch.id)
@@ -119,10 +119,10 @@ def _fill(group: Group, batch: Batch, columns: Arrays, header: dict[str, Any], l
     heavy, members = np.flatnonzero(inside & (places == 0)), np.flatnonzero(inside & (places > 0))
     s.columns.state[heavy], s.columns.until[heavy] = OUT, -np.inf
     s.room_for_sums(len(logs))
-    s.logs[: len(logs)], s.zeros[: len(logs)] = logs, zeros
+    s.sums.logs[: len(logs)], s.sums.zeros[: len(logs)] = logs, zeros
     s.columns.at[members] = np.cumsum(places[members]) - places[members]
-    s.sums = s.packed = len(logs)
-    live.wake()
+    s.filled = s.packed = len(logs)
+    live.judge_due()
     for name, value in header["counts"].items():
         setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)
 

@@ -1,4 +1,4 @@
-"""Who guards whom, and is everything as it should be?
+"""Which rows guard which, and is everything as it should be?
 
 The skyline tree of the paper (section 5.1), by its corrected definition and on demand: the live set works without it,
 since each cloud only needs to know until when it is kept out. g guards c when Pr{g beats c} >= 1 - alpha. c's parent is
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from fogline.arrays import Ints
-from fogline.kernels.boxes import IN, OUT, SEALED, beats
 from fogline.kernels.bracket import bracket
-from fogline.kernels.probability import beats_cloud, guards_of
+from fogline.kernels.dominance import beats, chance_to_beat
+from fogline.kernels.judge import guards_of
+from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import TOLERANCE, Node
 from fogline.skyline.group import Group
 from fogline.skyline.live import WIDTH, Live
@@ -24,8 +25,7 @@ from fogline.skyline.live import WIDTH, Live
 
 def guards(live: Live, o: int, among: Ints) -> Ints:
     """The slots that guard o."""
-    s = live.slots
-    found: Ints = guards_of(s.clouds, s.columns, s.fence, among, o, live.least)
+    found: Ints = guards_of(live.slots.live_set(), among, o, live.least)
     return found
 
 
@@ -48,7 +48,7 @@ def measure(group: Group) -> dict[str, int]:
         "answer": len(live.members()),
         "layer_1": layer_one(live),
         "shadows": len(live.shadows()),
-        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.slots.alive()])),
+        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.members()])),
         "forgotten": counts.forgotten,
         **{f"pruned_{name}": number for name, number in counts.pruned().items()},
         "evaluations": counts.evaluations,
@@ -90,7 +90,7 @@ def audit(live: Live) -> None:
             f"{s.id[c]} should have been forgotten (Property 1)"
         )
         assert (s.columns.state[c] == SEALED) == bool(sure), (
-            f"{s.id[c]} is sealed if and only if somebody surely beats it"
+            f"{s.id[c]} is sealed if and only if another surely beats it"
         )
         if s.columns.state[c] == SEALED:
             last = max(s.columns.expires[g] for g in sure)
@@ -109,19 +109,18 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
         assert low - TOLERANCE <= s.columns.probability[c] <= high + TOLERANCE, (
             f"P({s.id[c]}) drifted from {low}…{high}"
         )
-        assert high > live.threshold, f"{s.id[c]} is in with P {high}"
+        assert high > live.limits.threshold, f"{s.id[c]} is in with P {high}"
         if live.alpha > 0:
             found = guards(live, c, alive)
-            assert all(beats_cloud(s.clouds, g, c) <= 1 - live.alpha for g in found), "in, but guarded (Property 3)"
+            assert all(chance_to_beat(s.clouds, g, c) <= 1 - live.alpha for g in found), "in, but guarded (Property 3)"
         return
     assert live.now < s.columns.until[c], f"{s.id[c]} is out and waits for nothing"
-    assert low <= live.threshold + TOLERANCE, f"{s.id[c]} is out with P {low} (Property 2)"
+    assert low <= live.limits.threshold + TOLERANCE, f"{s.id[c]} is out with P {low} (Property 2)"
     lasting = alive[s.columns.expires[alive] >= s.columns.until[c]]
     low, _ = _probability(live, c, lasting)
-    assert low <= live.threshold + TOLERANCE, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
+    assert low <= live.limits.threshold + TOLERANCE, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
 
 
 def _probability(live: Live, c: int, among: Ints) -> tuple[float, float]:
-    s = live.slots
-    low, high, _ = bracket(s.clouds, s.columns, s.fence, among, c, live.edge, live.limit, WIDTH)
+    low, high, _ = bracket(live.slots.live_set(), among, c, live.edge, live.limit, WIDTH)
     return low, high

@@ -19,7 +19,7 @@ from fogline.arrays import Floats, Ints
 Objects = NDArray[Any]
 
 
-class Order:
+class CountWindow:
     """The queue of one group: keys of its newest `last` rows, forgotten ones too. `place`: O(rows) if none is late."""
 
     def __init__(self, last: int) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Ints
-from fogline.kernels.boxes import beats
-from fogline.kernels.probability import lemma
+from fogline.kernels.dominance import beats
+from fogline.kernels.judge import lemma_of
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import SHORT, case_of, kind_of, sets
 from fogline.lab.maintainers.tree import Tree
@@ -68,7 +68,7 @@ def lasting_lemma(live: Live, o: int, alive: Ints) -> int:
         (s.columns.expires[alive] >= s.columns.expires[o]) & (s.clouds.hi[alive] >= s.clouds.lo[o]).all(axis=1)
     ]
     near = np.array([g for g in near if g != o and beats(s.clouds.hi, g, s.clouds.lo, o)], np.int64)
-    return int(lemma(s.clouds, s.columns.expires, near, o, live.least)) if len(near) else 3
+    return int(lemma_of(s.clouds, s.columns.expires, near, o, live.least)) if len(near) else 3
 
 
 def read(frame: pd.DataFrame) -> Reading:

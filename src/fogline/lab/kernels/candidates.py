@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Words
-from fogline.kernels.boxes import beats
-from fogline.kernels.bracket import all_places, merge_places, narrow
+from fogline.kernels.bracket import narrow
 from fogline.kernels.clouds import copy_cells
 from fogline.kernels.compile import kernel
-from fogline.kernels.probability import beats_places, beats_point, coarsen, place_weights
+from fogline.kernels.dominance import beats, beats_point
+from fogline.kernels.merged import all_places, merge_places
+from fogline.kernels.places import beats_places, coarsen, distributed, empty_grid, own_grid, place_weights, scratch_for
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
@@ -42,25 +43,6 @@ class Admission(NamedTuple):
 
     threshold: float  # what the probability of a member exceeds
     forget: bool  # drop what another that expires no earlier surely beats
-
-
-class CellValues(NamedTuple):
-    """What the cells of one cloud may be: value[start[j] : start[j] + size[j]]; start[j] < 0: a single value."""
-
-    value: Floats  # (p,)
-    weight: Floats  # (p,)
-    start: Ints  # (d,)
-    size: Ints  # (d,)
-
-
-class PlaceScratch(NamedTuple):
-    """Room for numbers of every place of a cloud."""
-
-    at_least: Floats
-    equal: Floats
-    beaten: Floats
-    tied: Floats
-    left: Floats  # the weight that nothing has beaten so far
 
 
 @kernel
@@ -195,50 +177,42 @@ def corner_bound(clouds, o, near, threshold):
 
 
 @kernel
-def work_out(clouds, o, near, threshold, cells, room):
+def work_out(clouds, o, near, threshold, grid, scratch):
     """P(o), its cells having these values, over those in `near`; or any number at or below `threshold` once P is."""
-    places = place_weights(clouds, o, cells.weight, cells.start, cells.size, room.left)
+    left, chance = scratch.left, scratch.chance
+    places = place_weights(grid, left)
     total = 1.0
     for g in near:
-        if not beats_places(
-            clouds, g, o, cells.value, cells.start, cells.size, room.at_least, room.equal, room.beaten, room.tied
-        ):
+        if not beats_places(clouds, g, o, grid, scratch):
             continue
         total = 0.0
         for k in range(places):
-            room.left[k] *= 1.0 - max(room.beaten[k], 0.0)
-            total += room.left[k]
+            left[k] *= 1.0 - max(chance[k], 0.0)
+            total += left[k]
         if total <= threshold:
             break
     return min(total, 1.0)
 
 
 @kernel
-def coarse_bound(clouds, o, near, threshold, room):
+def coarse_bound(clouds, o, near, threshold, scratch):
     """What P(o) cannot exceed: each of a few runs of o's values stands at its best."""
     d = clouds.lo.shape[1]
-    fog = (clouds.start[o] >= 0).sum()
-    parts = max(int(COARSE ** (1.0 / fog)) - 1, 1)
-    cells = empty_cells((parts + 1) * d, d)
-    coarsen(clouds, o, parts, cells.value, cells.weight, cells.start, cells.size)
-    return work_out(clouds, o, near, threshold, cells, room)
+    parts = max(int(COARSE ** (1.0 / distributed(clouds, o))) - 1, 1)
+    grid = empty_grid((parts + 1) * d, d)
+    coarsen(clouds, o, parts, grid)
+    return work_out(clouds, o, near, threshold, grid, scratch)
 
 
 @kernel
 def work_out_many(clouds, o, near, threshold):
     """P(o) of a cloud of very many places, as Fogline does it: places that `near` does not distinguish are one."""
-    cells = empty_cells(clouds.size[o].sum(), clouds.lo.shape[1])
-    if merge_places(clouds, o, near, cells.value, cells.weight, cells.start, cells.size) <= EXACT:
-        return all_places(clouds, o, near, cells.value, cells.weight, cells.start, cells.size)
+    grid = empty_grid(clouds.size[o].sum(), clouds.lo.shape[1])
+    if merge_places(clouds, o, near, grid) <= EXACT:
+        return all_places(clouds, o, near, grid)
     edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
-    low, high = narrow(clouds, o, near, cells.value, cells.weight, cells.start, cells.size, edge, WIDTH)
+    low, high = narrow(clouds, o, near, grid, edge, WIDTH)
     return (low + high) / 2
-
-
-@kernel
-def empty_cells(room, d):
-    """Room for the values of d cells."""
-    return CellValues(np.empty(room), np.empty(room), np.empty(d, np.int64), np.empty(d, np.int64))
 
 
 @kernel
@@ -263,12 +237,12 @@ def any_surely(clouds, o, near):
 def refresh_lists(clouds, lists, used, threshold):
     """Work out every candidate that is due. Returns how many that were, and which slots are in the answer."""
     near, inside = np.empty(used, np.int64), np.empty(used, np.int64)
-    room = PlaceScratch(np.empty(MANY), np.empty(MANY), np.empty(MANY), np.empty(MANY), np.empty(MANY))
+    scratch = scratch_for(MANY)
     worked = n = 0
     for o in range(used):
         if lists.due[o]:
             rivals = near[: living_rivals(lists, o, used, near)]
-            chance = chance_of(clouds, o, rivals, threshold, lists.inside[o], room)
+            chance = chance_of(clouds, o, rivals, threshold, lists.inside[o], scratch)
             sealed = threshold < 0 and any_surely(clouds, o, rivals)  # alpha is 0: boxes decide, not a tiny number
             lists.probability[o], lists.inside[o], lists.due[o] = chance, chance > threshold and not sealed, False
             worked += 1
@@ -279,15 +253,14 @@ def refresh_lists(clouds, lists, used, threshold):
 
 
 @kernel
-def chance_of(clouds, o, rivals, threshold, inside, room):
+def chance_of(clouds, o, rivals, threshold, inside, scratch):
     """P(o); or any number at or below `threshold` once P is. Cheap bounds come first, unless it was inside."""
     chance = corner_bound(clouds, o, rivals, threshold)
     places = places_of(clouds, o)
     if chance > threshold >= 0 and places > 2 * COARSE and not inside:
-        chance = coarse_bound(clouds, o, rivals, threshold, room)
+        chance = coarse_bound(clouds, o, rivals, threshold, scratch)
     if chance > threshold and places <= MANY:
-        cells = CellValues(clouds.value, clouds.weight, clouds.start[o], clouds.size[o])
-        return work_out(clouds, o, rivals, threshold, cells, room)
+        return work_out(clouds, o, rivals, threshold, own_grid(clouds, o), scratch)
     return work_out_many(clouds, o, rivals, threshold) if chance > threshold else chance
 
 

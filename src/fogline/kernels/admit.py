@@ -1,0 +1,156 @@
+"""Which arriving rows can ever matter, and until when are those surely beaten?
+
+A row that another, live or arriving, surely beats to the end of its life never has a probability above 0, and whatever
+it could beat, the other beats surely: it is dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.kernels.compile import inner
+from fogline.kernels.dominance import beats
+from fogline.kernels.ladder import count_up, ladder, latest_on
+from fogline.kernels.sorting import argsort, ascending
+from fogline.kernels.words import BLOCK, any_covers, covers
+
+
+@inner
+def outlasts_any(strong, kept, m, rows, q):
+    """Does any of the first m kept rows surely beat row q and expire no earlier? `strong`: words of their worst corners."""
+    word, fence = rows.word_hi[q], rows.fence
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        if any_covers(strong, begin, end, word, fence):
+            for r in range(begin, end):
+                s = kept[r]
+                if (
+                    rows.expires[s] >= rows.expires[q]
+                    and covers(strong[r], word, fence)
+                    and beats(rows.lo, s, rows.hi, q)
+                ):
+                    return True
+    return False
+
+
+@inner
+def falling_sums(corner):
+    """The sum of each row's values, negated."""
+    n, d = corner.shape
+    sums = np.zeros(n)
+    for i in range(n):
+        for j in range(d):
+            sums[i] -= corner[i, j]
+    return sums
+
+
+@inner
+def outlived(rows):
+    """Which rows of a batch stay when each one surely beaten by another that expires no earlier is dropped?
+
+    Rows are taken with the sums of `lo` falling. A row that beats another has at least its sum (adding floats in one
+    order is monotone), so only rows of an equal sum can still beat one that was kept before them.
+    """
+    n = rows.lo.shape[0]
+    sums = falling_sums(rows.lo)
+    kept, strong = np.empty(n, np.int64), np.empty(n, np.uint64)
+    m = 0
+    for q in argsort(sums):
+        if outlasts_any(strong, kept, m, rows, q):
+            continue
+        first = m  # the kept rows of an equal sum are the last ones
+        while first > 0 and sums[kept[first - 1]] == sums[q]:
+            first -= 1
+        w = first
+        for r in range(first, m):
+            s = kept[r]
+            if not (rows.expires[q] >= rows.expires[s] and beats(rows.lo, q, rows.hi, s)):
+                kept[w], strong[w] = s, strong[r]
+                w += 1
+        kept[w], strong[w] = q, rows.word_lo[q]
+        m = w + 1
+    return ascending(kept[:m])
+
+
+@inner
+def latest_beater(boxes, ordered, rows, i, until, enough):
+    """The latest expiry of the boxes that surely beat row i, or `until` if none is later.
+
+    It stops at `enough`. Boxes lie roughly by expiry, so the search runs from the last one back; where they lie
+    exactly so (`ordered`), the first that is found is the latest.
+    """
+    word, fence = rows.word_hi[i], rows.fence
+    end = boxes.expires.shape[0]
+    while end > 0:
+        begin = max(end - BLOCK, 0)
+        if any_covers(boxes.word_lo, begin, end, word, fence):
+            for c in range(end - 1, begin - 1, -1):
+                if (
+                    boxes.expires[c] > until
+                    and covers(boxes.word_lo[c], word, fence)
+                    and beats(boxes.lo, c, rows.hi, i)
+                ):
+                    until = boxes.expires[c]
+                    if ordered or until >= enough:
+                        return until
+        end = begin
+    return until
+
+
+@inner
+def latest_among(kept, rows, i, until):
+    """As `latest_beater`, of the kept rows of the same batch."""
+    for k in range(kept.shape[0]):
+        s = kept[k]
+        if (
+            rows.expires[s] > until
+            and covers(rows.word_lo[s], rows.word_hi[i], rows.fence)
+            and beats(rows.lo, s, rows.hi, i)
+        ):
+            until = rows.expires[s]
+    return until
+
+
+@inner
+def admit_few(live, rows, ordered):
+    """See `admit`."""
+    kept = outlived(rows)
+    until = np.empty(kept.shape[0])
+    m = 0
+    for i in kept:
+        u = latest_beater(live, ordered, rows, i, -np.inf, rows.expires[i])
+        if u < rows.expires[i]:
+            kept[m], until[m] = i, u
+            m += 1
+    for k in range(m):  # an arrival that expires earlier may beat another for a while
+        until[k] = latest_among(kept[:m], rows, kept[k], until[k])
+    return kept[:m], until[:m]
+
+
+@inner
+def admit_many(live, rows):
+    """See `admit`. (Sure dominance is transitive, so it does not matter which row that is not kept beats another.)"""
+    n = rows.lo.shape[0]
+    kept, until = np.empty(n, np.int64), np.empty(n)
+    arriving = ladder(rows.lo, rows.word_lo, count_up(n))
+    there = ladder(live.lo, live.word_lo, count_up(live.lo.shape[0]))
+    m = 0
+    for i in range(n):
+        u = latest_on(arriving, rows, rows, i, -np.inf)
+        if u < rows.expires[i]:
+            u = latest_on(there, live, rows, i, u)
+        if u < rows.expires[i]:
+            kept[m], until[m] = i, u
+            m += 1
+    return kept[:m], until[:m]
+
+
+@inner
+def admit(live, rows, ordered, ladders):
+    """The rows that can matter, and until when each is surely beaten (-inf: it is not).
+
+    `ordered`: the live boxes lie in order of expiry. `ladders`: None, or True to sort all boxes first.
+    """
+    if ladders is None:
+        return admit_few(live, rows, ordered)
+    return admit_many(live, rows)

@@ -1,0 +1,123 @@
+"""Does one cloud beat another, and how likely?
+
+Larger is better in here. A cloud surely beats another if and only if its worst corner beats the other's best one.
+Attributes are independent, so Pr{g beats point x} = prod_j Pr{g_j >= x_j} - prod_j Pr{g_j = x_j}: linear in the number
+of values, never an enumeration of g's places.
+"""
+
+from __future__ import annotations
+
+from fogline.kernels.compile import inner, kernel
+
+
+@kernel
+def beats(a, i, b, k):
+    """Is row i of `a` (., d) nowhere worse than row k of `b` (., d) and somewhere better?"""
+    better = False
+    for j in range(a.shape[1]):
+        if not a[i, j] >= b[k, j]:  # also true for NaN: an unknown value never beats
+            return False
+        better |= a[i, j] > b[k, j]
+    return better
+
+
+@inner
+def share(clouds, g, j, x):
+    """(Pr{g_j >= x}, Pr{g_j = x})."""
+    lo, hi = clouds.lo[g, j], clouds.hi[g, j]
+    start = clouds.start[g, j]
+    if x > hi:
+        return 0.0, 0.0
+    if x < lo:
+        return 1.0, 0.0
+    if start < 0:
+        return 1.0, 1.0  # lo = x = hi
+    a, b = start, start + clouds.size[g, j] - 1
+    while a < b:
+        mid = (a + b) >> 1
+        if clouds.value[mid] >= x:
+            b = mid
+        else:
+            a = mid + 1
+    return clouds.tail[a], (clouds.weight[a] if clouds.value[a] == x else 0.0)
+
+
+@inner
+def beats_point(clouds, g, points, i):
+    """Pr{cloud g beats row i of `points` (., d)}."""
+    at_least = equal = 1.0
+    for j in range(points.shape[1]):
+        s, e = share(clouds, g, j, points[i, j])
+        at_least *= s
+        equal *= e
+        if at_least == 0.0:
+            return 0.0
+    return max(at_least - equal, 0.0)
+
+
+@inner
+def shares(clouds, g, j, grid, at_least, equal):
+    """`share` for all values of a grid's cell j at once, by one walk along both lists."""
+    first, n = clouds.start[g, j], clouds.size[g, j]
+    start, size = grid.start[j], grid.size[j]
+    if first < 0:
+        x = clouds.lo[g, j]
+        for k in range(size):
+            v = grid.value[start + k]
+            at_least[k] = 1.0 if x >= v else 0.0
+            equal[k] = 1.0 if x == v else 0.0
+        return
+    a, end = first, first + n
+    for k in range(size):
+        v = grid.value[start + k]
+        while a < end and clouds.value[a] < v:
+            a += 1
+        if a == end:
+            at_least[k] = equal[k] = 0.0
+        else:
+            at_least[k] = clouds.tail[a]
+            equal[k] = clouds.weight[a] if clouds.value[a] == v else 0.0
+
+
+@inner
+def beats_cloud(clouds, g, o):
+    """Pr{g beats o} for two clouds."""
+    at_least = equal = 1.0
+    for j in range(clouds.lo.shape[1]):
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        a = b = 0.0
+        if first < 0:
+            a, b = share(clouds, g, j, clouds.lo[o, j])
+        else:
+            for k in range(first, first + n):
+                s, e = share(clouds, g, j, clouds.value[k])
+                a += clouds.weight[k] * s
+                b += clouds.weight[k] * e
+        at_least *= a
+        equal *= b
+        if at_least == 0.0:
+            return 0.0
+    return max(at_least - equal, 0.0)
+
+
+chance_to_beat = kernel(beats_cloud.py_func)  # the same, to be called from Python
+
+
+@inner
+def corner_beats_cloud(corner, g, clouds, o):
+    """(Pr{corner[g] >= o everywhere}, Pr{corner[g] beats o}) for a corner of g as a point."""
+    at_least = equal = 1.0
+    for j in range(corner.shape[1]):
+        x = corner[g, j]
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        a = b = 0.0
+        if first < 0:
+            a = 1.0 if x >= clouds.lo[o, j] else 0.0
+            b = 1.0 if x == clouds.lo[o, j] else 0.0
+        else:
+            for k in range(first, first + n):
+                a += clouds.weight[k] if x >= clouds.value[k] else 0.0
+                b += clouds.weight[k] if x == clouds.value[k] else 0.0
+        at_least *= a
+        equal *= b
+    return at_least, at_least - equal

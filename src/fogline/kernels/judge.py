@@ -1,0 +1,255 @@
+"""Which open clouds are in, and until when are the others surely out?
+
+Cheap bounds first: the best corner; then a few values per cell; then all. P over any subset of the rivals is an upper
+bound, so the first few that push it to the threshold are enough, and they hold until the first of them expires: guards
+act together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.kernels.compile import inner, kernel
+from fogline.kernels.dominance import beats, beats_cloud, beats_point, corner_beats_cloud
+from fogline.kernels.ladder import ladder, rung
+from fogline.kernels.places import (
+    ROOM,
+    beats_places,
+    coarsen,
+    distributed,
+    empty_grid,
+    own_grid,
+    parts_for,
+    place_weights,
+    scratch_for,
+)
+from fogline.kernels.sorting import ascending
+from fogline.kernels.states import HEAVY, IN, OUT
+from fogline.kernels.sums import account, total
+from fogline.kernels.words import BLOCK, any_covers, covers
+
+COARSE = 8  # values per cell in the cheap upper bound
+
+
+# --- Rivals -----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def rivals(live, o, among, strong, threshold, near):
+    """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best corner out.
+
+    `strong` holds the words of their best corners, side by side. Returns how many, and until when they keep it out
+    (-inf: they do not). This is the joint form of max-corner pruning.
+    """
+    clouds, columns, fence = live.clouds, live.columns, live.fence
+    m = 0
+    left = 1.0
+    until = np.inf
+    word = columns.word_lo[o]
+    end = among.shape[0]
+    while end > 0:
+        begin = max(end - BLOCK, 0)
+        if any_covers(strong, begin, end, word, fence):
+            for r in range(end - 1, begin - 1, -1):
+                g = among[r]
+                if g == o or not covers(strong[r], word, fence) or not beats(clouds.hi, g, clouds.lo, o):
+                    continue
+                near[m] = g
+                m += 1
+                p = beats_point(clouds, g, clouds.hi, o)
+                if p > 0.0:
+                    left *= 1.0 - p
+                    until = min(until, columns.expires[g])
+                    if left <= threshold:
+                        return m, until
+        end = begin
+    return m, -np.inf
+
+
+@inner
+def rivals_on(live, o, steps, threshold, near):
+    """As `rivals`, by a ladder of best corners. In the same order: the last slot first."""
+    clouds, columns, fence = live.clouds, live.columns, live.fence
+    j, m = rung(steps.value, clouds.lo, o)
+    words, word = steps.word[j], columns.word_lo[o]
+    n = 0
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        if any_covers(words, begin, end, word, fence):
+            for r in range(begin, end):
+                g = steps.slot[j, r]
+                if g != o and covers(words[r], word, fence) and beats(clouds.hi, g, clouds.lo, o):
+                    near[n] = -g
+                    n += 1
+    found = ascending(near[:n])
+    left, until = 1.0, np.inf
+    for k in range(n):
+        g = -found[k]
+        near[k] = g
+        p = beats_point(clouds, g, clouds.hi, o)
+        if p > 0.0:
+            left *= 1.0 - p
+            until = min(until, columns.expires[g])
+            if left <= threshold:
+                return k + 1, until
+    return n, -np.inf
+
+
+@inner
+def words_of(words, which):
+    """Some of the words, side by side."""
+    out = np.empty(which.shape[0], np.uint64)
+    for k in range(which.shape[0]):
+        out[k] = words[which[k]]
+    return out
+
+
+# --- Bounds -----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def witness(live, o, near, threshold, grid, scratch):
+    """Until when do the clouds in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)"""
+    places = place_weights(grid, scratch.left)
+    until = np.inf
+    for g in near:
+        if not beats_places(live.clouds, g, o, grid, scratch):
+            continue
+        sum_left = 0.0
+        for k in range(places):
+            scratch.left[k] *= 1.0 - max(scratch.chance[k], 0.0)
+            sum_left += scratch.left[k]
+        until = min(until, live.columns.expires[g])
+        if sum_left <= threshold:
+            return until
+    return -np.inf
+
+
+@inner
+def coarse_witness(live, o, near, threshold, grid, scratch):
+    """`witness` over few values per cell, then over more, where that is less work than over all."""
+    cells, places = distributed(live.clouds, o), live.columns.places[o]
+    finest = parts_for(cells)
+    parts = min(COARSE, finest)
+    for _ in range(2):
+        if parts >= 2 and not 0 < places <= 2 * parts**cells and threshold >= 0:
+            coarsen(live.clouds, o, parts, grid)
+            until = witness(live, o, near, threshold, grid, scratch)
+            if until > -np.inf:
+                return until
+        parts = finest
+    return -np.inf
+
+
+@inner
+def lemma(clouds, expires, near, o, least):
+    """What prunes o? 0 max-corner (Lemma 2), 1 min-corner (Lemma 3), 2 a guard that neither shows, 3 several together.
+
+    Only those that expire no earlier than o count: Lemma 1 (spatial) has been tried before.
+    """
+    found = 3
+    for g in near:
+        if expires[g] < expires[o]:
+            continue
+        if beats_point(clouds, g, clouds.hi, o) >= least:
+            return 0
+        if corner_beats_cloud(clouds.lo, g, clouds, o)[1] >= least:
+            found = 1
+        elif (
+            found == 3
+            and corner_beats_cloud(clouds.hi, g, clouds, o)[0] >= least
+            and beats_cloud(clouds, g, o) >= least
+        ):
+            found = 2
+    return found
+
+
+lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
+
+
+# --- Verdicts ---------------------------------------------------------------------------------------------------------
+
+
+@inner
+def add_up(live, o, near, cursor, scratch):
+    """Write o's sums to the pools from `cursor` on, and its probability. Returns the first expiry of its rivals."""
+    columns, sums, grid = live.columns, live.sums, own_grid(live.clouds, o)
+    places = columns.places[o]
+    columns.at[o] = cursor
+    for k in range(cursor, cursor + places):
+        sums.logs[k] = sums.zeros[k] = 0
+    soonest = np.inf
+    for g in near:
+        if beats_places(live.clouds, g, o, grid, scratch):
+            account(scratch.chance, places, 1, sums, cursor)
+            soonest = min(soonest, columns.expires[g])
+    place_weights(grid, scratch.weight)
+    columns.probability[o] = total(scratch.weight, places, sums, cursor)
+    return soonest
+
+
+@inner
+def judge(live, opened, due, limits, pruned, ladders):
+    """Judge the clouds `due` against all that are open. A member's sums are written to the pools from live.filled on.
+
+    Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many
+    clouds are HEAVY, and the new end of the sums. A cloud that is kept out for life is counted once in `pruned` (4,).
+    """
+    clouds, columns, threshold = live.clouds, live.columns, limits.threshold
+    evaluations = heavy = 0
+    cursor = live.filled
+    scratch = scratch_for(max(limits.places, ROOM))
+    space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
+    if ladders is None:
+        strong = words_of(columns.word_hi, opened)
+    else:
+        steps = ladder(clouds.hi, columns.word_hi, opened)
+    for o in due:
+        columns.state[o], columns.exact[o] = OUT, True
+        if ladders is None:
+            m, until = rivals(live, o, opened, strong, threshold, space)
+        else:
+            m, until = rivals_on(live, o, steps, threshold, space)
+        near = space[:m]
+        if until == -np.inf:
+            until = coarse_witness(live, o, near, threshold, coarse, scratch)
+        if until == -np.inf and columns.places[o] == 0:
+            columns.state[o] = HEAVY
+            heavy += 1
+            continue
+        if until == -np.inf and columns.places[o] > 1:
+            evaluations += 1
+            until = witness(live, o, near, threshold, own_grid(clouds, o), scratch)
+        columns.until[o] = until
+        if until > -np.inf:
+            if until >= columns.expires[o] and not columns.counted[o]:
+                columns.counted[o] = True
+                pruned[lemma(clouds, columns.expires, near, o, limits.least)] += 1
+            continue
+        evaluations += 1
+        soonest = add_up(live, o, near, cursor, scratch)
+        if columns.probability[o] > threshold:
+            columns.state[o] = IN
+            cursor += columns.places[o]
+        else:  # the two ways of multiplying differ in the last digits; the sums decide
+            columns.until[o] = soonest
+    return evaluations, heavy, cursor
+
+
+@kernel
+def guards_of(live, others, o, least):
+    """Which of `others` guard o, that is, beat it with probability at least `least`?"""
+    clouds, columns = live.clouds, live.columns
+    found = np.empty(others.shape[0], np.int64)
+    m = 0
+    for g in others:
+        if (
+            g == o
+            or not covers(columns.word_hi[g], columns.word_lo[o], live.fence)
+            or not beats(clouds.hi, g, clouds.lo, o)
+        ):
+            continue
+        if beats_cloud(clouds, g, o) >= least:
+            found[m] = g
+            m += 1
+    return found[:m]

@@ -1,0 +1,125 @@
+"""How likely is each place of a cloud beaten?
+
+A place is one value of each cell. Places run like an odometer, the last distributed cell fastest. The values may be
+the cloud's own, or fewer that stand for them (see `Grid`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.arrays import Grid, Scratch
+from fogline.kernels.compile import inner
+from fogline.kernels.dominance import share, shares
+
+ROOM = 4096  # places of the finest grid that `coarsen` may be asked for
+
+
+@inner
+def scratch_for(places):
+    """Room for a walk over so many places."""
+    return Scratch(
+        np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places)
+    )
+
+
+@inner
+def own_grid(clouds, o):
+    """All values of a cloud."""
+    return Grid(clouds.value, clouds.weight, clouds.start[o], clouds.size[o])
+
+
+@inner
+def empty_grid(values, d):
+    """Room for so many values."""
+    return Grid(np.empty(values), np.empty(values), np.empty(d, np.int64), np.empty(d, np.int64))
+
+
+@inner
+def beats_places(clouds, g, o, grid, scratch):
+    """Pr{g beats place} for every place of o, into scratch.chance[: places]; False if it is zero everywhere."""
+    at_least = equal = 1.0
+    for j in range(clouds.lo.shape[1]):
+        if grid.start[j] < 0:
+            a, b = share(clouds, g, j, clouds.lo[o, j])
+            at_least *= a
+            equal *= b
+            if at_least == 0.0:
+                return False
+    p, q = scratch.chance, scratch.tie
+    p[0], q[0] = at_least, equal
+    places = 1
+    for j in range(clouds.lo.shape[1]):
+        if grid.start[j] >= 0:
+            shares(clouds, g, j, grid, scratch.at_least, scratch.equal)
+            n = grid.size[j]
+            for k in range(places - 1, -1, -1):
+                a, b = p[k], q[k]
+                for m in range(n - 1, -1, -1):
+                    p[k * n + m] = a * scratch.at_least[m]
+                    q[k * n + m] = b * scratch.equal[m]
+            places *= n
+    for k in range(places):
+        p[k] -= q[k]
+    return True
+
+
+@inner
+def place_weights(grid, w):
+    """The weight of every place, into w; returns how many there are."""
+    w[0] = 1.0
+    places = 1
+    for j in range(grid.start.shape[0]):
+        if grid.start[j] >= 0:
+            n = grid.size[j]
+            for k in range(places - 1, -1, -1):
+                a = w[k]
+                for m in range(n - 1, -1, -1):
+                    w[k * n + m] = a * grid.weight[grid.start[j] + m]
+            places *= n
+    return places
+
+
+@inner
+def distributed(clouds, o):
+    """How many cells of a cloud have more than one value?"""
+    count = 0
+    for j in range(clouds.lo.shape[1]):
+        count += clouds.start[o, j] >= 0
+    return count
+
+
+@inner
+def parts_for(cells):
+    """Into how many parts each of some distributed cells may be cut for at most ROOM places together."""
+    if cells == 0:
+        return 1
+    parts = 1
+    while parts < ROOM // 2 and (parts + 2) ** cells <= ROOM:
+        parts += 1
+    return parts
+
+
+@inner
+def coarsen(clouds, o, parts, grid):
+    """At most `parts` + 1 values per cell, into `grid`: each stands for a run of o's values by its best: P can only grow."""
+    cursor = 0
+    for j in range(clouds.lo.shape[1]):
+        grid.start[j], grid.size[j] = -1, 1
+        first, n = clouds.start[o, j], clouds.size[o, j]
+        if first < 0:
+            continue
+        grid.start[j] = cursor
+        filled = 0.0
+        open_run = False
+        for k in range(first, first + n):
+            if not open_run:
+                grid.weight[cursor] = 0.0
+                open_run = True
+            grid.value[cursor] = clouds.value[k]
+            grid.weight[cursor] += clouds.weight[k]
+            filled += clouds.weight[k]
+            if filled * parts >= (cursor - grid.start[j] + 1) - 1e-12 or k == first + n - 1:
+                cursor += 1
+                open_run = False
+        grid.size[j] = cursor - grid.start[j]

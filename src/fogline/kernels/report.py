@@ -1,0 +1,57 @@
+"""What changed in the answer since it was last reported?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.arrays import ENTER, LEAVE, UPDATE
+from fogline.kernels.compile import inner, kernel
+from fogline.kernels.sorting import argsort
+from fogline.kernels.states import IN
+
+
+@inner
+def changed(columns, used, tolerance):
+    """The slots whose part in the answer is not as reported, by arrival."""
+    found = np.empty(used, np.int64)
+    m = 0
+    for c in range(used):
+        reported, inside = columns.reported[c] == columns.reported[c], columns.state[c] == IN
+        if inside != reported or (inside and abs(columns.probability[c] - columns.reported[c]) > tolerance):
+            found[m] = c
+            m += 1
+    out, arrived = np.empty(m, np.int64), np.empty(m)
+    for k in range(m):
+        arrived[k] = columns.arrived[found[k]]
+    order = argsort(arrived)
+    for k in range(m):
+        out[k] = found[order[k]]
+    return out
+
+
+@inner
+def report(live, used, tolerance):
+    """What changed, from now on counted as reported: (slots, arrived, change, probability, exact, raw rows)."""
+    columns = live.columns
+    slots = changed(columns, used, tolerance)
+    n, d = slots.shape[0], live.raw.shape[1]
+    arrived, change, probability = np.empty(n), np.empty(n, np.int64), np.empty(n)
+    exact, raw = np.empty(n, np.bool_), np.empty((n, d))
+    for k in range(n):
+        c = slots[k]
+        if columns.state[c] == IN:
+            change[k] = UPDATE if columns.reported[c] == columns.reported[c] else ENTER
+            probability[k] = columns.probability[c]
+        else:
+            change[k], probability[k] = LEAVE, np.nan
+        columns.reported[c] = probability[k]
+        arrived[k], exact[k] = columns.arrived[c], columns.exact[c]
+        for j in range(d):
+            raw[k, j] = live.raw[c, j]
+    return slots, arrived, change, probability, exact, raw
+
+
+@kernel
+def report_changes(live, tolerance):
+    """`report`, to be called from Python."""
+    return report(live, live.used, tolerance)

@@ -1,0 +1,100 @@
+"""Which boxes may beat which, without comparing attribute by attribute?
+
+Each corner of a box also has a *word*: per attribute a few bits that say between which cut points its value lies, and a
+fence bit. `a` at least as good as `b` everywhere implies that every field of a's word is at least that of b's, and that
+is one subtraction for all attributes together (no borrow can cross a fence bit). Most pairs end there; the few that
+pass are compared exactly. Cut points only decide how many pass, never what is true.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.arrays import Floats
+from fogline.kernels.compile import inner, kernel
+
+BLOCK = 32  # words that are compared at once before the single ones are looked at
+
+
+def fields(d: int) -> tuple[int, int]:
+    """How many attributes have a field in the word, and how many bits a field's value has."""
+    count = min(d, 32)
+    return count, min(8, 64 // count - 1)
+
+
+def fences(d: int) -> np.uint64:
+    """The word with only its fence bits set."""
+    count, bits = fields(d)
+    return np.uint64(sum(1 << (k * (bits + 1) + bits) for k in range(count)))
+
+
+def cut_points(lo: Floats, hi: Floats) -> Floats:
+    """(fields, 2^bits - 1) increasing cuts that spread these corners evenly."""
+    count, bits = fields(lo.shape[1])
+    if not len(lo):
+        return np.zeros((count, 2**bits - 1))
+    both = np.sort(np.concatenate((lo[:, :count], hi[:, :count])), axis=0)
+    at = np.linspace(0, len(both) - 1, 2**bits + 1)[1:-1].astype(np.int64)
+    return np.ascontiguousarray(both[at].T)
+
+
+@inner
+def level(cuts, k, x):
+    """How many cut points of attribute k are at most x?"""
+    low, high = 0, cuts.shape[1]
+    while low < high:
+        middle = (low + high) >> 1
+        if cuts[k, middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return np.uint64(low)
+
+
+@kernel
+def words(lo, hi, cuts):
+    """(n,) words of the worst and of the best corners."""
+    count, levels = cuts.shape
+    width = 2  # bits of a field, its fence bit included
+    while (1 << (width - 1)) <= levels:
+        width += 1
+    n = lo.shape[0]
+    word_lo, word_hi = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+    for i in range(n):
+        for k in range(count):
+            shift = np.uint64(k * width)
+            at = level(cuts, k, lo[i, k])
+            word_lo[i] |= at << shift
+            if hi[i, k] != lo[i, k]:
+                at = level(cuts, k, hi[i, k])
+            word_hi[i] |= at << shift
+    return word_lo, word_hi
+
+
+@kernel
+def covers(a, b, fence):
+    """Is every field of word `a` at least that of word `b`?"""
+    return ((a | fence) - b) & fence == fence
+
+
+@inner
+def any_covers(words, begin, end, word, fence):
+    """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once.
+
+    A view from 0 on: an index that might be negative would be looked at twice.
+    """
+    some = words[begin:end]
+    found = np.uint64(0)
+    for c in range(some.shape[0]):
+        found |= np.uint64(((some[c] | fence) - word) & fence == fence)
+    return found > 0
+
+
+@inner
+def any_covered(words, begin, end, word, fence):
+    """Does the word cover any of words[begin:end]?"""
+    some = words[begin:end]
+    found = np.uint64(0)
+    for c in range(some.shape[0]):
+        found |= np.uint64(((word | fence) - some[c]) & fence == fence)
+    return found > 0
