@@ -169,5 +169,6 @@ def chain_of(
         asked += [Recent(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
         asked += [Last(sensors, query)] if repository.method == "last" else []
         asked += [Past(sensors, query)] if sensors.transitions else []
-    asked += [Mean(*level_0)] if repository.method == "mean" else [rules, Whole(*level_0)]
+    asked += [rules] if repository.rules else []
+    asked.append(Mean(*level_0) if repository.method == "mean" else Whole(*level_0))
     return Chain(asked, query, sensors)
