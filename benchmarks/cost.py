@@ -90,7 +90,8 @@ def histograms(rng: np.random.Generator) -> None:
     )
     print(
         f"\nhistograms, 3 determinants: exact bounds {exact * 1e6:.2f} µs; "
-        f"from cells' histograms {at_cells * 1e6:.2f} µs, {width[1] / width[0]:.1f}× as wide, and {matching * 1e6:.2f} µs to count matches"
+        f"from cells' histograms {at_cells * 1e6:.2f} µs, {width[1] / width[0]:.1f}× as wide, "
+        f"and {matching * 1e6:.2f} µs to count matches"
     )
 
 

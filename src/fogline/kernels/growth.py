@@ -1,8 +1,8 @@
 """How does the tree over the grid cells grow?
 
-By R* insertion (Beckmann et al., SIGMOD 1990): a row that opens a cell adds a leaf, any other row widens its own. From
-there up to the root boxes, weights and ranges are fitted again, from the children. Kernels cannot make arrays longer:
-`take` stops where there is no room left, returns how far it came, and is called again.
+By R* insertion (Beckmann et al., SIGMOD 1990): a row that opens a cell adds a leaf; any other row widens its own leaf
+and the nodes above. Where children move, boxes, weights and ranges are fitted to them again, up to the root. Kernels
+cannot make arrays longer: `take` stops where there is no room left, returns how far it came, and is called again.
 """
 
 from __future__ import annotations
@@ -113,25 +113,14 @@ def climb(nodes, node):
         nodes.low[node], nodes.high[node], nodes.weight[node] = np.inf, -np.inf, 0
         for c in range(nodes.fill[s]):
             child = nodes.children[s, c]
-            widen(nodes, node, nodes.lo[child], nodes.hi[child], nodes.lacks[child])
-            count_in_range(nodes, node, nodes.low[child], nodes.high[child], nodes.weight[child])
+            for j in range(nodes.lo.shape[1]):
+                nodes.lo[node, j] = min(nodes.lo[node, j], nodes.lo[child, j])
+                nodes.hi[node, j] = max(nodes.hi[node, j], nodes.hi[child, j])
+                nodes.lacks[node, j] |= nodes.lacks[child, j]
+            nodes.low[node] = min(nodes.low[node], nodes.low[child])
+            nodes.high[node] = max(nodes.high[node], nodes.high[child])
+            nodes.weight[node] += nodes.weight[child]
         node = nodes.parent[node]
-
-
-@kernel
-def widen(nodes, node, lo, hi, lacks):
-    """Let the node's box hold another one."""
-    for j in range(lo.shape[0]):
-        nodes.lo[node, j] = min(nodes.lo[node, j], lo[j])
-        nodes.hi[node, j] = max(nodes.hi[node, j], hi[j])
-        nodes.lacks[node, j] |= lacks[j]
-
-
-@kernel
-def count_in_range(nodes, node, low, high, weight):
-    """Add rows with `then` between low and high to what the node sums up."""
-    nodes.low[node], nodes.high[node] = min(nodes.low[node], low), max(nodes.high[node], high)
-    nodes.weight[node] += weight
 
 
 @kernel
@@ -295,6 +284,21 @@ def open_cell(tree, p, at, spot):
 
 
 @kernel
+def sum_up(nodes, node, last, spot, lacks, then):
+    """Count a row in at its cell and at all nodes above, up to `last` (-1: at its cell only)."""
+    while True:
+        for j in range(spot.shape[0]):
+            nodes.lo[node, j] = min(nodes.lo[node, j], spot[j])
+            nodes.hi[node, j] = max(nodes.hi[node, j], spot[j])
+            nodes.lacks[node, j] |= lacks[j]
+        nodes.low[node], nodes.high[node] = min(nodes.low[node], then), max(nodes.high[node], then)
+        nodes.weight[node] += 1
+        if last < 0 or node == last:
+            return
+        node = nodes.parent[node]
+
+
+@kernel
 def take(tree, new, r):
     """Insert the rows from r on. Returns the first one not inserted.
 
@@ -315,12 +319,9 @@ def take(tree, new, r):
             node = open_cell(tree, p, new.cells[i], new.spots[i])
         cell = nodes.slot[node]
         rows.after[r], rows.head[cell] = rows.head[cell], r
-        widen(nodes, node, new.spots[i], new.spots[i], np.isnan(rows.points[r]))
-        count_in_range(nodes, node, rows.then[r], rows.then[r], 1)
+        sum_up(nodes, node, -1 if fresh else use[ROOT], new.spots[i], np.isnan(rows.points[r]), rows.then[r])
         if fresh:
             insert(nodes, use, tree.scale, node)
-        else:
-            climb(nodes, nodes.parent[node])
     return new.first + new.cells.shape[0]
 
 
