@@ -158,12 +158,13 @@ def _empty(n, d, room):
 
 
 @kernel
-def cells(address, wanted):
-    """The wanted columns of a record batch as clouds, oriented, with values outside [low, high] dropped.
+def cells(address, columns):
+    """The wanted columns (see `Wanted`) of a record batch as clouds, oriented, values outside [low, high] dropped.
 
     Equal values are merged, weights normalised. Returns the values as they came (n, d), the clouds' arrays, a code per
     cell (n, d), all codes or-ed together, and whether a cell is missing.
     """
+    wanted = Wanted(*columns)  # a plain tuple: Numba takes three times as long to recognise a named one
     n, _, _, children = _struct(address)
     d = wanted.at.shape[0]
     found = _empty(n, d, _room(children, wanted, n) + 1)
@@ -179,13 +180,14 @@ def cells(address, wanted):
         for j in range(d):
             codes |= found.code[i, j]
             missing |= np.isnan(found.clouds.lo[i, j])
-    return found.raw, found.clouds, found.code, codes, missing
+    lo, hi, start, size, value, weight, tail = found.clouds
+    return found.raw, (lo, hi, start, size, value, weight, tail), found.code, codes, missing
 
 
 def read(batch: Any, columns: Any, kinds: Any, signs: Any, lows: Any, highs: Any) -> tuple[Any, Clouds, Any, int, bool]:
     """`cells` of a pyarrow record batch: (raw, clouds, code, codes, missing)."""
     _, capsule = batch.__arrow_c_array__()
     address = _pointer_of(capsule, b"arrow_array")
-    found: tuple[Any, Clouds, Any, int, bool] = cells(address, Wanted(columns, kinds, signs, lows, highs))
+    raw, clouds, code, codes, missing = cells(address, (columns, kinds, signs, lows, highs))
     del capsule  # not earlier: it keeps the memory alive
-    return found
+    return raw, Clouds(*clouds), code, codes, missing

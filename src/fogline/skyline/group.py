@@ -129,7 +129,7 @@ class Group:
         ids = self.live.slots.id[slots]
         if len(slots) > 1:
             keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            if order != list(range(len(keys))):
+            if keys != sorted(keys):
+                order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
                 ids, arrived, *rest = (column[order] for column in (ids, arrived, *rest))
         return Delta(tick, ids, arrived, *rest)
