@@ -1,4 +1,4 @@
-"""Is the answer right on streams that nobody thought of?
+"""Is the answer right on streams that were not thought of?
 
 More than two thousand small random streams against the oracle, at every tick: `run` is where they are compared.
 """

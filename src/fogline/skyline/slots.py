@@ -159,7 +159,9 @@ class Slots:
         self.coded = len(clouds.lo)
         if self.used:
             n = self.used
-            self.columns.word_lo[:n], self.columns.word_hi[:n] = words(self.clouds.lo[:n], self.clouds.hi[:n], self.cuts)
+            self.columns.word_lo[:n], self.columns.word_hi[:n] = words(
+                self.clouds.lo[:n], self.clouds.hi[:n], self.cuts
+            )
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
