@@ -119,8 +119,8 @@ class Reader:
 
     def decode(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Decoded:
         """Times, expiries and attributes, without names; `kind` is that of the clock so far."""
-        query = self.query
-        raw, clouds, code, codes, gaps, instants, fine = self._cells(source, refused)
+        query, unread = self.query, Reasons()
+        raw, clouds, code, codes, gaps, instants, fine = self._cells(source, unread)
         if fine:
             times = Times(instants, self.clock_kind, {})
         else:
@@ -130,6 +130,8 @@ class Reader:
             if not all_within(times.value, _LARGEST):
                 refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
         expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), refused)
+        for i, reason in unread.items():
+            refused.setdefault(i, reason)
         outside = self._look(code, refused) if codes else None
         return Decoded(source, kind, times.value, expires, raw, clouds, outside, gaps, refused)
 
