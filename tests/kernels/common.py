@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from fogline.kernels import arrow
-from fogline.rows.columns import PAIRS
+from fogline.rows.cells import PAIRS
 from tests import oracle
 
 cell = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3)
@@ -20,7 +20,8 @@ def packed(rows):
     columns = [pa.array([[{"value": v, "weight": w} for v, w in row[j]] for row in rows], PAIRS) for j in range(d)]
     batch = pa.RecordBatch.from_arrays(columns, [str(j) for j in range(d)])
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
-    _, clouds, _, codes, missing = arrow.read(batch, np.arange(d), np.full(d, arrow.LISTS), np.ones(d), low, high)
+    wanted = np.arange(d), np.full(d, arrow.LISTS), np.ones(d), low, high
+    _, clouds, _, codes, missing, _, _ = arrow.read(batch, wanted, (0, arrow.NO_CLOCK))
     assert not codes
     assert not missing
     return clouds

@@ -83,8 +83,13 @@ class Plan:
         return Reader(self.query, self.kind)
 
     def columns(self, there: list[str]) -> list[str]:
-        """The columns of a stream that are read, of those that are there: the others need not travel."""
+        """The columns of a stream that are read, of those that are there: the others need not travel.
+
+        An imputer of the user's own may ask for any of them.
+        """
         query = self.query
+        if self.imputer is not None:
+            return there
         asked = {*query.by, query.id, query.time, query.expires, *query.names, *self.extra}
         return [name for name in there if name in asked]
 

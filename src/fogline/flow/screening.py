@@ -24,7 +24,7 @@ from fogline.flow.rejects import DUPLICATE, as_json
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
-from fogline.kernels.batches import repeats
+from fogline.kernels.batches import newest, repeats
 from fogline.kernels.cover import matter
 from fogline.rows.keys import Key
 
@@ -75,13 +75,13 @@ class Screening:
         rows, group = piece.rows, self._number(piece.keys)[piece.group]
         for i in repeats(piece.group, piece.name, rows.arrived).tolist():
             rows.refused.setdefault(i, DUPLICATE)
-        at, looked = self._bounds(piece, context)
-        self._count(piece, group, at, looked.lacking)
         if self.scorer is not None:
-            self._score(piece, group, at, context)
-        all_of_them = Survivors(group, piece.block)
-        kept, until = self._matter(group[at], rows.arrived[at], rows.expires[at], looked)
-        left = all_of_them.part(at[kept], until)
+            self._score(piece, group, context)
+        which, looked = self._bounds(piece, context)
+        self._count(piece, group, which, looked.lacking)
+        every = slice(None) if which is None else which
+        kept, until = self._matter(group[every], rows.arrived[every], rows.expires[every], looked)
+        left = Survivors(group, piece.block).part(kept if which is None else which[kept], until)
         found = looked.part(kept)
         self.survivors.append(left._replace(rows=left.rows._replace(clouds=found.clouds, known=found.of_all())))
         self.size += len(group)
@@ -128,10 +128,9 @@ class Screening:
                 self.counts.append(GroupCounts())
         return np.array([self.groups[key] for key in keys], np.int64)
 
-    def _bounds(self, piece: Piece, context: Floats | None) -> tuple[Ints, Looked]:
-        """Which rows can be taken, and these with rough bounds for what they lack."""
+    def _bounds(self, piece: Piece, context: Floats | None) -> tuple[Ints | None, Looked]:
+        """Which rows can be taken (None: all), and these with rough bounds for what they lack."""
         rows, chain, which = piece.rows, self.chain, piece.rows.left()
-        at = np.arange(len(rows.arrived)) if which is None else which
         if chain is None:
             clouds = rows.clouds if which is None else rows.clouds.part(which)
             lacking = np.flatnonzero(np.isnan(clouds.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)
@@ -141,12 +140,11 @@ class Screening:
             looked = look(chain, rows, which, near, rows.refused, at_once=piece.whole)
             looked = looked._replace(clouds=bounded(chain, looked, rough=True))
         for k, reason in unable(looked.clouds, looked, self.query.names, self.plan.repository is not None).items():
-            rows.refused.setdefault(int(at[k]), reason)
+            rows.refused.setdefault(k if which is None else int(which[k]), reason)
         left = rows.left()
-        if left is not None and len(left) < len(at):
-            stay = np.searchsorted(at, left)
-            at, looked = left, looked.part(stay)
-        return at, looked
+        if left is not None and len(left) < len(looked.clouds.lo):
+            looked = looked.part(left if which is None else np.searchsorted(which, left))
+        return left, looked
 
     def _matter(self, group: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
         """Which rows can matter, if only for a while, and until when each can."""
@@ -184,26 +182,26 @@ class Screening:
         lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
         return rows._replace(clouds=rows.clouds._replace(lo=lo, hi=hi, start=start))
 
-    def _score(self, piece: Piece, group: Ints, at: Ints, context: Floats | None) -> None:
+    def _score(self, piece: Piece, group: Ints, context: Floats | None) -> None:
         """Hide a value here and there, and see how well it would have been imputed."""
         assert self.scorer is not None
         rows, chain = piece.rows, self.scorer.chain
-        values = chain.values(rows.clouds.part(at), rows.raw[at])
-        hidden, attribute = chosen(rows.arrived[at], values)
-        hidden, attribute = hidden[:MOST], attribute[:MOST]
-        place = at[hidden]
+        values = chain.values(rows.clouds, rows.raw)
+        hidden, attribute = chosen(rows.arrived, values)
+        taken = np.array([i not in rows.refused for i in hidden.tolist()], np.bool_)
+        place, attribute = hidden[taken][:MOST], attribute[taken][:MOST]
         near = None if context is None else context[place]
-        evidence = Evidence(values[hidden], np.isnan(rows.clouds.lo[place]), rows.source, place, near)
+        evidence = Evidence(values[place], np.isnan(rows.clouds.lo[place]), rows.source, place, near)
         for k, one in self.scorer.score(evidence, attribute):
             add(self.counts[group[place[k]]].scores, one)
 
-    def _count(self, piece: Piece, group: Ints, at: Ints, lacking: Ints) -> None:
-        rows, n = piece.rows, len(self.counts)
-        newest = np.full(n, -np.inf)
-        np.maximum.at(newest, group[at], rows.arrived[at])
-        came, incomplete = np.bincount(group, minlength=n), np.bincount(group[at[lacking]], minlength=n)
+    def _count(self, piece: Piece, group: Ints, which: Ints | None, lacking: Ints) -> None:
+        rows, n, every = piece.rows, len(self.counts), slice(None) if which is None else which
+        last = newest(group[every], rows.arrived[every], n)
+        gaps = group[lacking if which is None else which[lacking]]
+        came, incomplete = np.bincount(group, minlength=n), np.bincount(gaps, minlength=n)
         outside = np.zeros(n) if rows.outside is None else np.bincount(group, rows.outside, minlength=n)
-        for counts, *numbers in zip(self.counts, newest, came, incomplete, outside, strict=True):
+        for counts, *numbers in zip(self.counts, last, came, incomplete, outside, strict=True):
             counts.newest = max(counts.newest, float(numbers[0]))
             counts.rows += int(numbers[1])
             counts.incomplete += int(numbers[2])

@@ -172,8 +172,13 @@ class SensorStage:
 
 def _decoded(block: RowBlock, plan: Plan, outside: Ints) -> Decoded:
     """The rows of a block, to be looked at by imputers."""
-    gaps = bool(np.isnan(block.clouds.lo).any())
-    source, few = RowSource(block.columns), outside if outside.any() else None
+    gaps, few = bool(np.isnan(block.clouds.lo).any()), outside if outside.any() else None
+    columns = block.columns
+    if plan.imputer is not None:  # it may ask for attributes as they came
+        left = [(j, name) for j, name in enumerate(plan.query.names) if name not in columns.schema.names]
+        for j, name in left:
+            columns = columns.append_column(name, pa.array(block.raw[:, j], from_pandas=True))
+    source = RowSource(columns)
     return Decoded(source, plan.kind, block.arrived, block.expires, block.raw, block.clouds, few, gaps, {})
 
 

@@ -19,6 +19,7 @@ from fogline.impute.past import Last, Past, Recent, readings
 from fogline.impute.rules import Rules
 from fogline.impute.whole import Mean, Whole
 from fogline.kernels.distributions import pour
+from fogline.kernels.hiding import known_values
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
@@ -64,8 +65,8 @@ class Chain:
 
         What an imputer has filled in is not among them.
         """
-        came = clouds.lo * self.signs + 0.0
-        return np.where(came == raw, came, np.nan)
+        values: Floats = known_values(clouds.lo, raw, self.signs)
+        return values
 
     def contexts(
         self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags,

@@ -76,7 +76,7 @@ def bounded(chain: Chain, looked: Looked, *, rough: bool = False) -> Clouds:
     if not len(looked.lacking):
         return looked.clouds
     few = looked.clouds.part(looked.lacking)
-    return put(looked.clouds, looked.lacking, chain.bound(few, looked.known, np.isnan(few.lo), rough=rough))
+    return put_bounds(looked.clouds, looked.lacking, chain.bound(few, looked.known, np.isnan(few.lo), rough=rough))
 
 
 def filled(chain: Chain, looked: Looked) -> Clouds:
@@ -96,6 +96,13 @@ def unable(clouds: Clouds, looked: Looked, names: tuple[str, ...], repository: b
     for row, j in zip(looked.lacking[rows].tolist(), attributes.tolist(), strict=True):
         reasons.setdefault(row, f"{names[j]!r} is missing, and {why}")
     return reasons
+
+
+def put_bounds(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
+    """The clouds with other bounds for some rows: what has only bounds has no values of its own."""
+    lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
+    lo[rows], hi[rows], start[rows] = few.lo, few.hi, few.start
+    return clouds._replace(lo=lo, hi=hi, start=start)
 
 
 def put(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:

@@ -20,6 +20,7 @@ from fogline.impute.imputer import Evidence, Imputer
 from fogline.impute.past import OWN
 from fogline.impute.whole import Constant
 from fogline.kernels.crps import crps
+from fogline.kernels.hiding import hidden
 from fogline.repository.repository import Repository
 
 SHARE = 128  # of so many rows, one
@@ -58,21 +59,8 @@ class Score:
 
 def chosen(time: Floats, values: Floats) -> tuple[Ints, Ints]:
     """The rows of which a value is hidden, and which one; values (n, d), NaN = missing."""
-    d = values.shape[1]
-    mixed = _mixed(np.ascontiguousarray(time).view(np.uint64))
-    for j in range(d):
-        mixed = _mixed(mixed ^ np.ascontiguousarray(values[:, j]).view(np.uint64))
-    rows = np.flatnonzero(mixed % np.uint64(SHARE) == 0)
-    which = ((mixed[rows] >> np.uint64(32)) % np.uint64(d)).astype(np.int64)
-    there = ~np.isnan(values[rows, which])
-    return rows[there], which[there]
-
-
-def _mixed(x: Any) -> Any:
-    """The same bits, well shaken."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    rows, which = hidden(np.ascontiguousarray(time), np.ascontiguousarray(values), SHARE)
+    return rows, which
 
 
 class Scorer:

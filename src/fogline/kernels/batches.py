@@ -48,3 +48,12 @@ def repeats(group, name, arrived):
         if table[at] < 0:
             table[at] = i
     return found[:m]
+
+
+@kernel
+def newest(group, arrived, groups):
+    """(groups,) the greatest time of each group's rows; -inf where there is none."""
+    out = np.full(groups, -np.inf)
+    for i in range(group.shape[0]):
+        out[group[i]] = max(out[group[i]], arrived[i])
+    return out
