@@ -98,7 +98,7 @@ def run(stream: Stream, resume: Any = ()) -> list[pa.Table]:
     for call, (now, rows) in enumerate(stream.calls):
         changes = monitor.advance(now, rows)
         well_formed(changes, stream, ticks[call])
-        told_once(changes, stream)
+        reported_once(changes, stream)
         for tick in ticks[call]:
             truth = members(tick.probabilities, stream.alpha)
             agree(net(changes, stream.by, since=answer, until=tick.time), truth, 2.5 * CLOSE)  # an update may wait
@@ -127,10 +127,10 @@ def well_formed(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> 
             assert row[attribute] in (distinct if len(distinct) == 1 else {None})
 
 
-def told_once(changes: pa.Table, stream: Stream) -> None:
+def reported_once(changes: pa.Table, stream: Stream) -> None:
     """A tick has one change of a row at most."""
-    told = Counter((row["time"], name_of(row, stream.by)) for row in changes.to_pylist())
-    assert all(times == 1 for times in told.values())
+    reported = Counter((row["time"], name_of(row, stream.by)) for row in changes.to_pylist())
+    assert all(times == 1 for times in reported.values())
 
 
 def tree_of(monitor: fl.Monitor) -> dict[tuple[Any, ...], oracle.Node]:
@@ -138,7 +138,7 @@ def tree_of(monitor: fl.Monitor) -> dict[tuple[Any, ...], oracle.Node]:
     return {(*n.by, n.id, n.arrived): oracle.Node(n.layer, n.parent, n.shadow) for n in monitor.tree()}
 
 
-# --- Other ways to say the same ---------------------------------------------------------------------------------------
+# --- Other ways to put the same ---------------------------------------------------------------------------------------
 
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
 

@@ -29,7 +29,7 @@ from fogline.lab.imputers import fitted
 from fogline.lab.imputers.dd import DD
 from fogline.lab.imputers.fittable import fill
 from fogline.lab.maintainers import maintainer
-from fogline.lab.maintainers.protocol import Answer, Maintainer, TickTimes
+from fogline.lab.maintainers.protocol import Maintainer, TickAnswer, TickTimes
 from fogline.lab.maintainers.tree import PLACES, members
 from fogline.lab.stopwatch import Stopwatch
 from fogline.model import Query
@@ -48,7 +48,7 @@ class System(Protocol):
 
     spent: TickTimes
 
-    def advance(self, now: int, rows: pa.Table) -> Answer:
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         """One tick."""
 
     def sizes(self) -> Mapping[str, int]:
@@ -63,7 +63,7 @@ class Pair:
         self.reader, self.kinds, self.chain = Reader(query), Kinds(), Chain([imputer], query)
         self.spent = TickTimes()
 
-    def advance(self, now: int, rows: pa.Table) -> Answer:
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         start = perf_counter()
         batch, evidence = self.read(rows)
         began = perf_counter()
@@ -100,7 +100,7 @@ class Fogline:
         self.reader, self.kinds = Reader(query), Kinds()
         self.clock, self.incomplete, self.spent = -np.inf, 0, TickTimes()
 
-    def advance(self, now: int, rows: pa.Table) -> Answer:
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         start = perf_counter()
         named = self.reader.read(rows, self.kinds)
         began = perf_counter()
@@ -148,7 +148,7 @@ class RaceResult:
     maintenance: Floats  # (k,)
     query: Floats  # (k,)
     border: Floats  # (k,) not part of the total
-    answers: Mapping[int, Answer]  # at the ticks that were asked for
+    answers: Mapping[int, TickAnswer]  # at the ticks that were asked for
     sizes: Mapping[str, int]  # at the end
 
     @property
