@@ -61,7 +61,7 @@ class Columns(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Boxes to be compared: their corners, how long each lives, and the words of their corners (see `kernels.words`)."""
+    """Boxes to be compared: their corners, how long each lives, and the corners' words (see `kernels.words`)."""
 
     lo: Floats  # (n, d) worst corner
     hi: Floats  # (n, d) best corner

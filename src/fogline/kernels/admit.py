@@ -17,7 +17,7 @@ from fogline.kernels.words import BLOCK, any_covers, covers
 
 @inner
 def outlasts_any(strong, kept, m, rows, q):
-    """Does any of the first m kept rows surely beat row q and expire no earlier? `strong`: words of their worst corners."""
+    """Does any of the first m kept rows surely beat row q and expire no earlier? `strong`: words of their `lo`."""
     word, fence = rows.word_hi[q], rows.fence
     for begin in range(0, m, BLOCK):
         end = min(begin + BLOCK, m)

@@ -102,7 +102,7 @@ def parts_for(cells):
 
 @inner
 def coarsen(clouds, o, parts, grid):
-    """At most `parts` + 1 values per cell, into `grid`: each stands for a run of o's values by its best: P can only grow."""
+    """At most `parts` + 1 values per cell, into `grid`, each for a run of o's values at its best: P can only grow."""
     cursor = 0
     for j in range(clouds.lo.shape[1]):
         grid.start[j], grid.size[j] = -1, 1
