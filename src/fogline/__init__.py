@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from fogline.arrays import Distributions
 from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Evidence, Imputer
@@ -12,6 +13,7 @@ from fogline.monitor import Monitor
 from fogline.repository.held_out import Quality
 from fogline.repository.repository import Repository, Step
 from fogline.repository.verify import Violation, verify
+from fogline.rows.source import RowSource
 from fogline.skyline.explain import Explanation
 from fogline.static import skyline
 
@@ -24,6 +26,7 @@ __all__ = [
     "Change",
     "ClockError",
     "Cloud",
+    "Distributions",
     "Evidence",
     "Explanation",
     "FoglineError",
@@ -37,6 +40,7 @@ __all__ = [
     "QueryError",
     "Reject",
     "Repository",
+    "RowSource",
     "RowsError",
     "Rule",
     "RuleError",

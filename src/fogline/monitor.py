@@ -94,16 +94,24 @@ class Monitor:
         Rows may be of many instants up to `now`; they are taken tick by tick. Without `ticks` only the answer at `now`
         is looked at, and the changes lead there from the answer last reported. O(rows · live set).
         """
-        read = self._reader.read(rows, self.kinds) if _any(rows) else None
+        read = self._read(rows)
         until = self._move(now, read)
         parts = {} if read is None else self._take(read)
-        return self._tables.build(self.step(until, parts, ticks=ticks), self.kinds)
+        return self._report(self._step(until, parts, ticks))
 
-    def step(self, until: float, parts: Mapping[Key, Batch], *, ticks: bool = True) -> list[tuple[Key, Delta]]:
+    def _read(self, rows: Any) -> Named | None:
+        """Rows in numbers, with their names; None if there are none."""
+        return self._reader.read(rows, self.kinds) if _any(rows) else None
+
+    def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
+        """The table of changes."""
+        return self._tables.build(deltas, self.kinds)
+
+    def _step(self, until: float, parts: Mapping[Key, Batch], ticks: bool) -> list[tuple[Key, Delta]]:
         """What decoded and imputed rows, by their groups, change in the answer up to an instant."""
         for key in parts:
             if key not in self.groups:
-                self.groups[key] = self.new_group()
+                self.groups[key] = self._new_group()
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
             deltas += [(key, delta) for delta in group.advance(self.clock, until, parts.get(key), ticks)]
@@ -186,8 +194,7 @@ class Monitor:
 
         return restore_monitor(saved, query, repository, make)
 
-    def new_group(self) -> Group:
-        """An empty group of this query."""
+    def _new_group(self) -> Group:
         query, chain = self.query, self.chain
         if chain is None:
             return Group(len(query.names), query.alpha, query.last, self.places)

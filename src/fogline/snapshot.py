@@ -86,7 +86,7 @@ def _check(header: dict[str, Any], query: Query, repository: Repository | None) 
 def _restore_groups(monitor: Monitor, header: dict[str, Any], arrays: Arrays) -> None:
     query = monitor.query
     by = [from_bytes(arrays[f"by_{k}"]) for k in range(len(query.by)) if f"by_{k}" in arrays]
-    groups, id_kind = split_groups(header["groups"], arrays, query, monitor.new_group)
+    groups, id_kind = split_groups(header["groups"], arrays, query, monitor._new_group)
     keys = list(zip(*(values for values, _ in by), strict=True)) if query.by else [()] * len(groups)
     monitor.groups = dict(zip(keys, groups, strict=True))
     kinds = [from_bytes(arrays[name])[1] for name in ("shown_kind", "time_kind")]

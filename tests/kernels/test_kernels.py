@@ -35,7 +35,8 @@ def packed(rows):
     columns = [pa.array([[{"value": v, "weight": w} for v, w in row[j]] for row in rows], PAIRS) for j in range(d)]
     batch = pa.RecordBatch.from_arrays(columns, [str(j) for j in range(d)])
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
-    _, clouds, _, codes, missing = arrow.read(batch, np.arange(d), np.full(d, arrow.LISTS), np.ones(d), low, high)
+    columns = np.arange(d), np.full(d, arrow.LISTS), np.ones(d), low, high
+    _, clouds, _, codes, missing, _, _ = arrow.read(batch, columns, (0, arrow.NO_CLOCK))
     assert not codes
     assert not missing
     return clouds

@@ -23,6 +23,8 @@ from fogline.kernels.compile import inner, kernel
 
 BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
 NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
+NO_CLOCK, WHOLES, REALS, STAMPS = -1, 0, 1, 2  # a column of instants: int64, float64 or timestamp('us')
+EXACT = 2.0**53  # numbers up to here are exact as float64
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
@@ -157,13 +159,31 @@ def _empty(n, d, room):
     return Found(np.empty((n, d)), clouds, code)
 
 
+@inner
+def _instants(column, kind, n):
+    """The instants of a clock's column (n,), and whether each is there, finite and exact as a number."""
+    _, offset, buffers, _ = _struct(column)
+    bitmap, address = _item(buffers, 0), _item(buffers, 1)
+    out, fine = np.empty(n), True
+    whole = carray(_at(address), (offset + n if address != 0 else 0,), dtype=np.int64)
+    real = carray(_at(address), (offset + n if address != 0 else 0,), dtype=np.float64)
+    for i in range(n):
+        if not _present(bitmap, offset + i):
+            return out, False
+        out[i] = real[offset + i] if kind == REALS else np.float64(whole[offset + i])
+        fine &= abs(out[i]) <= EXACT or kind == STAMPS  # false of NaN, too
+    return out, fine
+
+
 @kernel
-def cells(address, wanted):
-    """The wanted columns of a record batch as clouds, oriented, with values outside [low, high] dropped.
+def cells(address, columns, clock):
+    """The wanted columns (see `Wanted`) of a record batch as clouds, oriented, values outside [low, high] dropped.
 
     Equal values are merged, weights normalised. Returns the values as they came (n, d), the clouds' arrays, a code per
-    cell (n, d), all codes or-ed together, and whether a cell is missing.
+    cell (n, d), all codes or-ed together, and whether a cell is missing; then the instants of the clock's column, if
+    it is one that can be read here (`clock`: which, and its kind), and whether they are all fine.
     """
+    wanted = Wanted(*columns)  # a plain tuple: Numba takes three times as long to recognise a named one
     n, _, _, children = _struct(address)
     d = wanted.at.shape[0]
     found = _empty(n, d, _room(children, wanted, n) + 1)
@@ -179,13 +199,20 @@ def cells(address, wanted):
         for j in range(d):
             codes |= found.code[i, j]
             missing |= np.isnan(found.clouds.lo[i, j])
-    return found.raw, found.clouds, found.code, codes, missing
+    lo, hi, start, size, value, weight, tail = found.clouds
+    times, fine = np.empty(0), False
+    if clock[1] != NO_CLOCK and n > 0:
+        times, fine = _instants(_item(children, clock[0]), clock[1], n)
+    return found.raw, (lo, hi, start, size, value, weight, tail), found.code, codes, missing, times, fine
 
 
-def read(batch: Any, columns: Any, kinds: Any, signs: Any, lows: Any, highs: Any) -> tuple[Any, Clouds, Any, int, bool]:
-    """`cells` of a pyarrow record batch: (raw, clouds, code, codes, missing)."""
+def read(batch: Any, columns: tuple[Any, ...], clock: tuple[int, int]) -> tuple[Any, ...]:
+    """`cells` of a pyarrow record batch: (raw, clouds, code, codes, missing, instants, whether those are fine).
+
+    `columns`: what to read, as the fields of `Wanted`.
+    """
     _, capsule = batch.__arrow_c_array__()
     address = _pointer_of(capsule, b"arrow_array")
-    found: tuple[Any, Clouds, Any, int, bool] = cells(address, Wanted(columns, kinds, signs, lows, highs))
+    raw, clouds, *rest = cells(address, columns, clock)
     del capsule  # not earlier: it keeps the memory alive
-    return found
+    return raw, Clouds(*clouds), *rest

@@ -80,7 +80,8 @@ def _words(rows: Lives, also: Floats) -> Coded:
     """Words of both corners with one attribute more."""
     lo, hi = (np.concatenate((also[:, None], corner), axis=1) for corner in (rows.lo, rows.hi))
     step = max(1, len(lo) // SAMPLE)
-    return Coded(*words(lo, hi, cut_points(lo[::step], hi[::step])), fences(lo.shape[1]))
+    worst, best = words(lo, hi, cut_points(lo[::step], hi[::step]))
+    return Coded(worst, best, fences(lo.shape[1]))
 
 
 @kernel

@@ -171,8 +171,27 @@ lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
 
 
 @inner
-def add_up(live, o, near, cursor, scratch):
-    """Write o's sums to the pools from `cursor` on, and its probability. Returns the first expiry of its rivals."""
+def kept_out(live, o, near, threshold, coarse, scratch):
+    """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?"""
+    until = coarse_witness(live, o, near, threshold, coarse, scratch)
+    if until > -np.inf or live.columns.places[o] <= 1:
+        return until, False
+    return witness(live, o, near, threshold, own_grid(live.clouds, o), scratch), True
+
+
+@inner
+def shut_out(live, o, near, until, least, pruned):
+    """o is kept out until then; if that is for life, it is counted once in `pruned` (4,)."""
+    columns = live.columns
+    columns.until[o] = until
+    if until >= columns.expires[o] and not columns.counted[o]:
+        columns.counted[o] = True
+        pruned[lemma(live.clouds, columns.expires, near, o, least)] += 1
+
+
+@inner
+def add_up(live, o, near, threshold, cursor, scratch):
+    """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums."""
     columns, sums, grid = live.columns, live.sums, own_grid(live.clouds, o)
     places = columns.places[o]
     columns.at[o] = cursor
@@ -185,7 +204,11 @@ def add_up(live, o, near, cursor, scratch):
             soonest = min(soonest, columns.expires[g])
     place_weights(grid, scratch.weight)
     columns.probability[o] = total(scratch.weight, places, sums, cursor)
-    return soonest
+    if columns.probability[o] > threshold:
+        columns.state[o], columns.until[o] = IN, -np.inf
+        return cursor + places
+    columns.until[o] = soonest  # the two ways of multiplying differ in the last digits; the sums decide
+    return cursor
 
 
 @inner
@@ -193,11 +216,10 @@ def judge(live, opened, due, limits, pruned, ladders):
     """Judge the clouds `due` against all that are open. A member's sums are written to the pools from live.filled on.
 
     Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many
-    clouds are HEAVY, and the new end of the sums. A cloud that is kept out for life is counted once in `pruned` (4,).
+    clouds are HEAVY, and the new end of the sums.
     """
     clouds, columns, threshold = live.clouds, live.columns, limits.threshold
-    evaluations = heavy = 0
-    cursor = live.filled
+    evaluations, heavy, cursor = 0, 0, live.filled
     scratch = scratch_for(max(limits.places, ROOM))
     space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
     if ladders is None:
@@ -212,27 +234,16 @@ def judge(live, opened, due, limits, pruned, ladders):
             m, until = rivals_on(live, o, steps, threshold, space)
         near = space[:m]
         if until == -np.inf:
-            until = coarse_witness(live, o, near, threshold, coarse, scratch)
-        if until == -np.inf and columns.places[o] == 0:
+            until, summed = kept_out(live, o, near, threshold, coarse, scratch)
+            evaluations += summed
+        if until > -np.inf:
+            shut_out(live, o, near, until, limits.least, pruned)
+        elif columns.places[o] == 0:
             columns.state[o] = HEAVY
             heavy += 1
-            continue
-        if until == -np.inf and columns.places[o] > 1:
+        else:
             evaluations += 1
-            until = witness(live, o, near, threshold, own_grid(clouds, o), scratch)
-        columns.until[o] = until
-        if until > -np.inf:
-            if until >= columns.expires[o] and not columns.counted[o]:
-                columns.counted[o] = True
-                pruned[lemma(clouds, columns.expires, near, o, limits.least)] += 1
-            continue
-        evaluations += 1
-        soonest = add_up(live, o, near, cursor, scratch)
-        if columns.probability[o] > threshold:
-            columns.state[o] = IN
-            cursor += columns.places[o]
-        else:  # the two ways of multiplying differ in the last digits; the sums decide
-            columns.until[o] = soonest
+            cursor = add_up(live, o, near, threshold, cursor, scratch)
     return evaluations, heavy, cursor
 
 

@@ -1,6 +1,6 @@
 """What is the probability of a cloud with very many places, exactly?
 
-Values of the cloud that no rival can tell apart are merged; then the places are summed one by one, carrying along only
+Values of the cloud that all rivals treat alike are merged; then the places are summed one by one, carrying along only
 the rivals that can still beat the place.
 """
 
@@ -63,7 +63,7 @@ def gap_of(breaks, x):
 
 @inner
 def merge_places(clouds, o, near, grid):
-    """o's values, merged where no rival can tell them apart, into `grid`. Returns the number of places left.
+    """o's values, merged where all rivals treat them alike, into `grid`. Returns the number of places left.
 
     Strictly between two neighbouring values of the rivals the summand is constant, so a run of o's values there is
     represented by any of them. Returned as float: the product may not fit an integer.

@@ -16,9 +16,11 @@ to do, and is made again for the rest:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from fogline.arrays import Boxes
+from fogline.arrays import Arrivals, Boxes, Clouds, Columns, Ints, Limits, LiveSet, Sums, Turn
 from fogline.kernels.admit import admit
 from fogline.kernels.clouds import write_cells
 from fogline.kernels.compile import inner, kernel
@@ -91,14 +93,9 @@ def meet(live, rows, turn, places, ladders):
     return which, came[: a + opened], went[: counts[2]], vague[:again], pool, latest, forgotten, counts[1]
 
 
-@kernel
-def tick(live, rows, turn, limits, pruned, ladders):
-    """One tick, or as much of it as can be done; see the module.
-
-    Returns what is left to do; of the boxes' part the rows that got slots, what opened, what closed, what comes again,
-    the end of the pools, `latest`, how many were forgotten and counted before; how many live, the first expiry, the
-    end of the sums, how many of those are needed, how many probabilities were worked out; and the report.
-    """
+@inner
+def work(live, rows, turn, limits, pruned, ladders):
+    """One tick, or as much of it as can be done; see `tick`."""
     met = meet(live, rows, turn, limits.places, ladders)
     which, came, went, vague = met[0], met[1], met[2], met[3]
     used, filled = live.used + which.shape[0], live.filled
@@ -120,8 +117,30 @@ def tick(live, rows, turn, limits, pruned, ladders):
         elif due.shape[0]:
             evaluations, heavy, filled = judge(live, opened, due, limits, pruned, ladders)
             left = HEAVY if heavy else DONE
-    news = report(live, used if left == DONE and turn.report else 0, limits.tolerance)
-    return left, met, (alive, first, filled, room, evaluations), news
+    changes = report(live, used if left == DONE and turn.report else 0, limits.tolerance)
+    return left, met, (alive, first, filled, room, evaluations), changes
+
+
+@kernel
+def _tick(clouds, columns, sums, live, row_clouds, rows, turn, tuning):
+    """`work`, its arguments as plain tuples: Numba takes three times as long to recognise named ones."""
+    there = LiveSet(Clouds(*clouds), Columns(*columns), live[0], Sums(*sums), *live[1:])
+    limits, pruned, ladders = tuning
+    return work(there, Arrivals(Clouds(*row_clouds), *rows), Turn(*turn), Limits(*limits), pruned, ladders)
+
+
+def tick(live: LiveSet, rows: Arrivals, turn: Turn, limits: Limits, pruned: Ints, ladders: bool | None) -> Any:
+    """One tick, or as much of it as can be done; see the module.
+
+    Returns what is left to do; of the boxes' part the rows that got slots, what opened, what closed, what comes again,
+    the end of the pools, `latest`, how many were forgotten and counted before; how many live, the first expiry, the
+    end of the sums, how many of those are needed, how many probabilities were worked out; and the report.
+    """
+    clouds, columns, raw, sums, *rest = live
+    return _tick(
+        tuple(clouds), tuple(columns), tuple(sums), (raw, *rest), tuple(rows.clouds), tuple(rows[1:]), tuple(turn),
+        (tuple(limits), pruned, ladders),
+    )  # fmt: skip
 
 
 @kernel

@@ -1,9 +1,9 @@
 """Which boxes may beat which, without comparing attribute by attribute?
 
-Each corner of a box also has a *word*: per attribute a few bits that say between which cut points its value lies, and a
-fence bit. `a` at least as good as `b` everywhere implies that every field of a's word is at least that of b's, and that
-is one subtraction for all attributes together (no borrow can cross a fence bit). Most pairs end there; the few that
-pass are compared exactly. Cut points only decide how many pass, never what is true.
+Each corner of a box also has a *word*: per attribute a few bits that show between which cut points its value lies, and
+a fence bit. `a` at least as good as `b` everywhere implies that every field of a's word is at least that of b's, and
+that is one subtraction for all attributes together (no borrow can cross a fence bit). Most pairs end there; the few
+that pass are compared exactly. Cut points only decide how many pass, never what is true.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from fogline.rows.clock import as_instant, write_times
 from fogline.rows.reader import Kinds
 
 Key = tuple[Any, ...]
+_WORDS = np.array(CHANGES, object)
 
 
 class Tables:
@@ -37,7 +38,7 @@ class Tables:
         if not deltas:
             return self.empty
         sizes = [len(delta.id) for _, delta in deltas]
-        raw, change = _join(deltas, "raw"), _join(deltas, "change")
+        raw, change = np.ascontiguousarray(_join(deltas, "raw").T), _join(deltas, "change")
         gone = change == LEAVE
         ticks = [delta.time for _, delta in deltas]
         times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
@@ -48,11 +49,16 @@ class Tables:
         columns += [
             pa.array(_join(deltas, "id"), kinds.id),
             write_times(_join(deltas, "arrived"), kinds.time),
-            pa.array([CHANGES[k] for k in change.tolist()], pa.string()),
-            pa.array(_join(deltas, "probability"), from_pandas=True),  # NaN, on leave, -> null
+            pa.array(_WORDS[change], pa.string()),
+            pa.array(_join(deltas, "probability"), mask=gone),
             pa.array(_join(deltas, "exact"), mask=gone),
         ]
-        columns += [pa.array(raw[:, j], from_pandas=True) for j in range(raw.shape[1])]  # NaN -> null
+        gaps = np.isnan(raw)
+        columns += (
+            [pa.array(each, mask=gap) for each, gap in zip(raw, gaps, strict=True)]
+            if gaps.any()
+            else list(map(pa.array, raw))
+        )
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def _know(self, kinds: Kinds) -> None:

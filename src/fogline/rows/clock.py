@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +31,7 @@ INTEGER, REAL, STAMP = pa.int64(), pa.float64(), pa.timestamp("us")
 EXACT = 2.0**53  # integers up to here are exact as float64
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(NamedTuple):
     """A column of instants."""
 
     value: Floats  # (n,) NaN = missing

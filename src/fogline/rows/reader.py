@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +18,26 @@ import pyarrow as pa
 from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, objects
 from fogline.errors import QueryError
 from fogline.kernels import arrow
-from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NUMBERS, OUTSIDE
+from fogline.kernels.arrow import (
+    BAD_NUMBER,
+    BAD_WEIGHT,
+    LISTS,
+    NO_CLOCK,
+    NUMBERS,
+    OUTSIDE,
+    REALS,
+    STAMPS,
+    WHOLES,
+)
 from fogline.kernels.clouds import all_within
 from fogline.model import Query
 from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clock import REAL, Reasons, Times, join_kinds, read_times
+from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
 from fogline.rows.ids import join_types, read_objects
 from fogline.rows.source import RowSource
 
 _LARGEST = float(np.finfo(np.float64).max)
+_NO_CLOCK = 0, NO_CLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +49,7 @@ class Kinds:
     by: tuple[pa.DataType | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """Rows in numbers. Those that are refused are still among them: a row keeps its position in the source."""
 
     source: RowSource
@@ -65,8 +75,7 @@ class Decoded:
         return np.flatnonzero(stay)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """Decoded rows with their names and the names of their groups."""
 
     rows: Decoded
@@ -91,7 +100,8 @@ class Reader:
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
-        self.places: tuple[Ints, Ints] | None = None  # … and where: columns and their kinds
+        self.places: tuple[Any, ...] = ()  # … where (columns, and their kinds), how they are oriented, and their limits
+        self.clock_place, self.clock_kind = _NO_CLOCK, None  # … and where its instants lie
 
     def read(self, rows: Any, kinds: Kinds) -> Named:
         """Rows with their names; `kinds` are the types seen so far."""
@@ -109,15 +119,21 @@ class Reader:
 
     def decode(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Decoded:
         """Times, expiries and attributes, without names; `kind` is that of the clock so far."""
-        query = self.query
-        times = read_times(source.require(query.time, "time column"), query.time, self.clock or kind)
-        kind = join_kinds(kind, times.kind, query.time)
-        for i, reason in times.refused.items():
+        query, unread = self.query, Reasons()
+        raw, clouds, code, codes, gaps, instants, fine = self._cells(source, unread)
+        if fine:
+            times = Times(instants, self.clock_kind, {})
+        else:
+            times = read_times(source.require(query.time, "time column"), query.time, self.clock or kind)
+            for i, reason in times.refused.items():
+                refused.setdefault(i, reason)
+            if not all_within(times.value, _LARGEST):
+                refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
+        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), refused)
+        for i, reason in unread.items():
             refused.setdefault(i, reason)
-        if not all_within(times.value, _LARGEST):
-            refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
-        expires, kind = self._expiry(source, times, kind, refused)
-        return Decoded(source, kind, times.value, expires, *self._cells(source, refused), refused)
+        outside = self._look(code, refused) if codes else None
+        return Decoded(source, kind, times.value, expires, raw, clouds, outside, gaps, refused)
 
     def _expiry(
         self, source: RowSource, times: Times, kind: pa.DataType | None, refused: Reasons
@@ -140,14 +156,12 @@ class Reader:
             refuse(refused, expires.value < times.value, "it expires before it arrives")
         return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
 
-    def _cells(self, source: RowSource, refused: Reasons) -> tuple[Floats, Clouds, Ints | None, bool]:
-        """As they came, as clouds, how many cells of each are outside their limits, and whether any cell is missing."""
+    def _cells(self, source: RowSource, refused: Reasons) -> tuple[Any, ...]:
+        """What `arrow.read` gives; instants are fine only where the clock's column lies beside the attributes."""
         batch = source.batch
         if batch is None or self.schema is None or not batch.schema.equals(self.schema):
             batch = self._arrange(source, refused)
-        assert self.places is not None
-        raw, clouds, code, codes, gaps = arrow.read(batch, *self.places, *self.turn)
-        return raw, clouds, self._look(code, refused) if codes else None, gaps
+        return arrow.read(batch, self.places, self.clock_place)
 
     def _arrange(self, source: RowSource, refused: Reasons) -> pa.RecordBatch:
         """The attributes as columns that the kernel can read; remembers where they lie, if they already were."""
@@ -157,9 +171,11 @@ class Reader:
         kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
             self.schema = source.batch.schema
-            self.places = np.array([self.schema.get_field_index(name) for name in names]), kinds
+            self.places = np.array([self.schema.get_field_index(name) for name in names]), kinds, *self.turn
+            self.clock_place, self.clock_kind = _clock_of(self.schema, self.query.time)
             return source.batch
-        self.schema, self.places = None, (np.arange(len(names)), kinds)
+        self.schema, self.places = None, (np.arange(len(names)), kinds, *self.turn)
+        self.clock_place = _NO_CLOCK
         return pa.RecordBatch.from_arrays(columns, names)
 
     def _look(self, code: Ints, refused: Reasons) -> Ints:
@@ -171,6 +187,18 @@ class Reader:
             if self.query.outside == "reject":
                 refuse(refused, code[:, j] & OUTSIDE > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
         return np.asarray(np.count_nonzero(code & OUTSIDE, axis=1), np.int64)
+
+
+def _clock_of(schema: pa.Schema, name: str) -> tuple[tuple[int, int], pa.DataType | None]:
+    """Where the clock's column lies, how it can be read as it lies, and the kind of clock it shows."""
+    at = schema.get_field_index(name)
+    if at < 0:
+        return _NO_CLOCK, None
+    kind = schema.field(at).type
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        return (at, STAMPS), pa.timestamp("us", kind.tz)
+    found = {INTEGER: WHOLES, REAL: REALS}.get(kind)
+    return (_NO_CLOCK, None) if found is None else ((at, found), kind)
 
 
 def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Batch, Delta, Floats, Objects
+from fogline.arrays import Batch, Delta, Floats
 from fogline.kernels.clouds import extent
 from fogline.skyline.live import Fill, Live, Report
 from fogline.skyline.window import CountWindow, moved_expiries
@@ -30,7 +30,7 @@ class Group:
         self.expired_on_arrival = 0
         self.newest = -np.inf  # the last instant at which a row arrived, …
         self._newest_ids: set[Any] = set()  # … and the ids of its rows: only there can a duplicate come in time
-        self._unread: list[Objects] = []  # ids that are still to be put among those; seldom does anything ask
+        self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask
 
     def advance(self, clock: float, now: float, rows: Batch | None, ticks: bool = True) -> list[Delta]:
         """Everything from `clock` to `now`, tick by tick or at once."""
@@ -125,11 +125,13 @@ class Group:
 
     def _delta(self, tick: float, report: Report) -> Delta:
         """A report, which lies by arrival, in the order of (arrival, id)."""
-        slots, arrived, *rest = report
+        slots, arrived, change, probability, exact, raw = report
         ids = self.live.slots.id[slots]
-        if len(slots) > 1:
-            keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            if order != list(range(len(keys))):
-                ids, arrived, *rest = (column[order] for column in (ids, arrived, *rest))
-        return Delta(tick, ids, arrived, *rest)
+        delta = Delta(tick, ids, arrived, change, probability, exact, raw)
+        if len(slots) == 1:
+            return delta
+        keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
+        if keys == sorted(keys):
+            return delta
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+        return Delta(tick, *(column[order] for column in delta[1:]))

@@ -101,7 +101,7 @@ class Live:
         O(rows · (kept rows + live)) word comparisons for the boxes; probabilities only where something changed.
         """
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
-        self.now = now
+        self.now = float(now)  # an int would be another type to compile for
         if rows is None:
             return self._settle(NO_SLOTS, NO_SLOTS)
         went, until = NO_SLOTS, NOT_SCREENED

@@ -1,0 +1,44 @@
+"""Are just those rows dropped that can never matter?"""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fogline.arrays import Boxes
+from fogline.kernels import admit
+from fogline.kernels.compile import kernel
+from fogline.kernels.dominance import beats
+from fogline.kernels.words import cut_points, fences, words
+from tests.kernels.common import packed, pairs_of_rows
+
+outlived = kernel(admit.outlived.py_func)
+admitted = kernel(admit.admit.py_func)
+
+
+def boxes(rows, seed):
+    clouds, d = packed(rows), len(rows[0])
+    expires = np.random.default_rng(seed).integers(0, 3, len(rows)).astype(float)
+    low, high = words(clouds.lo, clouds.hi, cut_points(clouds.lo, clouds.hi))
+    return Boxes(clouds.lo, clouds.hi, expires, low, high, fences(d))
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs_of_rows, st.integers(0, 2**32 - 1))
+def test_a_batch_keeps_exactly_those_that_no_lasting_one_surely_beats(rows, seed):
+    some = boxes(rows, seed)
+    kept = set(outlived(some))
+    for k in range(len(rows)):
+        rivals = [i for i in range(len(rows)) if beats(some.lo, i, some.hi, k)]
+        assert (k in kept) == (not any(some.expires[i] >= some.expires[k] for i in rivals))
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs_of_rows, st.integers(0, 2**32 - 1), st.integers(0, 6))
+def test_ladders_admit_the_same_rows_until_the_same_instants(rows, seed, cut):
+    both = boxes(rows, seed)
+    there, arriving = (
+        Boxes(both.lo[part], both.hi[part], both.expires[part], both.word_lo[part], both.word_hi[part], both.fence)
+        for part in (slice(0, cut), slice(cut, None))
+    )
+    for few, many in zip(admitted(there, arriving, False, None), admitted(there, arriving, False, True), strict=True):
+        assert few.tolist() == many.tolist()
