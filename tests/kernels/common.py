@@ -2,10 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
-from fogline.rows.columns import PAIRS
 from hypothesis import strategies as st
 
 from fogline.kernels import arrow
+from fogline.rows.columns import PAIRS
 from tests import oracle
 
 cell = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3)
