@@ -6,7 +6,7 @@ Throughput: the synthetic stream, 500,000 rows a micro-batch, through an identit
 `fogline.spark.watch` (every="batch"), in one session, one after the other, twice; medians of warm batches.
 Fixed cost: micro-batches of 100 rows, through `watch` and through a trivial `transformWithStateInPandas` that carries
 one packed row and a state of the same size, with the same settings, time mode and timers.
-Living: the same stream as readings of a thousand sensors, with and without a memory of what each said before.
+Living: the same stream as readings of a thousand sensors, with and without the state of what each read before.
 Groups: a thousand groups in one stream, held against one Monitor per group; and one group over 8 partitions of a table,
 with 1 core of this machine and with 2. What Spark logs goes to a file.
 """
@@ -70,8 +70,10 @@ def main() -> None:
     if asked.only in (None, "groups"):
         for cores in (1, 2):  # each needs a JVM of its own
             words = [sys.executable, "-m", "benchmarks.spark", "--only", "table", "--cores", str(cores)]
-            mine = sorted(os.sched_getaffinity(0))[:cores]  # one task is several processes: they share what it may use
-            subprocess.run(words, check=True, preexec_fn=partial(os.sched_setaffinity, 0, mine))
+            allowed = sorted(os.sched_getaffinity(0))[
+                :cores
+            ]  # one task is several processes: they share what it may use
+            subprocess.run(words, check=True, preexec_fn=partial(os.sched_setaffinity, 0, allowed))
 
 
 def stream(spark: SparkSession, *, reader: Any, **options: Any) -> DataFrame:
@@ -88,8 +90,8 @@ def throughput(spark: SparkSession, query: fl.Query, repository: fl.Repository, 
         "identity mapInArrow": lambda: source().mapInArrow(identity, source().schema),
         "watch, every batch": lambda: fl.spark.watch(source(), query, repository, every="batch"),
     }
-    base, ours = compared(ways, batches, rows)
-    print(f"watch reaches {ours / base:.0%} of the identity")
+    base, watched = compared(ways, batches, rows)
+    print(f"watch reaches {watched / base:.0%} of the identity")
 
 
 def compared(ways: dict[str, Callable[[], DataFrame]], batches: int, rows: int) -> list[float]:
@@ -116,7 +118,7 @@ def wandering(rows: DataFrame) -> DataFrame:
 
 
 def living(spark: SparkSession, query: fl.Query, batches: int, rows: int) -> None:
-    """What does it cost to remember what every sensor said?"""
+    """What does it cost to remember what every sensor read?"""
     history = wandering(stream(spark, rows=HISTORY, missing=0.0, reader=spark.read)).toArrow()
     alive, dead = fl.Repository.fit(history, query), fl.Repository.fit(history, query, retention=0)
     assert alive.sensors is not None, "nothing was learnt: the comparison would be with itself"
@@ -170,35 +172,36 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
     apart = fl.Query.from_dict(query.to_dict() | {"by": ["site"], "lifetime": 50})
     df = stream(spark, reader=spark.readStream, rows=20 * count, batch=5 * count, rate=200, groups=count)
     with TemporaryDirectory() as folder:
-        told: list[pa.Table] = []
+        emitted: list[pa.Table] = []
         changes = fl.spark.watch(df, apart, repository)
         began = perf_counter()
         writer = changes.writeStream.outputMode("update").option("checkpointLocation", folder)
-        running = writer.foreachBatch(lambda batch, _: told.append(batch.toArrow())).trigger(availableNow=True).start()
+        writer = writer.foreachBatch(lambda batch, _: emitted.append(batch.toArrow()))
+        running = writer.trigger(availableNow=True).start()
         running.awaitTermination()
     took = perf_counter() - began
     rows = stream(spark, reader=spark.read, rows=20 * count, rate=200, groups=count).toArrow()
     wrong = 0
     for site in sorted(set(rows["site"].to_pylist())):
-        mine = rows.filter(pc.equal(rows["site"], site))
+        of_site = rows.filter(pc.equal(rows["site"], site))
         monitor = fl.Monitor(apart, repository)
-        last = pc.max(mine["time"]).as_py()
-        monitor.advance(last, mine)
-        of_site = [each.filter(pc.equal(each["site"], site)) for each in told]
-        ours = {row["id"]: row["probability"] for row in answer_of(of_site, apart, last).to_pylist()}
-        theirs = {row["id"]: row["probability"] for row in monitor.answer().to_pylist()}
-        wrong += ours.keys() != theirs.keys() or any(abs(ours[name] - theirs[name]) > 1e-9 for name in ours)
+        last = pc.max(of_site["time"]).as_py()
+        monitor.advance(last, of_site)
+        site_changes = [each.filter(pc.equal(each["site"], site)) for each in emitted]
+        streamed = {row["id"]: row["probability"] for row in answer_of(site_changes, apart, last).to_pylist()}
+        expected = {row["id"]: row["probability"] for row in monitor.answer().to_pylist()}
+        wrong += streamed.keys() != expected.keys() or any(abs(streamed[k] - expected[k]) > 1e-9 for k in expected)
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
 
 
 def table(spark: SparkSession, query: fl.Query, repository: fl.Repository, rows: int = 1_000_000) -> None:
     """One group over 8 partitions."""
     df = stream(spark, reader=spark.read, rows=rows, partitions=8)
-    told = fl.spark.watch(df, query, repository, every="batch")
+    changes = fl.spark.watch(df, query, repository, every="batch")
     took = []
     for _ in range(4):
         began = perf_counter()
-        count = told.count()
+        count = changes.count()
         took.append(perf_counter() - began)
     cores = spark.sparkContext.defaultParallelism
     print(f"{rows:,} rows, 1 group, 8 partitions, {cores} core(s): {median(took[1:]):.2f} s, {count:,} in the answer")

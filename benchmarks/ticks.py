@@ -83,18 +83,18 @@ def measure(case: Case) -> dict[str, float]:
         monitor.advance(t, table)
         rival.put(numbers)
     filled = time.perf_counter() - began
-    ours, theirs = [], []
+    ticks, rival_ticks = [], []
     for t, (table, numbers) in enumerate(islice(batches, case.ticks), start=fill):
         a = time.perf_counter()
         monitor.advance(t, table)
         b = time.perf_counter()
         rival.tick(numbers)
-        theirs.append(time.perf_counter() - b)
-        ours.append(b - a)
+        rival_ticks.append(time.perf_counter() - b)
+        ticks.append(b - a)
     stats = monitor.stats()
-    mine, other = float(np.median(ours)), float(np.median(theirs))
+    tick, other = float(np.median(ticks)), float(np.median(rival_ticks))
     return {
-        "tick": mine, "rival": other, "ratio": other / mine, "rows_s": case.rows / mine, "mean": float(np.mean(ours)),
+        "tick": tick, "rival": other, "ratio": other / tick, "rows_s": case.rows / tick, "mean": float(np.mean(ticks)),
         "live": stats["live"], "answer": stats["answer"], "snapshot": len(monitor.snapshot()), "fill": filled,
     }  # fmt: skip
 

@@ -25,8 +25,8 @@ def probabilities(rows):
     weights = np.concatenate([w for _, w in clouds])
     owner = np.repeat(np.arange(len(clouds)), [len(w) for _, w in clouds])
     out = np.zeros(len(clouds))
-    for i, (mine, chance) in enumerate(clouds):
-        for point, weight in zip(mine, chance, strict=True):
+    for i, (own_points, chance) in enumerate(clouds):
+        for point, weight in zip(own_points, chance, strict=True):
             beaten = (points >= point).all(axis=1) & (points > point).any(axis=1)
             by = np.bincount(owner[beaten], weights[beaten], minlength=len(clouds))
             by[i] = 0.0
@@ -35,7 +35,7 @@ def probabilities(rows):
 
 
 def surely_beaten(rows):
-    """Which rows have another whose worst corner beats their best? In floats, only this tells probability 0 apart."""
+    """Which rows have another whose worst corner beats their best? In floats, only this shows a probability of 0."""
     ends = [[[v for v, _ in cell] if isinstance(cell, list) else [cell] for cell in row] for row in rows]
     lo = np.array([[min(cell) for cell in row] for row in ends], float)
     hi = np.array([[max(cell) for cell in row] for row in ends], float)

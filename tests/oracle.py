@@ -30,7 +30,7 @@ class Cloud:
     cells: tuple[Cell, ...]
     group: tuple[Any, ...] = ()
     enters: Any = None  # its arrival, or for a late row the clock it met
-    call: int = 0  # which call brought it
+    call: int = 0  # the call it came with
     beaten: dict[Point, Fraction] = field(default_factory=dict, repr=False)  # remembers `chance_against`
 
     @property
@@ -78,7 +78,7 @@ def chance(a: Cloud, b: Cloud) -> Fraction:
 
 
 def probability(cloud: Cloud, window: Sequence[Cloud]) -> Fraction:
-    """The skyline probability in its product form: nobody beats the place where the cloud turns out to be."""
+    """The skyline probability in its product form: no other cloud beats the place where the cloud turns out to be."""
     others = [other for other in window if other is not cloud]
     return sum(
         (weight * prod(1 - chance_against(other, place) for other in others) for place, weight in cloud.places),
@@ -93,10 +93,10 @@ def worlds(window: Sequence[Cloud]) -> Iterator[tuple[tuple[Point, ...], Fractio
 
 
 def probability_over_worlds(cloud: Cloud, window: Sequence[Cloud]) -> Fraction:
-    """The skyline probability as the paper defines it (Definition 6): the worlds in which nobody beats the cloud."""
-    mine = window.index(cloud)
+    """The skyline probability as the paper defines it (Definition 6): the worlds in which no other beats the cloud."""
+    index = window.index(cloud)
     return sum(
-        (weight for world, weight in worlds(window) if not any(beats(place, world[mine]) for place in world)),
+        (weight for world, weight in worlds(window) if not any(beats(place, world[index]) for place in world)),
         Fraction(0),
     )
 
@@ -176,7 +176,7 @@ class Node:
 
 
 def live(window: Sequence[Cloud]) -> list[Cloud]:
-    """Whoever is not surely beaten by one that expires no earlier."""
+    """The clouds that are not surely beaten by one that expires no earlier."""
     return [c for c in window if not any(n.until >= c.until and chance(n, c) == 1 for n in window if n is not c)]
 
 

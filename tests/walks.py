@@ -23,10 +23,10 @@ def walks(*, sensors: int = 12, steps: int = 200, gaps: float = 0.0, seed: int =
     values = np.round(rng.normal(0, 5, (sensors, 3)) + np.cumsum(moves, axis=0), 1)
     order = np.argsort(rng.random((LONGEST, sensors)), axis=1)
     hidden = rng.random(values.shape) < gaps
-    mine = slice(begin, begin + steps)
+    span = slice(begin, begin + steps)
     shown, missing = (
-        np.take_along_axis(each, order[:, :, None], axis=1)[mine].reshape(-1, 3) for each in (values, hidden)
+        np.take_along_axis(each, order[:, :, None], axis=1)[span].reshape(-1, 3) for each in (values, hidden)
     )
     columns = {name: pa.array(shown[:, j], mask=missing[:, j]) for j, name in enumerate(NAMES)}
-    names = pa.array([f"s{k}" for k in order[mine].reshape(-1)])
+    names = pa.array([f"s{k}" for k in order[span].reshape(-1)])
     return pa.table({"sensor": names, "t": np.repeat(np.arange(begin, begin + steps), sensors), **columns})

@@ -142,7 +142,7 @@ class Query:
         return plain
 
     def fingerprint(self) -> str:
-        """The same text for the same question, whoever wrote it down."""
+        """The same text for the same query, however it was written down."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def __reduce__(self) -> tuple[Any, ...]:

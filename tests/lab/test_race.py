@@ -10,7 +10,7 @@ import pytest
 import fogline as fl
 from fogline.lab.accuracy import accuracies, accuracy_of, calibration, truth_answers
 from fogline.lab.case import LabError, Settings
-from fogline.lab.maintainers.protocol import Answer
+from fogline.lab.maintainers.protocol import TickAnswer
 from fogline.lab.race import RIVALS, race, repository_of, system
 from fogline.lab.real import real
 from fogline.lab.synthetic import KINDS, synthetic
@@ -129,7 +129,7 @@ def test_accuracy_counts_hits_and_leaves_out_rows_without_a_truth(folder):
     case = real("intel", folder, replace(SMALL, nulls=True))
     known, unknown = np.flatnonzero(case.certain)[:6], np.flatnonzero(~case.certain)[:2]
     answered = np.sort(np.concatenate((known[:4], unknown)))
-    judged = accuracy_of(case, Answer(answered, np.ones(len(answered))), known[1:6])
+    judged = accuracy_of(case, TickAnswer(answered, np.ones(len(answered))), known[1:6])
     assert (judged.precision, judged.recall, judged.answered, judged.true) == (3 / 4, 3 / 5, 4, 5)
     assert judged.f == pytest.approx(2 * 0.75 * 0.6 / 1.35)
     assert judged.lost_incomplete == case.incomplete[known[4:6]].sum()
@@ -137,12 +137,15 @@ def test_accuracy_counts_hits_and_leaves_out_rows_without_a_truth(folder):
 
 
 def test_an_empty_answer_is_right_when_nothing_is_true_and_wrong_otherwise(motes):
-    none = Answer(np.empty(0, np.int64), np.empty(0))
+    none = TickAnswer(np.empty(0, np.int64), np.empty(0))
     assert accuracy_of(motes, none, none.id).f == 1.0
     assert accuracy_of(motes, none, np.array([3])).f == 0.0
 
 
 def test_calibration_pairs_every_answered_probability_with_what_was_true(motes):
-    answers = {3: Answer(np.array([1, 2, 5]), np.array([0.6, 0.7, 1.0])), 4: Answer(np.array([5]), np.array([0.9]))}
+    answers = {
+        3: TickAnswer(np.array([1, 2, 5]), np.array([0.6, 0.7, 1.0])),
+        4: TickAnswer(np.array([5]), np.array([0.9])),
+    }
     pairs = calibration(motes, answers, {3: np.array([2, 5, 8])})
     assert pairs.tolist() == [[0.6, 0.0], [0.7, 1.0], [1.0, 1.0]]

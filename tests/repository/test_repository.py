@@ -213,7 +213,7 @@ def test_rules_survive_their_text_form_and_yaml(tmp_path):
     assert load(path) == rules
 
 
-def test_a_rule_that_does_not_fit_the_history_says_so():
+def test_a_rule_that_does_not_fit_the_history_is_an_error():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=1)
     history = [{"a": 1.0, "site": "x"}]
     for rule, text in [

@@ -19,7 +19,7 @@ def row(name="a", t=1, v=1.0, **more):
 
 
 @pytest.mark.parametrize("now", [float("inf"), float("nan"), None, True, "soon", [1], 10**400])
-def test_a_clock_must_be_told_a_finite_time(now):
+def test_a_clock_must_be_moved_to_a_finite_time(now):
     monitor = fl.Monitor(ONE)
     monitor.advance(1, [row()])
     with pytest.raises(fl.ClockError, match="now is"):
@@ -70,7 +70,7 @@ def test_a_group_column_of_another_kind_is_refused_and_moves_nothing():
     assert monitor.snapshot() == before
 
 
-def test_ticks_between_whole_numbers_are_told_as_they_are():
+def test_ticks_between_whole_numbers_are_reported_as_they_are():
     monitor = fl.Monitor(fl.Query(attributes={"v": "max"}, id="id", time="t", lifetime=2.5))
     monitor.advance(1, [row()])
     assert monitor.advance(9)["time"].to_pylist() == [3.5]
@@ -178,7 +178,7 @@ def test_groups_without_live_rows_are_forgotten_but_counted():
     assert fl.Monitor.restore(query, monitor.snapshot()).stats() == stats
 
 
-def test_two_columns_of_one_name_are_told():
+def test_two_columns_of_one_name_are_an_error():
     table = pa.Table.from_arrays([pa.array([1.0])] * 4, names=["v", "v", "id", "t"])
     with pytest.raises(fl.RowsError, match="several columns 'v'"):
         fl.Monitor(ONE).advance(1, table)

@@ -50,9 +50,9 @@ def run(*words: str, code: int = 0) -> str:
 
 
 def test_from_history_to_distributions(place, spark):
-    said = run("fit", "history.parquet", "--query", "q.yaml", "--output", "mine.repo")
-    assert "400 rows, 2 rules" in said
-    assert "fogline rules mine.repo" in said
+    printed = run("fit", "history.parquet", "--query", "q.yaml", "--output", "mine.repo")
+    assert "400 rows, 2 rules" in printed
+    assert "fogline rules mine.repo" in printed
     shown = run("rules", "mine.repo", "--explain")
     assert "-> gas(" in shown
     assert "gain" in shown
@@ -67,7 +67,7 @@ def test_from_history_to_distributions(place, spark):
     assert set(written["time"].to_pylist()) == {0, 4, 8, 12, 16}
 
 
-def test_what_is_wrong_is_said_before_spark_starts(place):
+def test_what_is_wrong_is_reported_before_spark_starts(place):
     fl.Repository.fit(readings(50, 3), fl.Query.load("q.yaml")).save("mine.repo")
     (place / "bad.yaml").write_text("- temperature(0.x) -> gas(1)\n")
     (place / "other.yaml").write_text(QUERY.replace("gas", "oxygen"))
@@ -88,7 +88,7 @@ def test_every_command_explains_itself():
         assert "Usage" in run(name, "--help")
 
 
-def test_without_pyspark_a_command_says_what_to_install(place):
+def test_without_pyspark_a_command_states_what_to_install(place):
     """And what needs no Spark works."""
     code = "import sys; sys.modules['pyspark'] = None; from fogline.cli import app; app()"
     words = ["fit", "history.parquet", "-q", "q.yaml", "-o", "new.repo"]

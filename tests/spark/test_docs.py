@@ -1,4 +1,4 @@
-"""The API reference is what the docstrings say."""
+"""The API reference is made of the docstrings."""
 
 from __future__ import annotations
 

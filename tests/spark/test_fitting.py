@@ -118,7 +118,7 @@ def test_an_error_of_a_worker_reads_like_one_of_our_own(spark):
 
     with pytest.raises(HistoryError, match=r"^the history is empty\.\nDid you mean 'full'\?$"), plainly():
         spark.range(1).mapInArrow(fail, "id long").collect()
-    assert str(translated("[PATH_NOT_FOUND] no such path. SQLSTATE: 42K03")) == "Spark says: no such path."
+    assert str(translated("[PATH_NOT_FOUND] no such path. SQLSTATE: 42K03")) == "Spark reports: no such path."
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])

@@ -61,7 +61,7 @@ def run(*words: str, code: int = 0) -> str:
     return result.output
 
 
-def told(folder: str) -> list[pa.Table]:
+def changes_in(folder: str) -> list[pa.Table]:
     return [pq.read_table(path) for path in sorted(Path(folder, "changes").glob("*.parquet"))]
 
 
@@ -70,9 +70,9 @@ def expected(query: fl.Query, repository: fl.Repository, at: int | None) -> dict
     good = [row for row in rows(800, 2) if int(row["sensor"][1:]) % 100 != 50 and (at is None or row["t"] <= at)]
     answer = {}
     for site in "ab":
-        mine = [{**row, "gas": row["gas"] or None, "t": float(row["t"])} for row in good if row["site"] == site]
+        of_site = [{**row, "gas": row["gas"] or None, "t": float(row["t"])} for row in good if row["site"] == site]
         monitor = fl.Monitor(query, repository)
-        monitor.advance(float(max(row["t"] for row in mine) if at is None else at), mine)
+        monitor.advance(float(max(row["t"] for row in of_site) if at is None else at), of_site)
         answer |= {(site, row["id"]): row["probability"] for row in monitor.answer().to_pylist()}
     return answer
 
@@ -81,9 +81,9 @@ RUN = ("run", "in", "--query", "q.yaml", "--repository", "repo", "--output", "ou
 
 
 def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(place, spark):
-    said = run(*RUN)
-    assert "800 rows" in said
-    assert "8 rejected" in said
+    printed = run(*RUN)
+    assert "800 rows" in printed
+    assert "8 rejected" in printed
     rejects = pq.read_table("out/rejects").to_pylist()
     assert sorted(row["reason"] for row in rejects) == sorted(
         2 * [
@@ -116,25 +116,25 @@ def test_a_run_goes_on_only_with_what_it_was_begun_with(place, spark):
     assert "is not a folder that `fogline run` has written" in run("answer", "repo", code=2)
 
 
-def test_a_dry_run_says_what_is_missing_and_what_would_be_rejected(place, spark):
-    said = run("check", "in", "--query", "q.yaml", "--repository", "repo")
-    assert "800 rows" in said
-    assert "1.0% would be rejected" in said
-    assert "imputed by heat(0.5) -> gas(0.5)" in said
-    assert "rejected, 2: 'heat' is …, which is not a number" in said
-    assert "broken" in said
+def test_a_dry_run_shows_what_is_missing_and_what_would_be_rejected(place, spark):
+    printed = run("check", "in", "--query", "q.yaml", "--repository", "repo")
+    assert "800 rows" in printed
+    assert "1.0% would be rejected" in printed
+    assert "imputed by heat(0.5) -> gas(0.5)" in printed
+    assert "rejected, 2: 'heat' is …, which is not a number" in printed
+    assert "broken" in printed
     assert not (place / "out").exists()
     without = run("check", "in", "--query", "q.yaml")
-    assert "there is no repository to say what it may be" in without
+    assert "there is no repository to impute it from" in without
 
 
 def test_lines_that_cannot_be_read_are_rejected_whole(place, spark):
     (place / "lines").mkdir()
     good = '{"sensor": "s1", "site": "a", "t": 1, "heat": 2.5, "gas": 0.2}'
     (place / "lines" / "x.jsonl").write_text(f"{good}\n{{not json\n{good.replace('s1', 's2')}\n")
-    said = run("run", "lines", "-q", "q.yaml", "-r", "repo", "-o", "out2")
-    assert "3 rows" in said
-    assert "1 rejected" in said
+    printed = run("run", "lines", "-q", "q.yaml", "-r", "repo", "-o", "out2")
+    assert "3 rows" in printed
+    assert "1 rejected" in printed
     [reject] = pq.read_table("out2/rejects").to_pylist()
     assert "cannot be read" in reject["reason"]
     assert "not json" in reject["row"]
@@ -147,13 +147,13 @@ def test_new_files_are_taken_up_where_the_last_run_stopped(place, spark):
     for part in (2, 3):
         (place / f"{part}.csv").rename(place / "in" / f"{part}.csv")
     run(*RUN)
-    parts = answer_of(told("out"), fl.Query.load("q.yaml"))
+    parts = answer_of(changes_in("out"), fl.Query.load("q.yaml"))
     (place / "whole").mkdir()
     run("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "whole/out")
-    assert parts.equals(answer_of(told("whole/out"), fl.Query.load("q.yaml")))
+    assert parts.equals(answer_of(changes_in("whole/out"), fl.Query.load("q.yaml")))
 
 
-def test_changes_add_up_and_what_is_told_later_of_a_tick_is_truer():
+def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlier():
     query = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9)
     row = {"id": "a", "arrived": 1, "exact": True, "x": 1.0}
     first = pa.Table.from_pylist([{"time": 1, **row, "change": "enter", "probability": 0.9}])

@@ -1,4 +1,4 @@
-"""Which Java, which settings, and what a session that somebody brings is told."""
+"""Which Java, which settings, and what is advised for a session of the user's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spark.conftest import ROOTS
 
 
 def a_java(home: Path, version: str, *, release: bool = True) -> Path:
-    """A folder that looks like a Java of this version; its `java` repeats what it is told."""
+    """A folder that looks like a Java of this version; its `java` prints its arguments."""
     (home / "bin").mkdir(parents=True)
     (home / "lib").mkdir()
     (home / "lib" / "modules").write_text("")
@@ -116,9 +116,9 @@ def test_the_wrapper_drops_the_needless_flags_and_nothing_else(monkeypatch, tmp_
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
     home = without_flags(a_java(tmp_path / "it's a java", version))
     words = ["-Xmx1g", *NEEDLESS, "two words", "", "*", "$HOME", "-cp", "x"]
-    said = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
     kept = [word for word in words if int(version[:2]) < NEEDLESS.get(word, 99)]
-    assert said.split("\n")[:-1] == kept
+    assert printed.split("\n")[:-1] == kept
     assert (home / "lib" / "modules").exists()
     assert (home / "release").exists()
 
@@ -137,7 +137,7 @@ def test_who_comes_second_with_the_wrapper_takes_the_first(monkeypatch, tmp_path
 
     def slowly(*words: Any) -> None:
         monkeypatch.setattr(java_module, "_mirror", mirror)
-        without_flags(home)  # somebody else, in between
+        without_flags(home)  # another process, in between
         mirror(*words)
 
     monkeypatch.setattr(java_module, "_mirror", slowly)
@@ -184,35 +184,35 @@ def test_python_workers_know_the_tests(spark):
     assert spark.range(3).mapInArrow(unchanged, "id long").count() == 3
 
 
-def test_a_session_with_sparks_defaults_is_told_what_to_set(spark):
-    brought = spark.newSession()
+def test_advice_for_a_session_with_sparks_defaults_states_what_to_set(spark):
+    own = spark.newSession()
     for key in (PROVIDER, FILES):
-        brought.conf.set(key, "some.Default")
-    brought.conf.set(PARTITIONS, "200")
-    partitions, provider, files = advise(brought)
+        own.conf.set(key, "some.Default")
+    own.conf.set(PARTITIONS, "200")
+    partitions, provider, files = advise(own)
     assert "spark.sql.shuffle.partitions is 200 on 2 cores" in partitions
     assert f'spark.conf.set("{PARTITIONS}", "2")' in partitions
     assert "the state store is Default" in provider
     assert "local disks" in files
     for key, value in tuned().items():
         if key.startswith("spark.sql."):
-            brought.conf.set(key, value)
-    assert advise(brought) == [partitions]
+            own.conf.set(key, value)
+    assert advise(own) == [partitions]
 
 
 def test_advice_is_given_once_per_session(spark):
     first, second = spark.newSession(), spark.newSession()
-    for brought in (first, second):
-        brought.conf.set(PARTITIONS, "200")
+    for each in (first, second):
+        each.conf.set(PARTITIONS, "200")
         with pytest.warns(SparkAdvice, match="200 on 2 cores") as seen:
-            warn_once(brought, stacklevel=1)
+            warn_once(each, stacklevel=1)
         assert seen[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warn_once(brought)
+            warn_once(each)
 
 
-def test_a_running_session_is_taken_and_what_it_keeps_is_said(spark):
+def test_a_running_session_is_taken_and_what_it_keeps_is_reported(spark):
     with pytest.warns(SparkAdvice) as seen:
         assert session(master="local[1]", memory="64g") is spark
     texts = [str(each.message) for each in seen]

@@ -224,7 +224,7 @@ def test_a_table_that_does_not_fit_is_refused_in_words_before_any_work(spark, ca
         spark.sql(f"SELECT * FROM skyline({call})")
 
 
-def test_what_goes_wrong_in_a_worker_is_said_in_words(spark, tmp_path):
+def test_what_goes_wrong_in_a_worker_is_reported_in_words(spark, tmp_path):
     first, second = (fl.Repository.fit(a_table(seed, 50), a_query(), rules=RULES) for seed in (21, 22))
     first.save(tmp_path / "mine.repo")
     register(spark, a_query(), fl.Repository.load(tmp_path / "mine.repo"))

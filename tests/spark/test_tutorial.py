@@ -1,4 +1,4 @@
-"""Every command of the tutorial works, in its order, in an empty folder, and prints what the page says."""
+"""Every command of the tutorial works, in its order, in an empty folder, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def test_the_tutorial(tmp_path, monkeypatch, spark, capsys):
     monkeypatch.chdir(tmp_path)
     known: dict[str, object] = {}
-    said = ""
+    printed = ""
     for kind, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         if kind == "yaml":
             (tmp_path / "query.yaml").write_text(text)
         elif kind == "python":
             here = text.replace('csv("incoming"', f'csv("{tmp_path}/incoming"')  # the JVM of the tests began elsewhere
             exec(compile(here, "tutorial", "exec"), known)
-            said += capsys.readouterr().out
+            printed += capsys.readouterr().out
         elif kind == "sh":
-            said = ""
+            printed = ""
             for line in text.splitlines():
                 result = CliRunner().invoke(app, shlex.split(line)[1:], env={"COLUMNS": "160"})
                 assert result.exit_code == 0, f"{line}\n{result.output}"
-                said += result.stdout
+                printed += result.stdout
         else:  # what the last commands printed
             for line in text.splitlines():
-                assert " ".join(line.split()) in " ".join(said.split()), f"{line!r} is not in\n{said}"
-    assert "r02" in said
+                assert " ".join(line.split()) in " ".join(printed.split()), f"{line!r} is not in\n{printed}"
+    assert "r02" in printed

@@ -202,7 +202,7 @@ def test_times_ids_and_groups_come_back_as_they_came(spark, time, lifetime, show
     assert (kinds["id"], kinds["d"], kinds["w"], kinds["a"]) == ("smallint", "int", "timestamp", "double")
 
 
-def test_what_does_not_fit_is_said_before_anything_runs(spark):
+def test_what_does_not_fit_is_reported_before_anything_runs(spark):
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5)
     frame = spark.sql("SELECT 1 AS t, 'x' AS id, 3.0D AS a")
     with pytest.raises(QueryError, match="has no attribute 'a'; it has b, id, t"):

@@ -1,6 +1,6 @@
 """What can be asked from a terminal?
 
-Each command reads its options, calls one function of the package and prints what it says. Fogline's own errors are
+Each command reads its options, calls one function of the package and prints what it returns. Fogline's own errors are
 written for the person at the keyboard: they are printed as they are, with exit code 2 and no traceback.
 """
 

@@ -98,8 +98,8 @@ def show_rules(
     own past has its gain over the rules.
 
     With --live, what `fogline run` found on the stream itself: now and then it hides a value that is known, and looks
-    how well it would have been told. *Otherwise* is the error of what would be told without the rule. Nothing changes
-    by it; `fogline refit` learns anew.
+    how well it would have been imputed. *Otherwise* is the error of what would be imputed without the rule. Nothing
+    changes by it; `fogline refit` learns anew.
     """
     with helpful():
         loaded = Repository.load(repository)
@@ -150,7 +150,9 @@ def show_live(repository: Repository, output: str) -> None:
     console.print(table)
     for each in scores:
         if each.worse:
-            console.print(f"{each.attribute}: '{each.rule}' does worse than what is told without it.", markup=False)
+            console.print(
+                f"{each.attribute}: '{each.rule}' does worse than what would be imputed without it.", markup=False
+            )
         if each.drifts:
             console.print(f"{each.attribute}: '{each.rule}' does worse than when it was fitted.", markup=False)
     if any(each.worse or each.drifts for each in scores):
@@ -197,14 +199,14 @@ def impute(
     stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.")],
     repository: RepositoryFolder,
     query: QueryFile,
-    output: Annotated[str, typer.Option("--output", "-o", help="A folder of files; its suffix says which kind.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
-    Columns: id, time, attribute, value, probability, and the rule that says so.
+    Columns: id, time, attribute, value, probability, and the rule that found it.
     """
     began = perf_counter()
     with helpful():

@@ -73,7 +73,7 @@ def helpful() -> Iterator[None]:
 
 
 def must_be_there(path: str) -> Any:
-    """Say what is wrong with a path before Spark, which takes seconds, is started. Returns what reads files."""
+    """Report what is wrong with a path before Spark, which takes seconds, is started. Returns what reads files."""
     from fogline.spark import files
 
     files.kind_of(path, existing=True)

@@ -118,7 +118,7 @@ def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
 
 
 def _derived(block: RowBlock, signs: Floats) -> bool:
-    """Do the values as they came say everything about the clouds?"""
+    """Do the values as they came determine the clouds?"""
     clouds = block.clouds
     single = bool((clouds.start == ONE).all())
     return single and np.array_equal(clouds.lo, block.raw * signs + 0.0, equal_nan=True)

@@ -33,7 +33,7 @@ _cached: OrderedDict[Mark, tuple[LoadedGroup, int]] = OrderedDict()
 
 
 def digest(state: bytes) -> bytes:
-    """What tells a state from others."""
+    """A digest by which a state is known from others."""
     return blake2b(state, digest_size=16).digest()
 
 

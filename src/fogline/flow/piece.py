@@ -34,7 +34,7 @@ class Piece:
     block: RowBlock  # the same rows, as they travel
     keys: list[Key]  # groups
     group: Ints  # (n,) which of the keys a row has
-    name: Ints  # (n,) numbers that tell ids of a group apart
+    name: Ints  # (n,) numbers that differ where ids of a group differ
     whole: bool = True  # whether every column is there, as it came: then imputers that cannot wait are asked here
 
     def row(self, i: int, plan: Plan) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Decoder:
 
 
 def numbered(column: pa.Array) -> Ints:
-    """(n,) numbers that tell ids apart."""
+    """(n,) numbers that differ where ids differ."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64)
     return np.asarray(coded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fogline.arrays import ONE, VAGUE, Clouds, Distributions, Flags, Floats, Ints, empty_clouds
 from fogline.impute.imputer import Evidence, Imputer, part
-from fogline.impute.past import Last, Past, Recent, readings
+from fogline.impute.past import Last, Past, RecentRule, readings
 from fogline.impute.rules import Rules
 from fogline.impute.whole import Mean, Whole
 from fogline.kernels.distributions import pour
@@ -167,7 +167,7 @@ def chain_of(
     level_0 = [each.values for each in rules.lattices], [each.counts for each in rules.lattices]
     if sensors is not None:
         sensors.check_keys(query)
-        asked += [Recent(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
+        asked += [RecentRule(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
         asked += [Last(sensors, query)] if repository.method == "last" else []
         asked += [Past(sensors, query)] if sensors.transitions else []
     asked += [rules] if repository.rules else []

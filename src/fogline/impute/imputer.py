@@ -68,7 +68,7 @@ class Imputer(Protocol):
         """(n, width) what it will need of these rows."""
 
     def able(self, known: Floats, j: int) -> Flags:
-        """(n,) for which rows it can tell attribute j."""
+        """(n,) for which rows it can impute attribute j."""
 
     def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
         """(n,) least and greatest possible value of attribute j; NaN where it is not able."""

@@ -1,7 +1,7 @@
-"""What does a sensor's own past say about its missing value?
+"""What may a missing value be, by the sensor's own past?
 
 `Past`: the sensor's last value plus the changes that followed on contexts like this one in history (a `Transition` per
-attribute). `Last`: the last value again. `Recent`: a user's rule about what the same sensor read lately. All three
+attribute). `Last`: the last value again. `RecentRule`: a user's rule about what the same sensor read lately. All three
 answer from the context that the sensor's state gave the row when it came; where the state knows nothing, they are not
 able.
 """
@@ -98,7 +98,7 @@ class Last:
         return np.clip(known[:, j], *self.query.limits.get(self.query.names[j], (-np.inf, np.inf)))
 
 
-class Recent:
+class RecentRule:
     """One rule about what the same sensor read lately. Keeps what the rule finds."""
 
     lasting = True

@@ -1,4 +1,4 @@
-"""What do rules say about a missing cell, from the other cells of its row?
+"""What may a missing cell be, by rules and the other cells of its row?
 
 Rows of the history that are close in what a combination of rules asks for are donors; the values they hold, with how
 often each occurs, are the distribution (paper, Algorithm 2). Which combination is tried when is the lattice's matter.

@@ -35,7 +35,7 @@ class Forest(NamedTuple):
     tree: Ints  # (t, 2) where the nodes and the leaves of each tree begin
 
 
-class Grid(NamedTuple):
+class ValueGrid(NamedTuple):
     """The values that may occur: one within `step` of a known value becomes that one, none leaves [low, high]."""
 
     values: Floats  # sorted

@@ -30,7 +30,7 @@ class Growing(NamedTuple):
     scale: Floats  # (k,) extent of the data
 
 
-class Arrivals(NamedTuple):
+class NewRows(NamedTuple):
     """Rows that are to be inserted; they lie behind the others already."""
 
     first: int  # the first of them

@@ -13,7 +13,7 @@ import numpy as np
 
 from fogline.arrays import Batch, Clouds, Floats, Ints
 from fogline.lab.case import Case
-from fogline.lab.maintainers.protocol import Answer
+from fogline.lab.maintainers.protocol import TickAnswer
 from fogline.lab.maintainers.tree import Tree
 
 
@@ -63,7 +63,7 @@ def _complete(case: Case, k: int) -> Batch:
     )
 
 
-def accuracy_of(case: Case, answer: Answer, true: Ints) -> Accuracy:
+def accuracy_of(case: Case, answer: TickAnswer, true: Ints) -> Accuracy:
     """One answer against the truth."""
     answered = answer.id[case.certain[answer.id]]
     hits = np.intersect1d(answered, true, assume_unique=True)
@@ -75,12 +75,12 @@ def accuracy_of(case: Case, answer: Answer, true: Ints) -> Accuracy:
     return Accuracy(precision, recall, len(answered), len(true), *gaps)
 
 
-def accuracies(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> dict[int, Accuracy]:
+def accuracies(case: Case, answers: Mapping[int, TickAnswer], truth: Mapping[int, Ints]) -> dict[int, Accuracy]:
     """Tick -> accuracy, where both are there."""
     return {k: accuracy_of(case, answer, truth[k]) for k, answer in answers.items() if k in truth}
 
 
-def calibration(case: Case, answers: Mapping[int, Answer], truth: Mapping[int, Ints]) -> Floats:
+def calibration(case: Case, answers: Mapping[int, TickAnswer], truth: Mapping[int, Ints]) -> Floats:
     """(n, 2) for every answered row of every tick: its probability, and 1 if it really was in the skyline, else 0."""
     pairs = [np.empty((0, 2))]
     for k, answer in answers.items():

@@ -3,8 +3,8 @@
 A system takes the rows of each tick and gives the answer, with the seconds it spent on imputing, on keeping its
 structure and on the query. Either a pair, first imputing every row and then maintaining (the paper's six rivals and
 more), or Fogline, which does both at once. What lies at the border, reading Arrow rows and building the table of
-changes, is timed apart and not raced: it has nothing to do with how skylines are kept. What else a monitor does, such as
-refusing duplicates and scoring hidden values, counts as maintenance, though no rival does it.
+changes, is timed apart and not raced: it has nothing to do with how skylines are kept. What else a monitor does, such
+as refusing duplicates and scoring hidden values, counts as maintenance, though no rival does it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fogline.lab.imputers import fitted
 from fogline.lab.imputers.dd import DD
 from fogline.lab.imputers.fittable import fill
 from fogline.lab.maintainers import maintainer
-from fogline.lab.maintainers.protocol import Answer, Maintainer, TickTimes
+from fogline.lab.maintainers.protocol import Maintainer, TickAnswer, TickTimes
 from fogline.lab.maintainers.tree import members
 from fogline.lab.stopwatch import Stopwatch
 from fogline.model import Query
@@ -46,7 +46,7 @@ class System(Protocol):
 
     spent: TickTimes
 
-    def advance(self, now: int, rows: pa.Table) -> Answer:
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         """One tick."""
 
     def sizes(self) -> Mapping[str, int]:
@@ -61,7 +61,7 @@ class Pair:
         self.reader, self.kinds, self.chain = Reader(query), Kinds(), Chain([imputer], query)
         self.spent = TickTimes()
 
-    def advance(self, now: int, rows: pa.Table) -> Answer:
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         start = perf_counter()
         batch, evidence = self.read(rows)
         began = perf_counter()
@@ -127,7 +127,7 @@ class Fogline:
     def __init__(self, query: Query, repository: Repository) -> None:
         self.monitor, self.spent = TimedMonitor(query, repository), TickTimes()
 
-    def advance(self, now: int, rows: pa.Table) -> Answer:
+    def advance(self, now: int, rows: pa.Table) -> TickAnswer:
         began, monitor = perf_counter(), self.monitor
         monitor.advance(now, rows)
         took = perf_counter() - began
@@ -167,7 +167,7 @@ class RaceResult:
     maintenance: Floats  # (k,)
     query: Floats  # (k,)
     border: Floats  # (k,) not part of the total
-    answers: Mapping[int, Answer]  # at the ticks that were asked for
+    answers: Mapping[int, TickAnswer]  # at the ticks that were asked for
     sizes: Mapping[str, int]  # at the end
 
     @property

@@ -61,7 +61,7 @@ def read_times(column: Any, name: str, kind: pa.DataType | None = None) -> Times
 
 
 def _numeric(value: Floats, kind: pa.DataType | None, name: str) -> Times:
-    """Numbers as times; beyond 2^53 neighbouring ones could no longer be told from each other."""
+    """Numbers as times; beyond 2^53 neighbouring ones could no longer be distinguished."""
     refused: Reasons = {}
     if not all_within(value, EXACT) and (large := np.abs(value) > EXACT).any():
         reason = f"{name!r} is beyond 2^53 and would be rounded; use timestamps or a coarser unit"

@@ -26,11 +26,11 @@ def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]
     code, columns = np.zeros(batch.num_rows, np.int64), []
     for name in names:
         column = coded(_lettered(batch.column(name)))
-        mine = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        code = code * (len(column.dictionary) + 1) + mine
-        columns.append((mine, [*column.dictionary.to_pylist(), None]))
+        number = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
+        code = code * (len(column.dictionary) + 1) + number
+        columns.append((number, [*column.dictionary.to_pylist(), None]))
     _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    keys = [json.dumps([values[mine[i]] for mine, values in columns]) for i in first]
+    keys = [json.dumps([values[number[i]] for number, values in columns]) for i in first]
     return keys, which.reshape(-1)
 
 

@@ -69,7 +69,7 @@ class RowSource:
             return pa.array([None if each is None else str(each) for each in column])
 
     def require(self, name: str, role: str) -> Any:
-        """The column, or an error that says which there are."""
+        """The column, or an error that lists those there are."""
         try:
             if self.batch is not None:
                 return self.batch.column(name)

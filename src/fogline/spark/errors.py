@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from fogline import errors
 from fogline.errors import FoglineError
 
-SPARK_SAYS = "Spark says"
+SPARK_REPORTS = "Spark reports"
 _OURS = re.compile(
     r"^fogline\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|SQLSTATE)|\s*SQLSTATE|\Z)", re.MULTILINE | re.DOTALL
 )
@@ -41,6 +41,6 @@ def translated(text: str) -> FoglineError:
         kind = getattr(errors, found[1], FoglineError)
         return kind(found[2].strip()) if issubclass(kind, FoglineError) else FoglineError(found[2].strip())
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    said = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", lines[0].strip()) if lines else "nothing"
-    said = re.sub(r"^Query \S* ?\[id = .*?\] terminated with exception: ", "", said)
-    return FoglineError(f"{SPARK_SAYS}: {re.sub(r' SQLSTATE: .*$', '', said)}")
+    message = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", lines[0].strip()) if lines else "nothing"
+    message = re.sub(r"^Query \S* ?\[id = .*?\] terminated with exception: ", "", message)
+    return FoglineError(f"{SPARK_REPORTS}: {re.sub(r' SQLSTATE: .*$', '', message)}")

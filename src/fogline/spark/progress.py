@@ -1,6 +1,6 @@
 """How far is it?
 
-While a Spark job runs, a thread counts the tasks that are done and tells whoever asked.
+While a Spark job runs, a thread counts the tasks that are done and reports them to the caller's function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EVERY = 0.25  # seconds
 
 
 def silent(what: str, done: int, of: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @contextmanager

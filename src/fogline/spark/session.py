@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
-from fogline.spark.errors import SPARK_SAYS
+from fogline.spark.errors import SPARK_REPORTS
 from fogline.spark.java import find_java, without_flags
 from fogline.spark.stderr import stderr_to
 
@@ -90,7 +90,7 @@ def for_a_while(
             if not ran:
                 spark.stop()
     except BaseException as error:
-        if str(error).startswith(SPARK_SAYS):
+        if str(error).startswith(SPARK_REPORTS):
             error.add_note(f"What Spark logged is in {log}")
         else:
             shutil.rmtree(log.parent, ignore_errors=True)

@@ -58,11 +58,11 @@ def register(spark: SparkSession, query: Query, repository: Repository | None = 
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TableQuestion:
     """What must be known about the query wherever it is answered."""
 
     query: Query
-    columns: frozenset[str] | None = None  # what is read of a table; None: any column may tell what a value may be
+    columns: frozenset[str] | None = None  # what is read of a table; None: any column may serve to impute
     opened: Callable[[], Repository] | None = None  # gives the repository, if there is one
 
     def reads(self, table: StructType) -> list[str]:
@@ -98,17 +98,17 @@ class Question:
         return skyline(pa.Table.from_batches(batches), self.query, None if self.opened is None else self.opened())
 
 
-def ask(query: Query, repository: Repository | None) -> Question:
+def ask(query: Query, repository: Repository | None) -> TableQuestion:
     """The question, if query and repository fit each other."""
     if repository is None:
-        return Question(query)
+        return TableQuestion(query)
     rules = Rules(repository, query)  # refuses a repository that does not fit
     columns = frozenset({query.id, *query.by, *query.names, *rules.determinants})
-    return Question(query, columns, shared(repository))
+    return TableQuestion(query, columns, shared(repository))
 
 
-def _table_function(question: Question, name: str, *, whole: bool) -> UserDefinedTableFunction:
-    """The question as Spark takes it, for calls that leave the partitioning to us (`whole`) or say it themselves."""
+def _table_function(question: TableQuestion, name: str, *, whole: bool) -> UserDefinedTableFunction:
+    """The question as Spark takes it, for calls that leave the partitioning to us (`whole`) or state it themselves."""
 
     class Skyline:
         def __init__(self) -> None:
@@ -154,7 +154,7 @@ def _builder(spark: SparkSession, function: UserDefinedTableFunction, name: str)
 
 
 class _Choice:
-    """Picks the plan by what the call says: `analyze` does not see a PARTITION BY, and Spark refuses two opinions."""
+    """Picks the plan by how the call is written: `analyze` sees no PARTITION BY, and Spark refuses two opinions."""
 
     def __init__(self, whole: Any, cut: Any) -> None:
         self.whole, self.cut = whole, cut
@@ -169,7 +169,7 @@ class _Choice:
 
 
 def _is_cut(argument: Any) -> bool:
-    """Does this argument of a call say how its rows are partitioned?"""
+    """Does this argument of a call state how its rows are partitioned?"""
     kind = argument.getClass().getSimpleName()
     if kind == "NamedArgumentExpression":  # rows => TABLE(…)
         return _is_cut(argument.value())

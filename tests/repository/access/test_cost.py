@@ -79,7 +79,7 @@ def test_repeating_each_row_leaves_the_dimension_about_the_same():
     assert fractal_dimension(np.repeat(rows, 4, axis=0)) == pytest.approx(fractal_dimension(rows), abs=0.1)
 
 
-def test_a_sample_of_many_rows_tells_the_dimension():
+def test_a_sample_of_many_rows_shows_the_dimension():
     assert fractal_dimension(evenly(150_000, 2)) == pytest.approx(2, abs=0.1)
 
 

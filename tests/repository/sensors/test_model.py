@@ -112,7 +112,7 @@ def test_a_last_value_is_kept_however_long_the_attribute_is_silent():
 def test_rows_that_lack_much_have_fewer_values_per_cell(gaps, points):
     assert forest.points_for(gaps) == points
     changes = np.sort(np.random.default_rng(1).random((3, 100)), axis=1)
-    lack, anything = np.full(3, gaps), forest.Grid(np.empty(0), 0.0, -np.inf, np.inf)
+    lack, anything = np.full(3, gaps), forest.ValueGrid(np.empty(0), 0.0, -np.inf, np.inf)
     start, size, value, _ = forest.spread(changes, np.zeros(3), lack, anything)
     assert size.tolist() == [points] * 3
     least, most = forest.ends(changes, lack)

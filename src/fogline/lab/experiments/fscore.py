@@ -25,7 +25,7 @@ from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Sco
 from fogline.lab.experiments.ahead import DEFAULT, XI, ahead
 from fogline.lab.experiments.common import SHORT, case_at, listed, sets
 from fogline.lab.imputers import imputer
-from fogline.lab.maintainers.protocol import Answer
+from fogline.lab.maintainers.protocol import TickAnswer
 from fogline.lab.maintainers.tree import Tree, members
 from fogline.lab.race import Pair
 
@@ -119,7 +119,7 @@ def judged(case: Case, imputers: Iterable[str]) -> list[dict[str, Scalar]]:
     return rows
 
 
-def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, Answer]:
+def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, TickAnswer]:
     """Tick -> answer: as if every tick had been taken, but what is not asked for is not worked out."""
     tree = Tree(case.query)
     pair, theta, group = Pair(case.query, imputing, tree), case.settings.theta, tree.group

@@ -1,7 +1,8 @@
 """Imputing as Fogline does by itself: by what it finds in the history, rules or sensors, and nothing else.
 
-The same repository, the same state of sensors and the same search that a monitor uses; every row at once. Where R also holds what
-comes later (the paper's protocol), sensors are remembered from before the stream only, as with `last` and `con`.
+The same repository, the same state of sensors and the same search that a monitor uses; every row at once. Where R
+also holds what comes later (the paper's protocol), sensors are remembered from before the stream only, as with `last`
+and `con`.
 """
 
 from __future__ import annotations

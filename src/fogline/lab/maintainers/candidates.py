@@ -32,7 +32,7 @@ from fogline.lab.kernels.candidates import (
     refresh_lists,
     take_rows,
 )
-from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of, threshold_of
+from fogline.lab.maintainers.protocol import TickAnswer, TickTimes, answer_of, threshold_of
 from fogline.model import Query
 
 FIRST = 256
@@ -50,7 +50,7 @@ class Candidates:
         self.lists: CandidateLists = empty_lists(FIRST)
         self.id = np.empty(FIRST, np.int64)
 
-    def advance(self, now: float, rows: Batch) -> Answer:
+    def advance(self, now: float, rows: Batch) -> TickAnswer:
         began = perf_counter()
         expire_lists(self.lists, self.used, now)
         if len(rows.id):

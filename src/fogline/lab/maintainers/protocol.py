@@ -17,7 +17,7 @@ from fogline.arrays import Batch, Floats, Ints
 from fogline.model import TOLERANCE, Query
 
 
-class Answer(NamedTuple):
+class TickAnswer(NamedTuple):
     """The rows of an answer, by number, with their probabilities."""
 
     id: Ints  # (n,) in increasing order
@@ -45,17 +45,17 @@ class Maintainer(Protocol):
 
     spent: TickTimes
 
-    def advance(self, now: float, rows: Batch) -> Answer:
+    def advance(self, now: float, rows: Batch) -> TickAnswer:
         """One tick."""
 
     def sizes(self) -> dict[str, int]:
         """What it keeps, in numbers that show why it takes so long."""
 
 
-def answer_of(id: NDArray[np.int64], probability: Floats) -> Answer:
+def answer_of(id: NDArray[np.int64], probability: Floats) -> TickAnswer:
     """An answer in order."""
     order = np.argsort(id)
-    return Answer(id[order], probability[order])
+    return TickAnswer(id[order], probability[order])
 
 
 def threshold_of(query: Query) -> float:

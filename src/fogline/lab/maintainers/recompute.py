@@ -14,7 +14,7 @@ import numpy as np
 
 from fogline.arrays import Batch
 from fogline.lab.case import LabError
-from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of
+from fogline.lab.maintainers.protocol import TickAnswer, TickTimes, answer_of
 from fogline.model import Query
 
 FIRST = 1024
@@ -33,7 +33,7 @@ class Recompute:
         self.used = 0
         self.point, self.expires, self.id = np.empty((FIRST, len(query.names))), np.empty(FIRST), np.empty(FIRST, int)
 
-    def advance(self, now: float, rows: Batch) -> Answer:
+    def advance(self, now: float, rows: Batch) -> TickAnswer:
         began = perf_counter()
         if (rows.clouds.start != -1).any():
             raise LabError("moocore knows points only; take an imputer that gives single values, such as 'mean'.")

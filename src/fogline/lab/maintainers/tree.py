@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from fogline.arrays import Batch
-from fogline.lab.maintainers.protocol import Answer, TickTimes, answer_of
+from fogline.lab.maintainers.protocol import TickAnswer, TickTimes, answer_of
 from fogline.lab.stopwatch import Stopwatch
 from fogline.model import Query
 from fogline.skyline.group import Group
@@ -29,7 +29,7 @@ class Tree:
         self.group.live.settled = self.judging.add
         self.clock, self.spent = -np.inf, TickTimes()
 
-    def advance(self, now: float, rows: Batch) -> Answer:
+    def advance(self, now: float, rows: Batch) -> TickAnswer:
         began = perf_counter()
         self.group.advance(self.clock, now, rows if len(rows.id) else None)
         self.clock = now
@@ -43,7 +43,7 @@ class Tree:
         return {"kept": live.alive, "answer": len(live.members()), "evaluations": live.counts.evaluations}
 
 
-def members(live: Live) -> Answer:
+def members(live: Live) -> TickAnswer:
     """The answer as the live set knows it. Not timed: it is there, and only written out."""
     slots = live.members()
     return answer_of(live.slots.id[slots].astype(np.int64), live.slots.columns.probability[slots])

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fogline.lab.experiment import Experiment, Plot, Reading, Verdict
 from fogline.lab.origin import Origin
-from fogline.lab.report.numbers import Grid, grids, select
+from fogline.lab.report.numbers import TextTable, grids, select
 from fogline.lab.report.plot import NARROW, draw, width
 from fogline.lab.results import Results
 
@@ -31,7 +31,7 @@ class Figure:
     plot: Plot
     svg: str
     """Empty where tables are asked for."""
-    tables: Sequence[Grid] = ()
+    tables: Sequence[TextTable] = ()
     wide: bool = False
     """Does it need a row of its own?"""
 

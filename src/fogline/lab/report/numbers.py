@@ -18,7 +18,7 @@ from fogline.lab.experiment import Plot
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TextTable:
     """A table as text: the first column names its rows."""
 
     title: str
@@ -52,7 +52,7 @@ def having(rows: pd.DataFrame, name: str | None, value: Any) -> pd.DataFrame:
     return rows if name is None else rows[rows[name] == value]
 
 
-def grids(plot: Plot, rows: pd.DataFrame) -> list[Grid]:
+def grids(plot: Plot, rows: pd.DataFrame) -> list[TextTable]:
     """A table per facet: x down, series across."""
     made = []
     for facet in values(rows, plot.facet):
@@ -63,7 +63,7 @@ def grids(plot: Plot, rows: pd.DataFrame) -> list[Grid]:
             [text(x), *(_cell(plot, having(having(part, plot.x, x), plot.series, name)) for name in names)]
             for x in values(part, plot.x)
         ]
-        made.append(Grid("" if facet is None else text(facet), head, body))
+        made.append(TextTable("" if facet is None else text(facet), head, body))
     return made
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from fogline.arrays import Floats, Ints
 from fogline.errors import RowsError
 from fogline.kernels import growth, rtree
-from fogline.kernels.growth import Arrivals, Growing
+from fogline.kernels.growth import Growing, NewRows
 from fogline.kernels.rtree import CellRows, Nodes
 from fogline.repository.access.bulk import bulk_load
 from fogline.repository.access.space import Space
@@ -37,7 +37,7 @@ _INNER, _ROWS = ("children", "fill"), ("points", "then", "after")  # which array
 _Columns = TypeVar("_Columns", Nodes, CellRows)
 
 
-class Tree(NamedTuple):
+class IndexTree(NamedTuple):
     """What is in use of an index, read-only: what the kernels that search are called with."""
 
     nodes: Nodes
@@ -55,7 +55,7 @@ class Index:
         self._count = len(rows.then)  # of the row arrays, which may be longer
         self._packed = self._count  # the first rows, which lie cell after cell
         self._table = np.empty(0, np.int64)  # cells by grid coordinates, made when rows are first appended
-        self._tree: Tree | None = None
+        self._tree: IndexTree | None = None
 
     @classmethod
     def build(cls, points: ArrayLike, then: ArrayLike, side: ArrayLike, *, fanout: int = 16) -> Self:
@@ -161,13 +161,13 @@ class Index:
         grid = np.ascontiguousarray(arrays["grid"])
         return cls(space, Nodes(**part("nodes")), CellRows(**rows), grid, int(arrays["root"][0]))
 
-    def tree(self) -> Tree:
+    def tree(self) -> IndexTree:
         """What is in use, read-only, so that built, grown and memory-mapped indexes are one type to the kernels."""
         if self._tree is None:
             n, inner, cells, root = (int(number) for number in self._use)
             nodes = (_frozen(a[: inner if name in _INNER else n]) for name, a in self._nodes._asdict().items())
             rows = (_frozen(a[: self._count if name in _ROWS else cells]) for name, a in self._rows._asdict().items())
-            self._tree = Tree(Nodes(*nodes), CellRows(*rows), root)
+            self._tree = IndexTree(Nodes(*nodes), CellRows(*rows), root)
         return self._tree
 
     def asked(self, centre: ArrayLike, radius: ArrayLike) -> tuple[Floats, Floats]:
@@ -192,7 +192,7 @@ class Index:
 
     def _insert(self, points: Floats, first: int) -> None:
         """Into cells and tree, in as many turns as it takes to make room."""
-        new, done = Arrivals(first, self.space.cells(points), self.space.spots(points)), first
+        new, done = NewRows(first, self.space.cells(points), self.space.spots(points)), first
         while done < self._count:
             done = growth.take(self._with_room(), new, done)
 

@@ -19,7 +19,7 @@ import numpy as np
 from fogline.arrays import Distributions, Floats, Ints
 from fogline.kernels import forest
 from fogline.kernels import sensors as kernels
-from fogline.kernels.forest import Forest, Grid
+from fogline.kernels.forest import Forest, ValueGrid
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Transition:
     def _moved(self, last: Floats, by: Floats, low: float, high: float) -> Floats:
         return np.asarray(forest.moved(last, by, self._grid(low, high)))
 
-    def _grid(self, low: float, high: float) -> Grid:
-        return Grid(self.grid, float(self.step), float(low), float(high))
+    def _grid(self, low: float, high: float) -> ValueGrid:
+        return ValueGrid(self.grid, float(self.step), float(low), float(high))
 
 
 def by_attribute(context: Floats, d: int) -> Floats:
