@@ -20,7 +20,7 @@ from fogline.packing import Arrays, table_as_bytes, table_from_bytes
 from fogline.rows.clock import REAL
 from fogline.rows.reader import Decoded
 
-_CLOUDS = Clouds._fields
+_POOLS = ("value", "weight", "tail")
 
 
 class RowBlock(NamedTuple):
@@ -88,20 +88,28 @@ def _joined(clouds: Sequence[Clouds]) -> Clouds:
     for each in clouds:
         starts.append(np.where(each.start >= 0, each.start + offset, each.start))
         offset += len(each.value)
-    joined = {name: np.concatenate([getattr(each, name) for each in clouds]) for name in _CLOUDS if name != "start"}
+    joined = {
+        name: np.concatenate([getattr(each, name) for each in clouds]) for name in Clouds._fields if name != "start"
+    }
     return Clouds(start=np.concatenate(starts), **joined)
 
 
 def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
-    """The block as named arrays, for `packing.pack`. What can be derived is left out."""
+    """The block as named arrays, for `packing.pack`. Cells that are what came are left out: they can be derived."""
     out: Arrays = {"arrived": block.arrived, "expires": block.expires, "raw": block.raw}
     out["columns"] = table_as_bytes(pa.Table.from_batches([block.columns]))
+    clouds, came = block.clouds, block.raw * signs + 0.0
     if block.known.shape[1]:
-        lacking = np.flatnonzero((block.clouds.start == VAGUE).any(axis=1))
+        lacking = np.flatnonzero((clouds.start == VAGUE).any(axis=1))
         out |= {"lacking": lacking, "known": block.known[lacking]}
-    if not _derived(block, signs):
-        clouds = dense(block.clouds, np.arange(len(block.arrived)))
-        out |= clouds._asdict()
+    same = (clouds.start == ONE) & ((clouds.lo == came) | (np.isnan(clouds.lo) & np.isnan(came)))
+    if not same.all():
+        cells = np.flatnonzero(~same.ravel())
+        few = dense(clouds, np.arange(len(block.arrived))) if (clouds.start >= 0).any() else clouds
+        out |= {"cells": cells, "size": few.size.ravel()[cells], "start": few.start.ravel()[cells]}
+        out |= {"lo": few.lo.ravel()[cells], "hi": few.hi.ravel()[cells]}
+        if few is not clouds:
+            out |= {name: getattr(few, name) for name in _POOLS}
     return out
 
 
@@ -113,17 +121,11 @@ def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
     known = np.full((len(raw), width), np.nan)
     if "lacking" in arrays:
         known[arrays["lacking"]] = arrays["known"]
-    clouds = Clouds(*(arrays[name] for name in _CLOUDS)) if "lo" in arrays else _points(raw * signs + 0.0)
-    return RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, clouds)
-
-
-def _derived(block: RowBlock, signs: Floats) -> bool:
-    """Do the values as they came determine the clouds?"""
-    clouds = block.clouds
-    single = bool((clouds.start == ONE).all())
-    return single and np.array_equal(clouds.lo, block.raw * signs + 0.0, equal_nan=True)
-
-
-def _points(lo: Floats) -> Clouds:
+    lo = raw * signs + 0.0
+    hi, start, size = lo.copy(), np.full(lo.shape, ONE, np.int64), np.ones(lo.shape, np.int64)
+    if "cells" in arrays:
+        for whole, name in ((lo, "lo"), (hi, "hi"), (start, "start"), (size, "size")):
+            whole.ravel()[arrays["cells"]] = arrays[name]
     none = np.empty(0)
-    return Clouds(lo, lo, np.full(lo.shape, ONE, np.int64), np.ones(lo.shape, np.int64), none, none, none)
+    pools = [arrays.get(name, none) for name in _POOLS]
+    return RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, Clouds(lo, hi, start, size, *pools))

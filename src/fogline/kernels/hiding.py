@@ -20,9 +20,9 @@ def mixed(x):
 
 @kernel
 def hidden(time, values, share):
-    """The rows, about one in `share`, of which a value is hidden, and which one; time (n,), values (n, d), NaN = missing.
+    """The rows, about one in `share`, of which a value is hidden, and which one.
 
-    A gap is never chosen: a row whose choice falls on one is left out.
+    time (n,), values (n, d), NaN = missing. A gap is never chosen: a row whose choice falls on one is left out.
     """
     n, d = values.shape
     rows, which = np.empty(n, np.int64), np.empty(n, np.int64)
