@@ -79,5 +79,7 @@ def conquer(columns, live, rows, which, closed, counts, ladders):
     """Let the rows `which` meet the live boxes. Writes the columns, and lists in `closed` the slots that were open."""
     if ladders is None:
         conquer_few(columns, live, rows, which, closed, counts)
+    elif which.shape[0] < ladders:
+        conquer_few(columns, live, rows, which, closed, counts)
     else:
         conquer_many(columns, live, rows, which, closed, counts)
