@@ -230,10 +230,11 @@ def judge(live, opened, due, limits, pruned, ladders):
         columns.state[o], columns.exact[o] = OUT, True
         if ladders is None:
             m, until = rivals(live, o, opened, strong, threshold, space)
-        elif not bulk:
-            m, until = rivals(live, o, opened, strong, threshold, space)
         else:
-            m, until = rivals_on(live, o, steps, threshold, space)
+            if bulk:
+                m, until = rivals_on(live, o, steps, threshold, space)
+            else:
+                m, until = rivals(live, o, opened, strong, threshold, space)
         near = space[:m]
         if until == -np.inf:
             until, summed = kept_out(live, o, near, threshold, coarse, scratch)
