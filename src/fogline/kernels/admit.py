@@ -149,8 +149,10 @@ def admit_many(live, rows):
 def admit(live, rows, ordered, ladders):
     """The rows that can matter, and until when each is surely beaten (-inf: it is not).
 
-    `ordered`: the live boxes lie in order of expiry. `ladders`: None, or True to sort all boxes first.
+    `ordered`: the live boxes lie in order of expiry. `ladders`: see `tick`.
     """
     if ladders is None:
+        return admit_few(live, rows, ordered)
+    if rows.expires.shape[0] < ladders:
         return admit_few(live, rows, ordered)
     return admit_many(live, rows)

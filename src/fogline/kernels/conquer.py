@@ -77,7 +77,10 @@ def conquer_many(columns, live, rows, which, closed, counts):
 @inner
 def conquer(columns, live, rows, which, closed, counts, ladders):
     """Let the rows `which` meet the live boxes. Writes the columns, and lists in `closed` the slots that were open."""
-    if ladders is None:
+    if ladders is None:  # by itself: only so does the compiler leave out the rest
         conquer_few(columns, live, rows, which, closed, counts)
-    else:
-        conquer_many(columns, live, rows, which, closed, counts)
+        return
+    if which.shape[0] < ladders:
+        conquer_few(columns, live, rows, which, closed, counts)
+        return
+    conquer_many(columns, live, rows, which, closed, counts)

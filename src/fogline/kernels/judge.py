@@ -222,16 +222,19 @@ def judge(live, opened, due, limits, pruned, ladders):
     evaluations, heavy, cursor = 0, 0, live.filled
     scratch = scratch_for(max(limits.places, ROOM))
     space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
-    if ladders is None:
-        strong = words_of(columns.word_hi, opened)
-    else:
-        steps = ladder(clouds.hi, columns.word_hi, opened)
+    strong = words_of(columns.word_hi, opened)
+    if ladders is not None:
+        bulk = due.shape[0] >= ladders
+        steps = ladder(clouds.hi, columns.word_hi, opened if bulk else opened[:0])
     for o in due:
         columns.state[o], columns.exact[o] = OUT, True
         if ladders is None:
             m, until = rivals(live, o, opened, strong, threshold, space)
         else:
-            m, until = rivals_on(live, o, steps, threshold, space)
+            if bulk:
+                m, until = rivals_on(live, o, steps, threshold, space)
+            else:
+                m, until = rivals(live, o, opened, strong, threshold, space)
         near = space[:m]
         if until == -np.inf:
             until, summed = kept_out(live, o, near, threshold, coarse, scratch)

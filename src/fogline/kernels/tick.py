@@ -11,7 +11,8 @@ to do, and is made again for the rest:
 - HEAVY: clouds of very many places are to be bracketed, before anything is reported.
 - MET: as asked, nothing has been judged yet.
 
-`ladders` is None, or True for ticks of very many rows: the same function is compiled for either, when it is needed.
+`ladders` is None for a tick of few rows; otherwise the number of rows, or of clouds to be judged, from which on others
+are sorted first. The same function is compiled for either, each when it is needed: for None without any sorting.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _tick(clouds, columns, sums, live, row_clouds, rows, turn, tuning):
     return work(there, Arrivals(Clouds(*row_clouds), *rows), Turn(*turn), Limits(*limits), pruned, ladders)
 
 
-def tick(live: LiveSet, rows: Arrivals, turn: Turn, limits: Limits, pruned: Ints, ladders: bool | None) -> Any:
+def tick(live: LiveSet, rows: Arrivals, turn: Turn, limits: Limits, pruned: Ints, ladders: int | None) -> Any:
     """One tick, or as much of it as can be done; see the module.
 
     Returns what is left to do; of the boxes' part the rows that got slots, what opened, what closed, what comes again,

@@ -139,7 +139,7 @@ class Live:
     def _run(self, rows: Batch, until: Floats, came: Ints, went: Ints, *, report: bool = True) -> Report:
         """`tick`, again and again until nothing is left to do; see there. Nearly always that is once."""
         s = self.slots
-        ladders = True if len(rows.id) >= self.limits.many else None
+        ladders = self._ladders(rows)
         while True:
             s.make_room(rows)
             turn = Turn(self.now, came, went, rows is self._nothing or self.settled is None, report)
@@ -159,9 +159,13 @@ class Live:
             elif left == tick_kernels.ROOM:
                 s.room_for_sums(room)
             elif left == tick_kernels.CROWD:
-                ladders = True
+                ladders = self.limits.many
             else:
                 return self._bracket(report)
+
+    def _ladders(self, rows: Batch) -> int | None:
+        """From how many clouds on others are to be sorted first; None: there are not so many rows."""
+        return self.limits.many if len(rows.id) >= self.limits.many else None
 
     def _take(self, rows: Batch, met: tuple[Any, ...]) -> None:
         """What a call of `tick` did to the slots."""
@@ -182,7 +186,7 @@ class Live:
         s = self.slots
         s.make_room(rows)
         arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED)
-        ladders = True if len(rows.id) >= self.limits.many else None
+        ladders = self._ladders(rows)
         went, which, until, needed = screen(s.live_set(), arrivals, self.now, ladders)
         self.counts.forgotten += len(rows.id) - len(which)
         self.counts.spatial += len(rows.id) - len(which)
