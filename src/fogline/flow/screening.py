@@ -155,10 +155,13 @@ class Screening:
         if not self.at_end:
             return matter(group, lo, hi, arrived, expires)
         # What has expired by the end, or is beaten then, never counts.
-        newest = np.array([each.newest for each in self.counts])
-        late = np.flatnonzero(expires > newest[group])
-        kept, until = matter(group[late], lo[late], hi[late], np.zeros(len(late)), expires[late])
-        return late[kept], until
+        last = np.array([each.newest for each in self.counts])
+        alive = expires > last[group]
+        if alive.all():
+            return matter(group, lo, hi, np.zeros(len(group)), expires)
+        which = np.flatnonzero(alive)
+        kept, until = matter(group[which], lo[which], hi[which], np.zeros(len(which)), expires[which])
+        return which[kept], until
 
     def _newest(self, group: Ints, arrived: Floats) -> Ints:
         """The newest `last` rows of each group, and those that arrived with the last of them."""

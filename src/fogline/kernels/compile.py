@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from numba import njit
@@ -48,7 +49,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     if index is not None and hasattr(index, "_source_stamp"):
         index._source_stamp = _ROOM + _elsewhere(function)
         for name in ("save", "load"):
-            setattr(index, name, _one_at_a_time(getattr(index, name), Path(index._cache_path)))
+            setattr(index, name, _one_at_a_time(_readable(getattr(index, name), index), Path(index._cache_path)))
     return compiled
 
 
@@ -61,6 +62,21 @@ def _elsewhere(function: Callable[..., Any]) -> tuple[tuple[str, float, int], ..
     """The stamp of the function's file, if it is not in this room."""
     path = Path(function.__code__.co_filename)
     return () if path.parent == Path(__file__).parent or not path.exists() else (_stamp(path),)
+
+
+def _readable(work: Callable[..., Any], index: Any) -> Callable[..., Any]:
+    """Numba opens what another version of Fogline has kept before it looks at the stamp: types that are no more are an
+    error then. Such a cache is thrown away.
+    """
+
+    def work_anew(*what: Any) -> Any:
+        try:
+            return work(*what)
+        except (AttributeError, ImportError, EOFError, UnpicklingError):
+            Path(index._index_path).unlink(missing_ok=True)
+            return work(*what)
+
+    return work_anew
 
 
 def _one_at_a_time(work: Callable[..., Any], folder: Path) -> Callable[..., Any]:

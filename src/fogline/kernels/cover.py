@@ -59,21 +59,32 @@ def matter(
     Where only the end counts, let all rows arrive at once. A row too many may stay, never one too few.
     """
     rows = Lives(lo, hi, arrived, expires)
-    sums = lo @ np.ones(lo.shape[1])
+    weak = lo @ np.full(lo.shape[1], -1.0)  # the sums, negated
     apart = not (arrived == arrived[:1]).all()
-    order = np.lexsort((-sums, group)) if len(group) and group.min() < group.max() else np.argsort(-sums)
-    ends = np.flatnonzero(np.diff(group[order], append=-1))
-    left = [order[:0]]
-    for begin, end in zip((0, *(ends[:-1] + 1)), ends + 1, strict=False):
-        part = order[begin:end]
-        left.append(part if len(part) < 8 * strong else part[sift(rows, part, strong, apart)])
-    order = np.concatenate(left)
+    left = _sifted(group, weak, rows, strong, apart)
+    order = left[np.lexsort((weak[left], group[left]))]
     few = Lives(lo[order], hi[order], arrived[order], expires[order])
     heirs = _words(few, few.expires)
     holders = _words(few, -few.arrived) if apart else heirs
     kept, until = uncovered(group[order], few, heirs, holders, most)
     back = np.argsort(order[kept])
     return order[kept][back], until[back]
+
+
+def _sifted(group: Ints, weak: Floats, rows: Lives, strong: int, apart: bool) -> Ints:
+    """The rows that the strongest few of their groups do not cover; small groups are left as they are."""
+    if not len(group) or group.min() == group.max():
+        parts = [np.arange(len(group))]
+    else:
+        order = np.argsort(group, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    left = []
+    for part in parts:
+        if len(part) >= 8 * strong:
+            part = part[np.argpartition(weak[part], strong - 1)]  # the strongest first, the others in any order
+            part = part[sift(rows, part, strong, apart)]
+        left.append(part)
+    return np.concatenate(left)
 
 
 def _words(rows: Lives, also: Floats) -> Coded:
