@@ -85,3 +85,18 @@ def test_every_row_is_in_one_packet():
             assert parcel.came == len(parcel.rows.arrived) + parcel.screened
             taken += parcel.came
     assert taken == stream().num_rows
+
+
+def test_no_function_is_asked_about_a_row_that_is_refused():
+    seen: list[object] = []
+
+    def impute(rows):
+        seen.extend(rows.column("t").to_pylist())
+        return {"heat": [1.0] * rows.num_rows}
+
+    plan = make_plan(QUERY, stream().schema, opened=learnt, imputer=impute)
+    rows = [{"sensor": "s1", "t": 205, "damp": 1.0}, {"sensor": None, "t": 206, "damp": 1.0}]
+    [batch] = pa.Table.from_pylist(rows, schema=stream().schema).to_batches()
+    packets = list(Dealer(plan).deal(batch))
+    assert seen == [205]
+    assert len(packets) == 2  # one with a row, one with a reject

@@ -1,6 +1,7 @@
 """Is machine code kept where it can be, and only as long as it is true?"""
 
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -39,6 +40,26 @@ def test_a_kernel_outside_the_room_is_compiled_anew_when_its_own_file_changes(tm
     assert run().split() == ["1", "1"]
     (tmp_path / "elsewhere.py").write_text((tmp_path / "elsewhere.py").read_text().replace("return 1", "return 22"))
     assert run().split() == ["22", "0"]
+
+
+def test_a_cache_that_speaks_of_types_that_are_no_more_is_thrown_away(tmp_path):
+    """As after an upgrade: Numba opens the index before it looks at whose it is."""
+    (tmp_path / "elsewhere.py").write_text(
+        "from fogline.kernels.compile import kernel\n\n\n@kernel\ndef answer():\n    return 1\n"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    code = "from elsewhere import answer; print(answer(), sum(answer.stats.cache_hits.values()))"
+
+    def run():
+        return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+
+    run()
+    [index] = (tmp_path / "cache").rglob("*.nbi")
+    version = pickle.loads(index.read_bytes())
+    index.write_bytes(pickle.dumps(version) + b"cfogline.errors\nGone\n.")
+    assert run().split() == ["1", "0"]
+    assert run().split() == ["1", "1"]
 
 
 def test_what_only_kernels_call_cannot_be_called_from_python():

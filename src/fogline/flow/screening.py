@@ -95,11 +95,11 @@ class Screening:
 
     def pack(self) -> list[tuple[Key, Parcel]]:
         """One parcel per group; then the next chunk begins."""
-        left = self._left()
+        left = self._compared(self._left())
         if len(self.groups) > 1:
             order = np.argsort(left.group, kind="stable")
             left = left.part(order, left.rows.expires[order])
-        block = self._exact(left.rows)
+        block = left.rows
         cuts = np.searchsorted(left.group, np.arange(len(self.groups) + 1)).tolist()
         parcels = []
         for key, k in self.groups.items():
@@ -107,6 +107,15 @@ class Screening:
             parcels.append((key, _parcel(self.counts[k], part)))
         self._clear()
         return parcels
+
+    def _compared(self, left: Survivors) -> Survivors:
+        """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
+        exact = self._exact(left.rows)
+        if exact is left.rows or np.array_equal(exact.clouds.hi, left.rows.clouds.hi):
+            return left._replace(rows=exact)
+        looked = Looked(exact.clouds, np.empty(0, np.int64), np.empty((0, 0)))
+        again = left._replace(rows=exact)
+        return again.part(*self._matter(left.group, exact.arrived, exact.expires, looked))
 
     def _left(self) -> Survivors:
         """All survivors of the chunk, compared once more."""

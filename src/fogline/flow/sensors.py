@@ -23,7 +23,7 @@ from fogline.flow.piece import Decoder, Piece
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
 from fogline.flow.screening import Screening
-from fogline.impute.intake import look
+from fogline.impute.intake import look, put
 from fogline.impute.scoring import chosen
 from fogline.packing import pack, unpack
 from fogline.repository.sensors.state import Name, SensorState, sensor_names
@@ -66,8 +66,9 @@ class Dealer:
         chain = plan.chain
         assert chain is not None
         if len(chain.lasting) < len(chain.imputers):  # those that cannot wait need the columns as they came
-            looked = look(chain, piece.rows, None, None, piece.rows.refused)
-            piece = _with_clouds(piece, looked.clouds)
+            left = piece.rows.left()
+            clouds = look(chain, piece.rows, left, None, piece.rows.refused).clouds
+            piece = _with_clouds(piece, clouds if left is None else put(piece.rows.clouds, left, clouds))
         bucket = np.array([bucket_of(name_of(key)) for key in sensors], np.int64)[piece.name]
         rows = piece.rows
         bucket[list(rows.refused)] = -1

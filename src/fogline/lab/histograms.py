@@ -9,7 +9,7 @@ bounds from any level are right, and from a deeper level never wider.
 
 Useful for: repeating the paper. Not useful for: deciding about a row. A bucket that is open need not hold a match, and
 a row that matches nothing is imputed otherwise, by what may lie beyond these bounds; so it must be known whether
-anything matches, and with that the exact bounds cost about as much (`benchmarks/cost`).
+anything matches, and with that the exact bounds are often as cheap (`benchmarks/cost`, ARCHITECTURE).
 """
 
 from __future__ import annotations
