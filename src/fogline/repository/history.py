@@ -17,7 +17,8 @@ import pyarrow as pa
 from fogline.arrays import Floats, Ints
 from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query
-from fogline.rows.text import read_numbers
+from fogline.rows.clock import read_times
+from fogline.rows.text import is_text, read_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def read_history(data: Any, query: Query) -> History:
     table = as_table(data)
     columns = {}
     for name in table.schema.names:
-        column = _times(table.column(name)) if name == query.time else _column(table.column(name))
+        column = _times(table.column(name), name) if name == query.time else _column(table.column(name))
         if column is not None and column.words is None:
             low, high = query.limits.get(name, (-np.inf, np.inf))
             wrong = np.isinf(column.values) | (column.values < low) | (column.values > high)
@@ -158,21 +159,14 @@ def as_table(data: Any) -> pa.Table:
     raise HistoryError(f"a history is an Arrow table, a pandas frame or a list of dicts, not {type(data).__name__}.")
 
 
-def _times(column: pa.ChunkedArray) -> Column | None:
-    """The clock of the stream: timestamps as microseconds since 1970, also from texts.
-
-    The only place where a history's times are read.
-    """
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        micros = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-        return Column(np.array(micros.cast(pa.float64(), safe=False).to_numpy(), np.float64))
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        for kind in (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
-            try:
-                return _times(column.cast(kind))
-            except pa.ArrowInvalid:
-                continue
-    return _column(column)
+def _times(column: pa.ChunkedArray, name: str) -> Column | None:
+    """The clock of the stream, read as a stream's is; texts of which none is an instant are words."""
+    kind = column.type
+    if not (is_text(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return _column(column)
+    whole = column.combine_chunks()
+    times = read_times(whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole, name)
+    return _column(column) if times.refused and np.isnan(times.value).all() else Column(times.value)
 
 
 def _column(column: pa.ChunkedArray) -> Column | None:

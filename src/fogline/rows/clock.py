@@ -84,13 +84,13 @@ def _texts(column: pa.Array, name: str, kind: pa.DataType | None) -> Times:
 
 def _stamps(column: pa.Array, bare: pa.Array, blank: Any, name: str, kind: pa.DataType | None) -> Times:
     """Texts as timestamps: all at once if they are plain, else one by one."""
-    shown = STAMP if kind is None else kind
-    try:
-        cast = pc.if_else(pa.array(~blank), bare, None).cast(shown)
-        return Times(read_times(cast, name).value, shown, {})
-    except pa.ArrowInvalid:
-        pass
-    value, bad, zone = np.full(len(column), np.nan), np.zeros(len(column), np.bool_), getattr(shown, "tz", None)
+    for shown in (STAMP, pa.timestamp("us", "UTC")) if kind is None else (kind,):
+        try:
+            cast = pc.if_else(pa.array(~blank), bare, None).cast(shown)
+            return Times(read_times(cast, name).value, shown, {})
+        except pa.ArrowInvalid:
+            continue
+    value, bad, zone = np.full(len(column), np.nan), np.zeros(len(column), np.bool_), getattr(kind, "tz", None)
     for i in np.flatnonzero(~blank).tolist():
         try:
             found = instant(bare[i].as_py())
@@ -102,7 +102,7 @@ def _stamps(column: pa.Array, bare: pa.Array, blank: Any, name: str, kind: pa.Da
             bad[i] = True
         else:
             value[i] = found[0]
-    return Times(value, kind or shown, _not_a("timestamp", column, bad, name))
+    return Times(value, kind or STAMP, _not_a("timestamp", column, bad, name))
 
 
 def _not_a(what: str, column: pa.Array, bad: Any, name: str) -> Reasons:
