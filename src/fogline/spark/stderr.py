@@ -3,7 +3,8 @@
 Whole lines, without the chatter. The JVM copies there what its Python helpers print, and the helper that prepares a
 stateful query prints five paragraphs about itself, to stdout even. When a process ends while its output is copied,
 half a line is left. So the JVM gets a pipe for its stderr, and a thread of this process forwards what is complete; what
-the JVM writes after this process has ended is lost, and nothing waits for it. Log messages and tracebacks pass.
+the JVM writes after this process has ended is lost, and nothing waits for it. Log messages and tracebacks pass, but for
+those of PySpark's own daemons (the ones that look up data sources run without ours) about a socket that was closed.
 """
 
 from __future__ import annotations
@@ -76,13 +77,29 @@ class Lines:
     def __init__(self) -> None:
         self._rest = b""
         self._blank = False  # an empty line that belongs to the chatter comes next
+        self._traceback: list[bytes] = []  # the lines of one that has not ended yet
 
     def add(self, chunk: bytes) -> bytes:
         """The lines that this piece completes, as far as they are shown."""
         *whole, self._rest = (self._rest + chunk).split(b"\n")
-        return b"".join(line + b"\n" for line in whole if self._shown(line))
+        return b"".join(line + b"\n" for each in whole for line in self._held(each) if self._shown(line))
+
+    def _held(self, line: bytes) -> list[bytes]:
+        """The line; one of a traceback only with all of it, if it is to be shown."""
+        if line.startswith(b"Traceback (") or (self._traceback and line.startswith(b"  ")):
+            self._traceback.append(line)
+            return []
+        lines, self._traceback = [*self._traceback, line], []
+        return [] if len(lines) > 1 and _is_goodbye(lines) else lines
 
     def _shown(self, line: bytes) -> bool:
         chatter = line.startswith(CHATTER)
         blank, self._blank = self._blank and not line, chatter
         return not (chatter or blank)
+
+
+def _is_goodbye(traceback: list[bytes]) -> bool:
+    """Is it that of a daemon's worker whose socket was closed?"""
+    frames = [line for line in traceback if line.startswith(b"  File ")]
+    daemons = bool(frames) and all(b"pyspark/daemon.py" in line for line in frames)
+    return daemons and traceback[-1].startswith((b"BrokenPipeError", b"ConnectionResetError"))
