@@ -71,7 +71,9 @@ def prepare(root: Path, living: bool) -> None:
     (root / "in").mkdir()
     for k in range(FILES):
         batch = pa.Table.from_batches([rows(made, k * ROWS, (k + 1) * ROWS)])
-        pq.write_table(wandering(batch) if living else batch, root / "in" / f"{k:03}.parquet")
+        path = root / "in" / f"{k:03}.parquet"
+        pq.write_table(wandering(batch) if living else batch, path)
+        os.utime(path, (1e9 + k, 1e9 + k))  # Spark takes files in the order of these times, and equal ones in any
     past = Stream(d=3, missing=0.0, seed=3, rate=50, groups=3)
     history = pa.Table.from_batches([rows(past, 10**6, 10**6 + 5000)])
     (root / "q.yaml").write_text(
