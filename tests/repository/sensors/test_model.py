@@ -430,3 +430,19 @@ def test_learning_again_is_done_as_before():
     assert again.sensors is not None
     assert [str(rule) for rule in again.sensors.recent] == ["t(3), sensor -> light(1)"]
     assert Repository.fit(walks(), QUERY, method="mean").again(past, QUERY).method == "mean"
+
+
+def test_a_late_row_right_after_a_restart_leaves_newer_readings_alone():
+    monitor = fl.Monitor(QUERY, learnt())
+    for t in (200, 205):
+        monitor.advance(t, walks(steps=1, begin=t))
+    restored = fl.Monitor.restore(QUERY, monitor.snapshot(), learnt())
+    late = {"sensor": "s1", "t": 203, "heat": 1.0, "damp": 0.0, "light": 0.0}
+    kept = []
+    for each in (monitor, restored):
+        each.advance(206, [late])
+        assert each.intake is not None
+        assert each.intake.state is not None
+        kept.append(each.intake.state.arrays())
+    np.testing.assert_array_equal(kept[0][0], kept[1][0])
+    assert kept[1][0].max() == 205
