@@ -27,14 +27,13 @@ from fogline.repository.repository import Repository
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
-from fogline.skyline.duplicates import duplicates
+from fogline.skyline.duplicates import DUPLICATE, duplicates
 from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import Group
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
 
 KEPT_REJECTS = 10_000
-DUPLICATE = "a row with this id and time is there already"
 
 
 class Monitor:

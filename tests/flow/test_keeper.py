@@ -179,6 +179,14 @@ def test_the_state_of_another_query_is_refused():
         Keeper(other).take("[]", state)
 
 
+def test_the_state_of_another_version_is_refused_by_name():
+    plan = make_plan(SIMPLE, SCHEMA)
+    state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
+    for other in (state[:8] + bytes(16) + state[8:], b"", bytes(100)):
+        with pytest.raises(SnapshotError, match="another version"):
+            Keeper(plan).take("[]", other)
+
+
 def test_a_group_of_nothing_but_rejects_has_no_clock():
     plan = make_plan(SIMPLE, SCHEMA)
     taken = Keeper(plan).take("[]", None, parcels(plan, (None, 3, 1.0)))

@@ -9,7 +9,10 @@ from tests.kernels.common import packed
 def test_each_lemma_is_distinguished_from_the_others():
     rows = [[[(5, 1)]], [[(6, 2), (1, 1)]], [[(7, 1), (4, 3)]], [[(3, 1), (8, 1)]], [[(4, 1), (5, 1)]]]
     clouds, expires = packed(rows), np.zeros(5)
-    of = lambda g, o, least: lemma_of(clouds, expires, np.array([g]), o, least)  # noqa: E731
+
+    def of(g, o, least):
+        return lemma_of(clouds, expires, np.array([g]), o, least)
+
     assert of(1, 0, 0.6) == 0  # beats even the best corner often enough
     assert of(0, 2, 0.7) == 1  # only its worst corner shows it
     assert of(4, 3, 0.4) == 1

@@ -14,8 +14,7 @@ from fogline.arrays import Floats
 from fogline.flow.piece import SLICE, Decoder, Piece, slices
 from fogline.flow.plan import Plan
 from fogline.impute.imputer import Evidence
-from fogline.impute.table import CELLS, written
-from fogline.rows.clock import write_times
+from fogline.impute.table import CELLS, times_of, written
 
 
 def imputed_schema(plan: Plan) -> pa.Schema:
@@ -43,7 +42,6 @@ def impute_piece(plan: Plan, piece: Piece, context: Floats | None) -> pa.Table:
     evidence = Evidence(chain.values(clouds, rows.raw[which]), gaps, rows.source, which, near)
     columns = piece.block.columns
     names = {name: columns.column(name) for name in query.by} | {"id": columns.column(query.id)}
-    there = np.isfinite(rows.arrived)
-    names["time"] = write_times(np.where(there, rows.arrived, 0.0), plan.kind)
+    names["time"] = times_of(rows, plan.kinds)
     answers = list(chain.search(chain.evidence(evidence), gaps))
     return written(answers, which, names, chain).cast(imputed_schema(plan))

@@ -22,17 +22,18 @@ from fogline.flow.cache import LoadedGroup
 from fogline.flow.journal import Journal, journal
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import DUPLICATE, as_json
+from fogline.flow.rejects import as_json
 from fogline.flow.watermark import reached, timer
 from fogline.impute.scoring import Sums, add
 from fogline.packing import pack, unpack
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values
-from fogline.skyline.duplicates import duplicates
+from fogline.skyline.duplicates import DUPLICATE, duplicates
 from fogline.skyline.group import Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 
 _CODEC = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that the engine takes to carry the rest
+_FRAME = bytes.fromhex("28b52ffd")  # what zstd begins with
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 
 
@@ -133,8 +134,7 @@ class Keeper:
     def _load(self, state: bytes | None) -> LoadedGroup:
         if state is None:
             return LoadedGroup(self._new_group(), -np.inf, None, None)
-        size = int.from_bytes(state[:8], "little")
-        header, arrays = unpack(_CODEC.decompress(memoryview(state)[8:], size).to_pybytes(), "state of a group")
+        header, arrays = unpack(_decompressed(state), "state of a group")
         if header["plan"] != self._belongs():
             raise SnapshotError("this state is that of another query, or was saved with another repository.")
         (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_group)
@@ -160,6 +160,14 @@ class Keeper:
     def _belongs(self) -> list[str | None]:
         repository = self.plan.repository
         return [self.plan.query.fingerprint(), None if repository is None else repository.fingerprint]
+
+
+def _decompressed(state: bytes) -> bytes:
+    """What `_save` compressed; states of other versions begin otherwise."""
+    if state[8 : 8 + len(_FRAME)] != _FRAME:
+        raise SnapshotError("this state of a group was saved by another version of Fogline; begin with a new output.")
+    whole: bytes = _CODEC.decompress(memoryview(state)[8:], int.from_bytes(state[:8], "little"), asbytes=True)
+    return whole
 
 
 def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:

@@ -9,8 +9,6 @@ import json
 import math
 from typing import Any
 
-DUPLICATE = "a row with this id and time is there already"
-
 
 def as_json(row: Any) -> str:
     """A row as it came, readable: what JSON has no word for is written as text.

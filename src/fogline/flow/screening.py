@@ -20,13 +20,14 @@ from fogline.flow.block import RowBlock, concat, empty_block
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import DUPLICATE, as_json
+from fogline.flow.rejects import as_json
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
 from fogline.kernels.batches import newest, repeats
 from fogline.kernels.cover import matter
 from fogline.rows.keys import Key
+from fogline.skyline.duplicates import DUPLICATE
 
 FINAL = 40_000  # more survivors of slices than this are not compared again
 

@@ -8,22 +8,6 @@ from fogline.kernels.compile import kernel
 
 
 @kernel
-def lacking(lo):
-    """The rows in which a cell is missing."""
-    n, d = lo.shape
-    found = np.empty(n, np.int64)
-    m = 0
-    for i in range(n):
-        missing = False
-        for j in range(d):
-            missing |= np.isnan(lo[i, j])
-        if missing:
-            found[m] = i
-            m += 1
-    return found[:m]
-
-
-@kernel
 def repeats(group, name, arrived):
     """Which rows have the group, name and arrival of an earlier one? An open hash table, at most half full."""
     n = arrived.shape[0]

@@ -14,6 +14,8 @@ from fogline.arrays import Floats
 from fogline.kernels.clouds import extent
 from fogline.skyline.group import Group
 
+DUPLICATE = "a row with this id and time is there already"  # the reason of a reject
+
 
 def duplicates(group: Group | None, id: Sequence[Any], arrived: Floats, clock: float) -> list[int]:
     """The positions of rows of one group that occurred before; `clock`: up to when the group has been advanced."""
