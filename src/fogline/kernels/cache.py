@@ -1,0 +1,204 @@
+"""Where is machine code kept, and whose is it?
+
+One file for each kernel and signature, looked for in all of these folders, in this order, and written into the
+first of them that can be written:
+
+1. `FOGLINE_CACHE`, such as a folder that `fogline warm` made and an image or archive carries to the workers;
+2. `NUMBA_CACHE_DIR`;
+3. `__pycache__` beside the source;
+4. the user's cache folder, `XDG_CACHE_HOME` or `~/.cache`;
+5. a folder in the temporary one that belongs to the user alone.
+
+A file is named by all that its content depends on: the text of the sources (neither their place nor their times, so a
+cache made on one machine is good on another), the versions of Python and Numba, the processor, the types. So nothing
+is ever changed under a name, and no lock is needed, which not all file systems have: a file is written beside its place
+and renamed, and processes that compile the same kernel at once write the same file. (Numba's own cache has an index
+per kernel that is read, changed and written: two that compile a kernel for different types at once would take the same
+name, and one would later run the other's machine code.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import uuid
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import numba
+from numba.core import config
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+CARRIED = "FOGLINE_CACHE"
+
+_used: dict[tuple[str, str], Path] = {}  # room and name of a file -> where this process found it or put it
+
+
+class KernelCache:
+    """What Numba asks for the machine code of one function before it compiles, and hands what it compiled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        source = Path(function.__code__.co_filename)
+        self._room = source.parent
+        self._family = f"{source.stem}.{function.__qualname__}".replace("<", "").replace(">", "") + "-"
+        self._own = (function.__code__.co_code, tuple(cell.cell_contents for cell in function.__closure__ or ()))
+        self._stamp = stamp(source)
+
+    @property
+    def cache_path(self) -> str:
+        """Where machine code is kept if it can be."""
+        return str(self._places()[0])
+
+    def load_overload(self, types: Any, target: Any) -> Any:
+        """The machine code for these types, or None."""
+        target.refresh()
+        name = self._name(types, target.codegen())
+        for folder in self._places():
+            try:
+                whose, code = pickle.loads((folder / name).read_bytes())
+            except OSError:
+                continue
+            except Exception:  # torn, or not ours: whatever it is, it is no machine code
+                continue
+            if whose == types:
+                _used[_room_name(self._room), name] = folder / name
+                return CompileResult._rebuild(target, *code)
+        return None
+
+    def save_overload(self, types: Any, compiled: Any) -> None:
+        """Keep what was compiled, where it can be kept."""
+        if compiled.library.has_dynamic_globals or any(not each.can_cache for each in compiled.lifted):
+            return
+        name = self._name(types, compiled.library.codegen)
+        data = dumps((types, compiled._reduce()))
+        places = self._places()
+        for folder in places:
+            try:
+                _write(folder, name, data)
+            except OSError:
+                continue
+            self._remove_old(folder)
+            _used[_room_name(self._room), name] = folder / name
+            if os.environ.get(CARRIED) and folder != places[0]:
+                _warn_once(
+                    f"{CARRIED} is {os.environ[CARRIED]!r}, which cannot be written and does not hold all machine code "
+                    f"of this version for the processor {compiled.library.codegen.magic_tuple()[1]!r}: kernels are "
+                    f"compiled, and kept in {folder}. Make the folder with `fogline warm` on such a machine."
+                )
+            return
+        _warn_once(
+            f"compiled kernels can be kept in none of {', '.join(map(str, places))}, so every process compiles them "
+            f"again, which takes a minute. Set {CARRIED} to a folder that can be written, or to one that "
+            "`fogline warm` made."
+        )
+
+    def enable(self) -> None:
+        """Numba asks for it; this cache always is."""
+
+    def disable(self) -> None:
+        """Numba asks for it; this cache always is enabled."""
+
+    def flush(self) -> None:
+        """Numba asks for it; names tell what is old."""
+
+    def _places(self) -> tuple[Path, ...]:
+        return _folders(self._room, os.environ.get(CARRIED, ""), config.CACHE_DIR, self._stamp)
+
+    def _name(self, types: Any, codegen: Any) -> str:
+        key = _digest(repr((types, codegen.magic_tuple())).encode(), dumps(self._own))
+        return f"{self._family}{self._stamp}-{key}.nbc"
+
+    def _remove_old(self, folder: Path) -> None:
+        """What was compiled from another text of the sources."""
+        for path in folder.glob(f"{self._family}*.nbc"):
+            if not path.name.startswith(f"{self._family}{self._stamp}-"):
+                path.unlink(missing_ok=True)
+
+
+@cache
+def _folders(room: Path, carried: str, numbas: str, version: str) -> tuple[Path, ...]:
+    """Where the machine code of the functions of a room may lie, best place first."""
+    name = _room_name(room)
+    shared = [Path(root).absolute() / name for root in (carried, numbas) if root]
+    return (*shared, room / "__pycache__", *(root / f"{name}-{version}" for root in (_of_user(), _temporary()) if root))
+
+
+def _room_name(room: Path) -> str:
+    """The package's name for what belongs to Fogline, wherever it lies; the name of its place for all else."""
+    package = Path(__file__).parents[1]
+    if room.is_relative_to(package):
+        return ".".join((package.name, *room.relative_to(package).parts))
+    return f"{room.name}-{_digest(str(room.absolute()).encode())}"
+
+
+def _of_user() -> Path | None:
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fogline" / "kernels"
+    except RuntimeError:  # a user without a home
+        return None
+
+
+def _temporary() -> Path | None:
+    """Machine code is run, so only from a folder that no one else may write."""
+    folder = Path(gettempdir()) / f"fogline-kernels-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    return folder if ours else None
+
+
+def stamp(source: Path) -> str:
+    """What compiled code depends on beside its types: the text of this room, and of the function's own file."""
+    return _room_stamp() if source.parent == Path(__file__).parent else _digest(_room_stamp().encode(), _text(source))
+
+
+@cache
+def _room_stamp() -> str:
+    room = [each.read_bytes() for each in sorted(files(__package__).iterdir(), key=str) if each.name.endswith(".py")]
+    versions = f"{numba.__version__} {sys.implementation.cache_tag} {getattr(sys, 'abiflags', '')}"
+    return _digest(versions.encode(), *room)
+
+
+@cache
+def _text(source: Path) -> bytes:
+    return source.read_bytes()
+
+
+def copy_used(folder: Path) -> int:
+    """Copy the machine code that this process has used so far; how many files is that?"""
+    for (room, name), path in _used.items():
+        if path.parent != folder / room:
+            _write(folder / room, name, path.read_bytes())
+    return len(_used)
+
+
+def _write(folder: Path, name: str, data: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{name}.{uuid.uuid4().hex}"
+    try:
+        draft.write_bytes(data)
+        draft.replace(folder / name)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _digest(*texts: bytes) -> str:
+    lengths = b"".join(len(text).to_bytes(8, "little") for text in texts)
+    return hashlib.sha256(lengths + b"".join(texts)).hexdigest()[:16]

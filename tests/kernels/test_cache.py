@@ -1,0 +1,175 @@
+"""Is machine code kept where it can be, found where it was carried to, and never taken for another?"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import fogline
+from fogline.kernels import cache
+from fogline.kernels.compile import kernel
+
+BEATS = """
+import numpy as np
+from fogline.kernels.dominance import beats
+assert beats(np.eye(1), 0, np.zeros((1, 1)), 0)
+print(sum(beats.stats.cache_hits.values()), sum(beats.stats.cache_misses.values()))
+"""
+
+
+def twice(x):
+    return x + x
+
+
+def copied(place: Path, *, later: int) -> Path:
+    """A copy of the package without machine code, whose files seem to be of another time."""
+    package = Path(fogline.__file__).parent
+    shutil.copytree(package, place / "fogline", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in place.rglob("*.py"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime + later))
+    return place
+
+
+def run(package: Path, **more: str) -> list[str]:
+    env = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/proc/nowhere", **more}
+    env = {name: value for name, value in env.items() if name not in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+    done = subprocess.run([sys.executable, "-c", BEATS], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture
+def places(monkeypatch, tmp_path):
+    """Two folders to keep machine code in, and no other; the first is read-only if it is put into the set."""
+    first, second, read_only = tmp_path / "first", tmp_path / "second", set()
+    write = cache._write
+
+    def write_if_allowed(folder, name, data):
+        if folder in read_only:
+            raise OSError(errno.EROFS, "Read-only file system")
+        write(folder, name, data)
+
+    monkeypatch.setattr(cache, "_write", write_if_allowed)
+    monkeypatch.setattr(cache, "_folders", lambda *_: (first, second))
+    cache._warn_once.cache_clear()
+    return first, second, read_only
+
+
+def counts(compiled) -> tuple[int, int]:
+    return sum(compiled.stats.cache_hits.values()), sum(compiled.stats.cache_misses.values())
+
+
+def test_a_cache_is_good_where_the_package_lies_elsewhere_and_seems_newer(tmp_path):
+    one, other = copied(tmp_path / "one", later=0), copied(tmp_path / "other", later=1000)
+    assert run(one, FOGLINE_CACHE=str(tmp_path / "cache")) == ["0", "1"]
+    assert not any(one.rglob("*.nbc"))
+    assert run(other, FOGLINE_CACHE=str(tmp_path / "cache")) == ["1", "0"]
+    assert not any(other.rglob("*.nbc"))
+
+
+def test_a_changed_source_is_compiled_anew_and_replaces_the_old(tmp_path):
+    package = copied(tmp_path / "one", later=0)
+    assert run(package) == ["0", "1"]
+    [before] = package.rglob("*.nbc")
+    with (package / "fogline" / "kernels" / "words.py").open("a") as file:
+        file.write("# another text\n")
+    assert run(package) == ["0", "1"]
+    [after] = package.rglob("*.nbc")
+    assert before.name != after.name
+
+
+def test_a_file_system_without_locks_keeps_machine_code_too(monkeypatch, places):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    assert kernel(twice)(4) == 8
+    again = kernel(twice)
+    assert [again(4), counts(again)] == [8, (1, 0)]
+
+
+def test_machine_code_for_different_types_is_kept_apart(places):
+    first, _, _ = places
+    numbers = [1, 1.5, 1j]
+    assert [kernel(twice)(x) for x in numbers] == [2, 3.0, 2j]  # each compiled for itself, as in processes of their own
+    assert len(list(first.glob("*.nbc"))) == 3
+    again = kernel(twice)
+    assert [again(x) for x in numbers] == [2, 3.0, 2j]
+    assert counts(again) == (3, 0)
+
+
+def test_a_torn_file_is_compiled_anew(places):
+    first, _, _ = places
+    kernel(twice)(4)
+    [path] = first.glob("*.nbc")
+    whole = path.read_bytes()
+    for torn in (whole[: len(whole) // 2], b"", b"cfogline.errors\nGone\n."):
+        path.write_bytes(torn)
+        again = kernel(twice)
+        assert [again(4), counts(again)] == [8, (0, 1)]
+
+
+def test_what_a_read_only_cache_lacks_is_kept_elsewhere_and_said(monkeypatch, places):
+    first, second, read_only = places
+    read_only.add(first)
+    monkeypatch.setenv("FOGLINE_CACHE", str(first))
+    with pytest.warns(RuntimeWarning, match=r"cannot be written and does not hold all .* kept in .*second"):
+        assert kernel(twice)(4) == 8
+    again = kernel(twice)
+    assert [again(4), counts(again), len(list(second.iterdir()))] == [8, (1, 0), 1]
+
+
+def test_with_nowhere_to_write_kernels_work_and_it_is_said_once(places):
+    first, second, read_only = places
+    read_only |= {first, second}
+    with pytest.warns(RuntimeWarning, match="every process compiles them again.*Set FOGLINE_CACHE"):
+        assert kernel(twice)(4) == 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kernel(twice)(4) == 8
+
+
+def test_folders_are_tried_in_the_stated_order(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(cache, "gettempdir", lambda: str(tmp_path))
+    room = Path(cache.__file__).parent
+    found = cache._folders(room, str(tmp_path / "carried"), str(tmp_path / "numba"), "v")
+    own = tmp_path / f"fogline-kernels-{os.getuid()}"
+    assert found == (
+        tmp_path / "carried" / "fogline.kernels",
+        tmp_path / "numba" / "fogline.kernels",
+        room / "__pycache__",
+        tmp_path / "user" / "fogline" / "kernels" / "fogline.kernels-v",
+        own / "fogline.kernels-v",
+    )
+    assert own.stat().st_mode & 0o777 == 0o700
+
+
+def test_machine_code_is_never_taken_from_where_others_may_write(monkeypatch, tmp_path):
+    monkeypatch.setattr(cache, "gettempdir", lambda: str(tmp_path))
+    own = tmp_path / f"fogline-kernels-{os.getuid()}"
+    own.mkdir()
+    own.chmod(0o777)
+    assert cache._temporary() is None
+    own.rmdir()
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    own.symlink_to(tmp_path / "theirs")
+    assert cache._temporary() is None
+
+
+def test_what_was_used_is_copied_under_the_name_of_its_room(monkeypatch, places, tmp_path):
+    monkeypatch.setattr(cache, "_used", {})
+    kernel(twice)(4)
+    assert cache.copy_used(tmp_path / "copy") == 1
+    [path] = (tmp_path / "copy").rglob("*.nbc")
+    assert path.parent.name == cache._room_name(Path(__file__).parent)
+    assert path.read_bytes() == next(places[0].iterdir()).read_bytes()
