@@ -49,7 +49,8 @@ def run(package: Path, **more: str) -> list[str]:
 @pytest.fixture
 def places(monkeypatch, tmp_path):
     """Two folders to keep machine code in, and no other; the first is read-only if it is put into the set."""
-    first, second, read_only = tmp_path / "first", tmp_path / "second", set()
+    first, second = tmp_path / "first", tmp_path / "second"
+    read_only: set[Path] = set()
     write = cache._write
 
     def write_if_allowed(folder, name, data):
@@ -151,19 +152,21 @@ def test_folders_are_tried_in_the_stated_order(monkeypatch, tmp_path):
         tmp_path / "user" / "fogline" / "kernels" / "fogline.kernels-v",
         own / "fogline.kernels-v",
     )
-    assert own.stat().st_mode & 0o777 == 0o700
 
 
 def test_machine_code_is_never_taken_from_where_others_may_write(monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "gettempdir", lambda: str(tmp_path))
     own = tmp_path / f"fogline-kernels-{os.getuid()}"
-    own.mkdir()
+    cache._write(own / "room", "code", b"")
+    assert cache._is_safe(own / "room")
+    assert own.stat().st_mode & 0o777 == 0o700
     own.chmod(0o777)
-    assert cache._temporary() is None
-    own.rmdir()
-    (tmp_path / "theirs").mkdir(mode=0o700)
+    assert not cache._is_safe(own / "room")
+    with pytest.raises(PermissionError, match="others may write"):
+        cache._write(own / "room", "code", b"")
+    own.rename(tmp_path / "theirs")
     own.symlink_to(tmp_path / "theirs")
-    assert cache._temporary() is None
+    assert not cache._is_safe(own / "room")
 
 
 def test_what_was_used_is_copied_under_the_name_of_its_room(monkeypatch, places, tmp_path):

@@ -15,7 +15,8 @@ import pytest
 from fogline.errors import FoglineError
 from fogline.spark import java as java_module
 from fogline.spark.java import NEEDLESS, find_java, without_flags
-from fogline.spark.session import FILES, PARTITIONS, PROVIDER, SparkAdvice, advise, session, tuned, warn_once
+from fogline.spark.partitions import PARTITIONS
+from fogline.spark.session import FILES, PROVIDER, SparkAdvice, advise, session, tuned, warn_once
 from tests.spark.conftest import ROOTS
 
 

@@ -63,11 +63,11 @@ class KernelCache:
         target.refresh()
         name = self._name(types, target.codegen())
         for folder in self._places():
+            if not _is_safe(folder):
+                continue
             try:
                 whose, code = pickle.loads((folder / name).read_bytes())
-            except OSError:
-                continue
-            except Exception:  # torn, or not ours: whatever it is, it is no machine code
+            except Exception:  # not there, torn, not ours: whatever it is, it is no machine code
                 continue
             if whose == types:
                 _used[_room_name(self._room), name] = folder / name
@@ -147,16 +147,19 @@ def _of_user() -> Path | None:
         return None
 
 
-def _temporary() -> Path | None:
-    """Machine code is run, so only from a folder that no one else may write."""
-    folder = Path(gettempdir()) / f"fogline-kernels-{os.getuid()}"
+def _temporary() -> Path:
+    return Path(gettempdir()) / f"fogline-kernels-{os.getuid()}"
+
+
+def _is_safe(folder: Path) -> bool:
+    """Machine code is run: from the temporary folder only if no one else may write there."""
+    if folder.parent != _temporary():
+        return True
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        found = folder.parent.lstat()
     except OSError:
-        return None
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
-    return folder if ours else None
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def stamp(source: Path) -> str:
@@ -185,6 +188,10 @@ def copy_used(folder: Path) -> int:
 
 
 def _write(folder: Path, name: str, data: bytes) -> None:
+    if folder.parent == _temporary():
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+    if not _is_safe(folder):
+        raise PermissionError(f"others may write into {folder.parent}")
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{name}.{uuid.uuid4().hex}"
     try:

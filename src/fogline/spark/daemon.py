@@ -3,14 +3,23 @@
 Spark forks them from a daemon. This one has imported Fogline before it forks, so that no worker has to: a second and a
 hundred megabytes each. Spark finds it by `spark.python.daemon.module`; without that, workers import what they need.
 
+A fork copies one thread and all locks, also those that other threads hold at that moment: a worker that asks for such a
+lock waits for ever. So the daemon forks only while it has a single thread, and looks whether that is so. Libraries that
+start threads when they are imported are asked not to (`QUIET`), by settings of the session or, in a session that lacks
+them, by starting the daemon once more with them. If there are threads still, PySpark's own daemon takes over, in which
+each worker imports for itself.
+
 A worker ends when the JVM closes its socket: at `spark.stop()`, when a query stops in the middle of a batch, when a
 `limit` has enough rows. PySpark's worker then still writes its goodbye into the closed socket and prints the traceback
 of the broken pipe, often half of it, because the daemon's hang-up comes while it prints. Here it just ends. Errors in
 what a worker computes go to the JVM through the socket, as ever, and are raised there.
 """
 
+import os
 import socket
+import sys
 
+import numpy as np
 import pyspark.daemon
 
 import fogline.spark.census
@@ -18,8 +27,11 @@ import fogline.spark.fitting
 import fogline.spark.imputing
 import fogline.spark.pipeline
 import fogline.spark.source  # noqa: F401
+from fogline.spark.scratch import socket_folder
+from fogline.spark.threads import QUIET, threads
 
 CLOSED = 1  # an exit code: do not wait for another task
+SOCKETS = "PYTHON_WORKER_FACTORY_SOCK_DIR"
 _worker = pyspark.daemon.worker
 
 
@@ -31,6 +43,36 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
         return CLOSED
 
 
-if __name__ == "__main__":
+def serve() -> None:
+    """Be the daemon, until Spark closes stdin."""
+    if len(threads()) > 1:
+        _start_with_fewer_threads()
+    os.register_at_fork(after_in_child=np.random.seed)  # or all workers would draw the same numbers
+    _hide_sockets()
     pyspark.daemon.worker = worker
     pyspark.daemon.manager()
+
+
+def _start_with_fewer_threads() -> None:
+    """Become another program; Spark waits for the first word on stdout, and does not see it."""
+    if QUIET.items() <= os.environ.items():
+        print(
+            f"Fogline's daemon has {len(threads())} threads ({', '.join(threads())}) and cannot be forked safely, so "
+            "PySpark's own takes its place: every Python worker takes a second longer to start.",
+            file=sys.stderr,
+            flush=True,
+        )
+        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+    os.environ |= QUIET
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _hide_sockets() -> None:
+    """Whoever can connect to a worker's Unix socket can have it run code: it lies where only this user can go."""
+    given = os.environ.get(SOCKETS)
+    if given is not None and os.stat(given).st_mode & 0o077:
+        os.environ[SOCKETS] = str(socket_folder())
+
+
+if __name__ == "__main__":
+    serve()

@@ -18,8 +18,8 @@ from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
 from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
+from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal, plan_for
-from fogline.spark.session import PARTITIONS
 
 
 class Run:

@@ -18,15 +18,27 @@ from tempfile import mkdtemp
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
 from fogline.spark.errors import SPARK_REPORTS
 from fogline.spark.java import find_java, without_flags
+from fogline.spark.partitions import (
+    AT_LEAST,
+    AT_MOST,
+    PARTITIONS,
+    context_of,
+    grows,
+    is_local,
+    master_of,
+    parts,
+    parts_of_new,
+    setting,
+)
+from fogline.spark.scratch import scratch, socket_folder
 from fogline.spark.stderr import stderr_to
+from fogline.spark.threads import QUIET
 
-PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -37,6 +49,9 @@ PLAIN_FILES = (
 _ANY_MASTER = "local[*]"
 _ADVISED = "spark.fogline.advised"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_PYTHON = "spark.pyspark.python"
+_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 
 
 class SparkAdvice(UserWarning):
@@ -54,24 +69,31 @@ def session(
     """A quiet session with the settings a streaming skyline likes; `settings` are Spark's own and have the last word.
 
     `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
-    taken as it is, with the settings that can still be made; a warning names those that cannot. What a new JVM writes
-    to stderr goes to `log`, if there is one, instead of this process's stderr.
+    returned as it is: only `settings` change it, and warnings name what will hurt and what was asked for but cannot be
+    had. On a cluster, workers run what `spark.pyspark.python` or the environment's PYSPARK_PYTHON names. What a new
+    JVM writes to stderr goes to `log`, if there is one, instead of this process's stderr.
     """
     _gigabytes(memory)
-    ran = SparkContext._gateway is not None
-    chosen = tuned(master, memory=memory, settings=settings)
-    if SparkContext._active_spark_context is not None:  # too late for the rest
-        chosen = {key: value for key, value in chosen.items() if key.startswith("spark.sql.")}
-    with _ready(master), nullcontext() if ran else stderr_to(log):
-        builder = SparkSession.builder.appName(name)
-        for key, value in chosen.items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
-    if PARTITIONS not in chosen:
-        spark.conf.set(PARTITIONS, str(_cores(spark)))
-    if ran:
-        for text in _kept(spark, master, memory):
-            warnings.warn(text, SparkAdvice, stacklevel=2)
+    if SparkContext._active_spark_context is not None:
+        spark = SparkSession.builder.getOrCreate()
+        advice = [*_kept(spark, master, memory), *_changed(spark, settings or {}), *_advice_once(spark)]
+    else:
+        chosen, ran = tuned(master, memory=memory, settings=settings), SparkContext._gateway is not None
+        if is_local(master) and chosen[_SOCKETS] == "true":
+            chosen.setdefault(_SOCKET_FOLDER, str(socket_folder()))
+        with _ready(master, chosen.get(_PYTHON)), nullcontext() if ran else stderr_to(log):
+            spark = SparkSession.builder.appName(name).config(map=chosen).getOrCreate()
+        advice = _kept(spark, master, memory) if ran else []
+        if PARTITIONS not in chosen:
+            spark.conf.set(PARTITIONS, str(parts_of_new(spark)))
+            advice += _fixed(spark)
+        if not is_local(master) and _PYTHON not in chosen and "PYSPARK_PYTHON" not in os.environ:
+            advice.append(
+                f"PYSPARK_PYTHON is not set, so the workers of {master} run their own python3. Set it to a Python with "
+                f'Fogline that lies there, or pass settings={{"{_PYTHON}": …}}.'
+            )
+    for text in advice:
+        warnings.warn(text, SparkAdvice, stacklevel=2)
     return spark
 
 
@@ -80,8 +102,8 @@ def for_a_while(
     *, master: str = _ANY_MASTER, memory: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
     """A session for one command: stopped at the end, unless it ran before. What Spark logs is kept only if it fails."""
-    ran = SparkSession.getActiveSession() is not None
-    log = Path(mkdtemp(prefix="fogline-")) / "spark.log"
+    ran = SparkContext._active_spark_context is not None
+    log = Path(mkdtemp(prefix="log-", dir=scratch())) / "spark.log"
     try:
         spark = session(master=master, memory=memory, settings=settings, log=log)
         try:
@@ -90,24 +112,24 @@ def for_a_while(
             if not ran:
                 spark.stop()
     except BaseException as error:
-        if str(error).startswith(SPARK_REPORTS):
-            error.add_note(f"What Spark logged is in {log}")
-        else:
-            shutil.rmtree(log.parent, ignore_errors=True)
+        if str(error).startswith(SPARK_REPORTS) and log.exists():
+            kept = shutil.move(log, Path(mkdtemp(prefix="fogline-log-")) / log.name)
+            error.add_note(f"What Spark logged is in {kept}")
         raise
-    shutil.rmtree(log.parent, ignore_errors=True)
+    finally:
+        shutil.rmtree(log.parent, ignore_errors=True)
 
 
 def tuned(
     master: str = _ANY_MASTER, *, memory: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """What `session` sets, but the number of shuffle partitions: that is the number of cores Spark then reports."""
+    """What `session` sets, but the number of shuffle partitions (see `partitions`) and the folder of Unix sockets."""
     chosen = {
         "spark.master": master,
         PROVIDER: ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-        "spark.python.unix.domain.socket.enabled": "true",
+        _SOCKETS: "true",
         "spark.python.daemon.module": "fogline.spark.daemon",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -115,7 +137,8 @@ def tuned(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    if _is_local(master):
+    chosen |= {f"spark.executorEnv.{key}": value for key, value in QUIET.items()}
+    if is_local(master):
         chosen |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         chosen |= {FILES: PLAIN_FILES}  # elsewhere checkpoints may lie where a rename is not atomic: Spark knows better
     if memory is not None:
@@ -130,19 +153,20 @@ def tuned(
 def advise(spark: SparkSession) -> list[str]:
     """What in this session will hurt a streaming skyline, and what to set: one sentence or two each, or none at all."""
     advice = []
-    partitions, cores = int(_setting(spark, PARTITIONS, "200")), _cores(spark)
-    if partitions > 2 * cores:
+    partitions, fit = int(setting(spark, PARTITIONS, "200")), parts(spark)
+    if partitions > 2 * (fit or AT_LEAST):
         advice.append(
-            f"{PARTITIONS} is {partitions} on {cores} cores, and every micro-batch opens {partitions} state stores. "
-            f'Before the query first starts, spark.conf.set("{PARTITIONS}", "{cores}"); its checkpoint keeps it.'
+            f"{PARTITIONS} is {partitions}{f' on {fit} cores' if fit else ''}, and every micro-batch opens that many "
+            f'state stores. Before the query first starts, spark.conf.set("{PARTITIONS}", "{fit or AT_LEAST}"); its '
+            "checkpoint keeps it."
         )
-    provider = _setting(spark, PROVIDER, "Spark's default")
+    provider = setting(spark, PROVIDER, "Spark's default")
     if "RocksDB" not in provider:
         advice.append(
             f"the state store is {provider.rpartition('.')[2]}, but a streaming skyline keeps its state in RocksDB. "
             f'Before the query starts, spark.conf.set("{PROVIDER}", "{ROCKSDB}").'
         )
-    if _setting(spark, FILES, "") != PLAIN_FILES and _files_are_local(spark):
+    if setting(spark, FILES, "") != PLAIN_FILES and _files_are_local(spark):
         advice.append(
             "checkpoints on local disks are slow with Spark's default file manager. "
             f'Before the query starts, spark.conf.set("{FILES}", "{PLAIN_FILES}").'
@@ -152,29 +176,34 @@ def advise(spark: SparkSession) -> list[str]:
 
 def warn_once(spark: SparkSession, *, stacklevel: int = 2) -> None:
     """Emit the advice for this session as warnings, the first time only; they point at the caller of our caller."""
-    if _setting(spark, _ADVISED, "") == "":
-        spark.conf.set(_ADVISED, "true")
-        for text in advise(spark):
-            warnings.warn(text, SparkAdvice, stacklevel=stacklevel + 1)
+    for text in _advice_once(spark):
+        warnings.warn(text, SparkAdvice, stacklevel=stacklevel + 1)
+
+
+def _advice_once(spark: SparkSession) -> list[str]:
+    if setting(spark, _ADVISED, "") != "":
+        return []
+    spark.conf.set(_ADVISED, "true")
+    return advise(spark)
 
 
 @contextmanager
-def _ready(master: str) -> Iterator[None]:
-    """The environment in which a JVM finds Java, and later the workers the Python that we are."""
-    if _is_local(master) or "PYSPARK_PYTHON" not in os.environ:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # a JVM is there already
-        yield
-        return
-    before, home = os.environ.get("JAVA_HOME"), find_java()
+def _ready(master: str, python: str | None) -> Iterator[None]:
+    """The environment in which a JVM finds Java, and Spark the Python of its workers: here, the one that we are."""
+    more = {"PYSPARK_PYTHON": sys.executable} if is_local(master) else {"PYSPARK_PYTHON": python} if python else {}
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # a JVM is yet to come
+        more["JAVA_HOME"] = str(_quiet(find_java()))
+        more["PYSPARK_DRIVER_PYTHON"] = os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)  # what it runs here
+    before = {key: os.environ.get(key) for key in more}
     try:
-        os.environ["JAVA_HOME"] = str(_quiet(home))
+        os.environ |= more
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
 
 
 def _quiet(home: Path) -> Path:
@@ -188,7 +217,7 @@ def _quiet(home: Path) -> Path:
 def _kept(spark: SparkSession, master: str, memory: str | None) -> list[str]:
     """What was asked for and cannot be had from a JVM that already runs."""
     kept = []
-    if (there := spark.sparkContext.master) != master != _ANY_MASTER:
+    if (there := master_of(spark)) != master != _ANY_MASTER:
         kept.append(f"a session already runs on {there}, and stays there. Stop it before asking for {master!r}.")
     asked, got = _gigabytes(memory), spark._jvm.java.lang.Runtime.getRuntime().maxMemory() / 2**30
     if asked is not None and abs(asked - got) > 0.1 * asked:  # some collectors keep a part for themselves
@@ -197,6 +226,31 @@ def _kept(spark: SparkSession, master: str, memory: str | None) -> list[str]:
             f"Ask for memory={memory!r} in the first session of a new process."
         )
     return kept
+
+
+def _changed(spark: SparkSession, settings: Mapping[str, Any]) -> list[str]:
+    """Change what can be changed; what cannot be."""
+    kept = []
+    for key, value in settings.items():
+        if (there := setting(spark, key, "not set")) == _text(value):
+            continue
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, _text(value))
+        else:
+            kept.append(f"{key} is {there} in the session that already runs, and stays so. Stop it before changing it.")
+    return kept
+
+
+def _fixed(spark: SparkSession) -> list[str]:
+    """What to know about a number of partitions that is chosen before the cluster is there."""
+    if not grows(spark):
+        return []
+    chosen = spark.conf.get(PARTITIONS)
+    return [
+        f"dynamic allocation is on, so {PARTITIONS} is {chosen}: the cores of the most executors it may have, between "
+        f"{AT_LEAST} and {AT_MOST}. A checkpoint keeps the number of its first run for life; if there will be another "
+        f'number of cores, pass settings={{"{PARTITIONS}": …}}.'
+    ]
 
 
 def _gigabytes(memory: str | None) -> float | None:
@@ -208,27 +262,12 @@ def _gigabytes(memory: str | None) -> float | None:
     return int(given[1]) * 1024.0 ** ("kmgt".index(given[2]) - 2)
 
 
-def _is_local(master: str) -> bool:
-    return re.match(r"local(\[|$)", master) is not None
-
-
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _setting(spark: SparkSession, key: str, otherwise: str) -> str:
-    try:
-        return str(spark.conf.get(key))  # with Spark's default, which a default of ours would hide
-    except PySparkException:
-        return otherwise
-
-
-def _cores(spark: SparkSession) -> int:
-    """How many tasks run at once; before the executors of a cluster have come, how many were asked for."""
-    asked = int(_setting(spark, "spark.executor.instances", "0")) * int(_setting(spark, "spark.executor.cores", "1"))
-    return max(int(spark.sparkContext.defaultParallelism), asked, 1)
-
-
 def _files_are_local(spark: SparkSession) -> bool:
-    system = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS") or ""
-    return str(system).startswith("file:") and _is_local(spark.sparkContext.master)
+    context = context_of(spark)
+    if context is None or not is_local(master_of(spark)):
+        return False
+    return str(context._jsc.hadoopConfiguration().get("fs.defaultFS") or "").startswith("file:")

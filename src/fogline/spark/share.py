@@ -6,8 +6,6 @@ A repository that lies in no folder yet is saved into a temporary one.
 
 from __future__ import annotations
 
-import atexit
-import shutil
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +13,7 @@ from tempfile import mkdtemp
 
 from fogline.errors import HistoryError
 from fogline.repository.repository import Repository
+from fogline.spark.scratch import scratch
 
 
 def shared(repository: Repository) -> Callable[[], Repository]:
@@ -50,6 +49,4 @@ def _saved(repository: Repository) -> Path:
 
 def temporary_folder() -> Path:
     """An empty folder that goes when this process ends."""
-    folder = Path(mkdtemp(suffix=".repo", prefix="fogline-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return Path(mkdtemp(suffix=".repo", dir=scratch()))

@@ -1,0 +1,97 @@
+"""How many parts shall the state of a query have?
+
+A checkpoint keeps the number of its first run for life, and every micro-batch opens as many state stores. So there are
+as many parts as tasks can run at once: on one machine its cores, on a cluster what it may become, not what has come in
+the first second. A cluster is believed to have at least 8 cores; where dynamic allocation has no limit, at most 200,
+which is Spark's own default. `spark.sql.shuffle.partitions` of a user's own has the last word.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+AT_LEAST, AT_MOST = 8, 200
+PATIENCE = 10.0  # seconds for the executors of a cluster whose size is set nowhere
+
+
+def parts(spark: SparkSession) -> int | None:
+    """How many parts suit this session; None if it cannot be known from here, as on Spark Connect."""
+    there = running(spark)
+    if is_local(master_of(spark)):
+        return there
+    most = max(_asked(spark), there or 0, AT_LEAST)
+    return min(most, AT_MOST) if grows(spark) else most
+
+
+def parts_of_new(spark: SparkSession) -> int:
+    """The same for a session that has just been made, and may be waiting for its executors."""
+    if not (is_local(master_of(spark)) or grows(spark) or _asked(spark)):
+        _wait(spark)
+    return parts(spark) or AT_LEAST
+
+
+def running(spark: SparkSession) -> int | None:
+    """How many tasks run at once, by what has come so far."""
+    context = context_of(spark)
+    if context is not None:
+        return max(int(context.defaultParallelism), 1)
+    given = re.match(r"local\[(\d+)", master_of(spark))
+    return None if given is None else int(given[1])
+
+
+def grows(spark: SparkSession) -> bool:
+    """Whether executors come and go."""
+    return setting(spark, "spark.dynamicAllocation.enabled", "false") == "true"
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs on this machine alone."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def master_of(spark: SparkSession) -> str:
+    """Where this session runs."""
+    return setting(spark, "spark.master", "")
+
+
+def context_of(spark: SparkSession) -> Any:
+    """The session's context, or None on Spark Connect, where there is none."""
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
+def setting(spark: SparkSession, key: str, otherwise: str) -> str:
+    """What the session says, with Spark's default, which a default of ours would hide."""
+    try:
+        return str(spark.conf.get(key))
+    except PySparkException:
+        return otherwise
+
+
+def _asked(spark: SparkSession) -> int:
+    """The cores that the cluster's settings allow; 0 if they have no limit."""
+    each = int(setting(spark, "spark.executor.cores", "1"))
+    executors = "spark.dynamicAllocation.maxExecutors" if grows(spark) else "spark.executor.instances"
+    given = setting(spark, executors, "0")
+    count = int(given) if given.isdecimal() and int(given) < 2**31 - 1 else 0
+    limits = [n for n in (count * each, int(setting(spark, "spark.cores.max", "0"))) if n > 0]
+    return min(limits, default=0)
+
+
+def _wait(spark: SparkSession) -> None:
+    """Until executors have come and no more follow, or patience ends."""
+    context, end, before = context_of(spark), time.monotonic() + PATIENCE, 0
+    while context is not None and time.monotonic() < end:
+        executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # the driver is listed, too
+        if executors and executors == before:
+            return
+        before = executors
+        time.sleep(1.0)

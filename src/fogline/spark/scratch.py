@@ -1,0 +1,70 @@
+"""Where do temporary files of this process lie, and who removes them?
+
+In one folder that only this user may enter. It goes when the process ends; what a process that was killed left behind
+is removed by the next one. A process that lives is known by a lock on its folder, not by its number: numbers come
+again, and containers that share a temporary folder do not share them. Without locks, folders of the killed stay.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+
+PREFIX = "fogline-"
+LOCK = "lock"
+LONGEST = 107  # bytes in the name of a Unix socket
+NAME = len("/.00000000-0000-0000-0000-000000000000.sock")  # what Spark appends to the folder of its sockets
+
+_made: dict[tuple[int, str], Path] = {}  # process and temporary folder -> our folder in it
+
+
+def scratch(base: str | None = None) -> Path:
+    """The folder of this process; made, with mode 0700, when it is first asked for."""
+    base = base or gettempdir()
+    mine = (os.getpid(), base)
+    if mine not in _made:
+        _remove_left_over(Path(base))
+        _made[mine] = _locked(Path(base))
+        atexit.register(_remove, *mine)
+    return _made[mine]
+
+
+def socket_folder() -> Path:
+    """Where Unix sockets of this process lie. Their names may not be long, so it is not always the temporary folder."""
+    base = gettempdir()
+    fits = len(os.fsencode(base)) + len(f"/{PREFIX}12345678/sockets") + NAME <= LONGEST
+    folder = scratch(base if fits else "/tmp") / "sockets"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _locked(base: Path) -> Path:
+    """A new folder that is locked before others can see it under its name."""
+    draft = Path(mkdtemp(prefix=f".{PREFIX}", dir=base))
+    try:
+        lock = os.open(draft / LOCK, os.O_RDWR | os.O_CREAT, 0o600)  # open until the process ends
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        (draft / LOCK).unlink(missing_ok=True)  # no lock, no removal by others
+    return draft.rename(base / draft.name[1:])
+
+
+def _remove_left_over(base: Path) -> None:
+    for path in base.glob(f"{PREFIX}*/{LOCK}"):
+        try:
+            if path.stat().st_uid != os.getuid():
+                continue
+            with path.open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)
+        except OSError:  # in use, or gone meanwhile
+            continue
+
+
+def _remove(process: int, base: str) -> None:
+    if process == os.getpid():  # and not a fork of it that ends
+        shutil.rmtree(_made.pop((process, base)), ignore_errors=True)
