@@ -113,7 +113,7 @@ def run(stream: Stream, resume: Any = ()) -> list[pa.Table]:
 
 def well_formed(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> None:
     """Changes happen at ticks, in order, and carry the row as it came."""
-    fixed = ["id", "arrived", "change", "probability", "exact"]
+    fixed = ["id", "arrived", "change", "probability", "exact", "within"]
     assert changes.column_names == ["time", *stream.by, *fixed, *stream.attributes]
     rows, came = changes.to_pylist(), rows_of(stream)
     assert {row["time"] for row in rows} <= {tick.time for tick in ticks}

@@ -51,12 +51,12 @@ class Columns(NamedTuple):
     until: Floats  # SEALED: surely beaten until then; OUT: kept out until then
     probability: Floats  # of a member
     reported: Floats  # the probability last reported; NaN: not in the answer
+    within: Floats  # how far the truth may lie from the probability; 0: it is exact, or the cloud is surely out
     places: Ints  # 0: too many to keep sums for
     at: Ints  # where a member's sums begin
     word_lo: Words
     word_hi: Words
     state: NDArray[np.uint8]  # DEAD, SEALED, OUT or IN
-    exact: Flags
     counted: Flags  # under one of the pruning counters
 
 
@@ -194,7 +194,7 @@ class Delta(NamedTuple):
     arrived: Floats  # (n,)
     change: Ints  # (n,) see CHANGES
     probability: Floats  # (n,) NaN on leave
-    exact: Flags  # (n,)
+    within: Floats  # (n,) how far the truth may lie from the probability; 0: it is exact
     raw: Floats  # (n, d)
 
 

@@ -23,7 +23,7 @@ from fogline.errors import QueryError, RuleError, did_you_mean
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
-_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact")
+_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within")
 _UNITS = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -316,6 +316,7 @@ class Change:
     change: Literal["enter", "leave", "update"]
     probability: float | None
     exact: bool | None
+    within: float | None
     attributes: Mapping[str, float | None]
 
 
@@ -354,6 +355,7 @@ def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
             change=row["change"],
             probability=row["probability"],
             exact=row["exact"],
+            within=row["within"],
             attributes={name: row[name] for name in query.names},
         )
         for row in rows

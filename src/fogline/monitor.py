@@ -121,14 +121,14 @@ class Monitor:
         return deltas
 
     def answer(self) -> pa.Table:
-        """The answer now: by…, id, arrived, probability, exact, attributes as they came."""
+        """The answer now: by…, id, arrived, probability, exact, within, attributes as they came."""
         parts = []
         for key, group in self.groups.items():
             s, c = group.live.slots, group.live.slots.columns
             which = s.by_key(group.live.members())
             same = np.zeros(len(which), np.int64)
             delta = Delta(
-                self.clock, s.id[which], c.arrived[which], same, c.probability[which], c.exact[which], s.raw[which]
+                self.clock, s.id[which], c.arrived[which], same, c.probability[which], c.within[which], s.raw[which]
             )
             parts.append((key, delta))
         return self._tables.build(parts, self.kinds).drop_columns(["time", "change"])

@@ -21,7 +21,7 @@ _ROW, _TIME = "fogline row", "fogline time"
 
 
 def skyline(table: Any, query: Query, repository: Repository | None = None) -> pa.Table:
-    """The answer over a static table: by…, id, probability, exact, attributes; rows keep the table's order.
+    """The answer over a static table: by…, id, probability, exact, within, attributes; rows keep the table's order.
 
     >>> rows = [{"s": "a", "x": 1.0, "y": 2.0}, {"s": "b", "x": 2.0, "y": 1.0}, {"s": "c", "x": 0.5, "y": 0.5}]
     >>> query = Query(attributes={"x": "max", "y": "max"}, id="s", time="t", lifetime=1)

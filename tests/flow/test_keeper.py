@@ -155,7 +155,7 @@ def test_health_counts_each_row_once():
     [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
         "rows": 6, "rejected": 3, "late": 0, "outside_limits": 0, "incomplete": 0, "screened": 2, "waiting": 0,
-        "live": 1, "answer": 1,
+        "live": 1, "answer": 1, "inexact": 0, "undecided": 0,
     }  # fmt: skip
     assert health["time"] == 4
 

@@ -22,6 +22,7 @@ from fogline.rows.keys import Key, key_values
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
     "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "waiting", "live", "answer",
+    "inexact", "undecided",
 )  # fmt: skip
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 

@@ -188,4 +188,6 @@ def _health(
         "waiting": 0 if waiting is None else len(waiting.arrived),
         "live": group.live.alive,
         "answer": len(group.live.members()),
+        "inexact": len(group.live.inexact()),
+        "undecided": len(group.live.undecided()),
     }

@@ -1,101 +1,377 @@
 """Between which bounds does a probability lie that is too much work to sum?
 
-P at a box's worst corner bounds its places from below, at its best from above; the box with the widest gap is halved
-until the bracket excludes alpha, or is narrow.
+The places of a cloud form a box: a run of values in each cell. Over a box, each rival leaves the cloud unbeaten with a
+probability f that rises with every value, and the values are independent. So (FKG) the mean of the product of all f is
+no less than the product of their means, and those factor into sums along each cell: a lower bound that a table gives.
+Upper bounds come from how far the f vary within the box (see `most`). The box with the widest gap is halved where
+rivals vary most, until the bracket is narrow, is at or below alpha, or the work allowed is done.
+
+All sums over rivals are sums of integers (fixed point): the bounds do not depend on the order of the rivals, hence not
+on how the window came about.
 """
 
 from __future__ import annotations
 
 import heapq
+from typing import NamedTuple
 
 import numpy as np
 
+from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats_point
+from fogline.kernels.dominance import share, shares
 from fogline.kernels.judge import rivals, words_of
 from fogline.kernels.merged import all_places, merge_places
 from fogline.kernels.places import empty_grid
 from fogline.kernels.sums import SCALE, SURE, logarithm
 
-
-@inner
-def unbeaten(clouds, near, points):
-    """Pr{no cloud of `near` beats the point} for row 0 of `points`, by the same sums of logarithms."""
-    logs = np.int64(0)
-    for g in near:
-        p = beats_point(clouds, g, points, 0)
-        if p >= SURE:
-            return 0.0
-        if p > 0.0:
-            logs += logarithm(p)
-    return np.exp(logs / SCALE)
+FIXED = 2.0**40  # the fixed point of sums that are no logarithms
+STEEP = 0.9  # a rival that beats the worst corner more likely than this is taken apart from the others
+PAIRS = 8  # up to so many rivals, what two of them do together is looked at
+ROOM = 2_000_000  # entries of a table
+BOX = 32  # the work that a box takes beside that for its rivals
 
 
-@inner
-def box_bounds(clouds, o, near, grid, below, first, last):
-    """(lower, upper) for the places of o whose values lie in [first, last) of each cell.
+class Bounds(NamedTuple):
+    """What a bracket is to reach: at or below `threshold` (NaN: never mind), or narrower than `width`, or `work` done.
 
-    `below` (values + 1,) adds up the grid's weights.
+    A unit of work is a look at one rival in one box.
     """
-    d = clouds.lo.shape[1]
-    point = np.empty((1, d))
-    weight = 1.0
-    for j in range(d):
-        point[0, j] = clouds.lo[o, j]
-        if grid.start[j] >= 0:
-            point[0, j] = grid.value[grid.start[j] + first[j]]
-            weight *= below[grid.start[j] + last[j]] - below[grid.start[j] + first[j]]
-    low = weight * unbeaten(clouds, near, point)
-    for j in range(d):
-        if grid.start[j] >= 0:
-            point[0, j] = grid.value[grid.start[j] + last[j] - 1]
-    return low, weight * unbeaten(clouds, near, point)
+
+    threshold: float
+    width: float
+    work: int
+
+
+class Table(NamedTuple):
+    """What each of m rivals does to each run of values of o's distributed cells: c cells, u entries over all runs.
+
+    The runs of cell k are the entries base[k] … base[k] + runs[k] - 1. What adds up has its sum *before* a run at the
+    run's entry, and one entry more.
+    """
+
+    base: Ints  # (c,)
+    runs: Ints  # (c,)
+    weight: Floats  # (u,) adds up
+    at_least: Floats  # (m, u) at a run's first, worst value: Pr{the rival has at least that much}, …
+    equal: Floats  # (m, u) … and just that
+    at_least_best: Floats  # (m, u) the same at its last, best value
+    equal_best: Floats  # (m, u)
+    mean: Floats  # (m, u) adds up: weight times `at_least`, …
+    square: Floats  # (m, u) … times its square, …
+    tie: Floats  # (m, u) … and weight times `equal`
+    known: Floats  # (m, 2) the same two over the cells that are known
+
+
+class Seen(NamedTuple):
+    """What all rivals together do in a box: sums of logarithms of f, of the steep rivals and of the others."""
+
+    worst: int  # of the others: at the worst corner, …
+    mean: int  # … of the means, …
+    best: int  # … and at the best corner
+    spread: int  # the sum of their standard deviations
+    steep_mean: int
+    steep_best: int
+    steep_least: float  # the least mean among the steep; 1: there are none
+    once: int  # the sum of the probabilities to beat o
+    varying: int  # how many vary within the box
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
 
 
 @inner
-def longest_side(first, last):
-    """The cell in which a box holds the most values."""
-    side = 0
-    for j in range(first.shape[0]):
-        if last[j] - first[j] > last[side] - first[side]:
-            side = j
+def cut_runs(grid, j, limit, weight, base, cuts):
+    """Cut cell j of a grid into runs, one per value, or at most `limit` + 1 of like weight. How many?
+
+    `cuts` gets their first values; `weight` from `base` on the sums before them.
+    """
+    n, first = grid.size[j], grid.start[j]
+    runs, filled = 0, 0.0
+    for k in range(n):
+        if n <= limit or filled >= runs / limit:
+            cuts[runs] = k
+            weight[base + runs] = filled
+            runs += 1
+        filled += grid.weight[first + k]
+    cuts[runs] = n
+    weight[base + runs] = filled
+    return runs
+
+
+@inner
+def table_of(clouds, o, near, grid):
+    """Look up what each rival does to each run, once."""
+    d, m = clouds.lo.shape[1], near.shape[0]
+    cells, longest, entries = 0, 1, 0
+    limit = max(16, ROOM // max(m * d, 1))
+    for j in range(d):
+        if grid.start[j] >= 0:
+            cells += 1
+            longest = max(longest, grid.size[j])
+            entries += min(grid.size[j], limit + 1) + 1
+    table = Table(
+        np.zeros(cells, np.int64), np.zeros(cells, np.int64), np.zeros(entries),
+        np.zeros((m, entries)), np.zeros((m, entries)), np.zeros((m, entries)), np.zeros((m, entries)),
+        np.zeros((m, entries)), np.zeros((m, entries)), np.zeros((m, entries)), np.ones((m, 2)),
+    )  # fmt: skip
+    at_least, equal, cuts = np.empty(longest), np.empty(longest), np.empty(longest + 1, np.int64)
+    cell, base = 0, 0
+    for j in range(d):
+        if grid.start[j] < 0:
+            for r in range(m):
+                a, b = share(clouds, near[r], j, clouds.lo[o, j])
+                table.known[r, 0] *= a
+                table.known[r, 1] *= b
+            continue
+        runs = cut_runs(grid, j, limit, table.weight, base, cuts)
+        table.base[cell], table.runs[cell] = base, runs
+        for r in range(m):
+            shares(clouds, near[r], j, grid, at_least, equal)
+            fill_runs(table, r, base, cuts[: runs + 1], grid.weight[grid.start[j] :], (at_least, equal))
+        cell += 1
+        base += runs + 1
+    return table
+
+
+@inner
+def fill_runs(table, r, base, cuts, weight, found):
+    """Write one rival's entries for one cell."""
+    at_least, equal = found
+    mean = square = tie = 0.0
+    for k in range(cuts.shape[0] - 1):
+        at, first, last = base + k, cuts[k], cuts[k + 1] - 1
+        table.at_least[r, at], table.equal[r, at] = at_least[first], equal[first]
+        table.at_least_best[r, at], table.equal_best[r, at] = at_least[last], equal[last]
+        table.mean[r, at], table.square[r, at], table.tie[r, at] = mean, square, tie
+        for v in range(first, last + 1):
+            mean += weight[v] * at_least[v]
+            square += weight[v] * at_least[v] * at_least[v]
+            tie += weight[v] * equal[v]
+    at = base + cuts.shape[0] - 1
+    table.mean[r, at], table.square[r, at], table.tie[r, at] = mean, square, tie
+
+
+# --- One box ----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def fixed(x):
+    """A number in fixed point."""
+    return np.int64(np.rint(x * FIXED))
+
+
+@inner
+def weight_of(table, box):
+    """The probability that o lies in the box (2, c): the first run of each cell, and the one after the last."""
+    out = 1.0
+    for k in range(box.shape[1]):
+        out *= table.weight[table.base[k] + box[1, k]] - table.weight[table.base[k] + box[0, k]]
+    return out
+
+
+@inner
+def chances(table, r, box):
+    """How likely rival r beats o at the box's best corner, on average and at the worst; and the mean of the square."""
+    worst = best = mean = square = table.known[r, 0]
+    square *= square
+    worst_tie = best_tie = tie = table.known[r, 1]
+    for k in range(box.shape[1]):
+        first, last = table.base[k] + box[0, k], table.base[k] + box[1, k]
+        worst *= table.at_least[r, first]
+        if worst == 0.0:
+            return 0.0, 0.0, 0.0, 0.0
+        worst_tie *= table.equal[r, first]
+        best *= table.at_least_best[r, last - 1]
+        best_tie *= table.equal_best[r, last - 1]
+        weight = table.weight[last] - table.weight[first]
+        mean *= (table.mean[r, last] - table.mean[r, first]) / weight
+        square *= (table.square[r, last] - table.square[r, first]) / weight
+        tie *= (table.tie[r, last] - table.tie[r, first]) / weight
+    high, low = max(worst - worst_tie, 0.0), max(best - best_tie, 0.0)
+    return low, min(max(mean - tie, low), high), high, square
+
+
+@inner
+def add_pull(table, r, box, chance, pull):
+    """How much does a rival vary along each cell of the box? Added to `pull` (c,), by which a box is halved."""
+    for k in range(box.shape[1]):
+        first, last = table.base[k] + box[0, k], table.base[k] + box[1, k]
+        weight = table.weight[last] - table.weight[first]
+        mean = (table.mean[r, last] - table.mean[r, first]) / weight
+        if mean > 0.0:
+            square = (table.square[r, last] - table.square[r, first]) / weight
+            pull[k] += fixed(chance * min(np.sqrt(max(square / mean / mean - 1.0, 0.0)), 1e3))
+
+
+@inner
+def look_around(table, box, near, pull):
+    """What the rivals `near` do in the box: whether it is surely beaten, what they do, and those that can beat it."""
+    left = np.empty(near.shape[0], np.int64)
+    m = varying = 0
+    worst = mean = best = spread = steep_mean = steep_best = once = np.int64(0)
+    steep_least = 1.0
+    pull[:] = 0
+    beaten = False
+    for r in near:
+        low, middle, high, square = chances(table, r, box)
+        if high <= 0.0:
+            continue
+        if middle >= SURE:
+            beaten = True
+            break
+        left[m] = r
+        m += 1
+        once += fixed(middle)
+        if high - low > 1e-14:
+            varying += 1
+            add_pull(table, r, box, middle, pull)
+        if high > STEEP:
+            steep_mean += logarithm(middle)
+            steep_best += logarithm(low)
+            steep_least = min(steep_least, 1.0 - middle)
+        else:
+            worst += logarithm(high)
+            mean += logarithm(middle)
+            best += logarithm(low)
+            spread += fixed(np.sqrt(max(square - middle * middle, 0.0)) / (1.0 - high))
+    return beaten, Seen(worst, mean, best, spread, steep_mean, steep_best, steep_least, once, varying), left[:m]
+
+
+@inner
+def in_pairs(table, box, near, once):
+    """An upper bound by Bonferroni: 1 - the sum of the chances + the sum of those of two at once."""
+    twice = np.int64(0)
+    for i in range(near.shape[0]):
+        for k in range(i):
+            a, b = near[i], near[k]
+            both = table.known[a, 0] * table.known[b, 0]
+            for c in range(box.shape[1]):
+                first, last = table.base[c] + box[0, c], table.base[c] + box[1, c]
+                weight = table.weight[last] - table.weight[first]
+                with_a = (table.mean[a, last] - table.mean[a, first]) * table.at_least[b, first]
+                with_b = (table.mean[b, last] - table.mean[b, first]) * table.at_least[a, first]
+                both *= min(with_a, with_b) / weight
+            twice += fixed(both)
+    return 1.0 + (twice - once + near.shape[0] ** 2) / FIXED  # rounding can add up to no more than that
+
+
+@inner
+def most(seen):
+    """An upper bound of the mean of the product of all f, from what was seen of them.
+
+    Let L be the sum of the logarithms of the f that are not steep. By Jensen its mean is at most `seen.mean`; exp lies
+    below its chord from worst to best, and below a parabola, which the deviations bound. The steep ones come on top:
+    at most the least of their means, or the product of the two means and deviations.
+    """
+    worst, middle, best = np.exp(seen.worst / SCALE), np.exp(seen.mean / SCALE), np.exp(seen.best / SCALE)
+    upper, spread = middle, seen.spread / FIXED
+    if seen.worst < seen.best:
+        upper = worst + (seen.mean - seen.worst) / (seen.best - seen.worst) * (best - worst)
+        rise = (seen.best - seen.mean) / SCALE
+        bend = 0.5 + 1e-4 if rise < 1e-4 else (np.expm1(rise) - rise) / (rise * rise) + 1e-7
+        if bend * (seen.mean - seen.worst) / SCALE <= 1.0:
+            upper = min(upper, middle * (1.0 + bend * spread * spread))
+    if seen.steep_least == 1.0:
+        return upper
+    top = np.exp(seen.steep_best / SCALE)
+    least = min(seen.steep_least, top)
+    at = min(max(0.5 * top, np.exp(seen.steep_mean / SCALE)), least)
+    own = at * (top - at)  # the variance of a number between 0 and `top` with this mean is no more
+    at = min(max(0.5 * (worst + best), middle), upper)
+    others = min((at - worst) * (best - at), best * best * spread * spread)
+    together = least * upper + np.sqrt(max(own, 0.0) * max(others, 0.0))
+    return min(upper * top, least * best, together)
+
+
+@inner
+def box_bounds(table, box, near, pull):
+    """(lower, upper) for the places in the box, and the rivals that can beat o there."""
+    weight = weight_of(table, box)
+    if not weight > 0.0:
+        return 0.0, 0.0, near[:0]
+    beaten, seen, left = look_around(table, box, near, pull)
+    if beaten:
+        return 0.0, weight * 1e-12, left[:0]
+    lower = np.exp((seen.mean + seen.steep_mean) / SCALE)
+    if seen.varying <= 1:
+        return weight * lower, weight * lower, left
+    upper = most(seen)
+    if left.shape[0] <= PAIRS:
+        upper = min(upper, in_pairs(table, box, left, seen.once))
+    return weight * lower, weight * max(upper, lower), left
+
+
+# --- All boxes --------------------------------------------------------------------------------------------------------
+
+
+@inner
+def side_of(box, pull):
+    """The cell along which to halve a box; -1: it is a single run everywhere."""
+    side = -1
+    for k in range(pull.shape[0]):
+        if box[1, k] - box[0, k] > 1 and (side < 0 or pull[k] > pull[side]):
+            side = k
     return side
 
 
 @inner
-def narrow(clouds, o, near, grid, threshold, width):
-    """Bracket P(o) by splitting boxes of places until the bracket excludes `threshold` or is narrower than `width`.
+def middle_of(table, box, side):
+    """Where to halve it: as much weight on either side as may be."""
+    base, first, last = table.base[side], box[0, side], box[1, side]
+    half = 0.5 * (table.weight[base + first] + table.weight[base + last])
+    low, high = first + 1, last - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if table.weight[base + middle] < half:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
-    The box with the widest gap is halved along its longest side. Returns (lower, upper).
+
+@inner
+def narrow(clouds, o, near, grid, goal):
+    """Bracket P(o) by halving boxes of places, the one with the widest gap first, until the goal is reached.
+
+    Returns (lower, upper). O(rivals · values), then the work.
     """
-    below = np.zeros(grid.weight.shape[0] + 1)
-    for k in range(grid.weight.shape[0]):
-        below[k + 1] = below[k] + grid.weight[k]
-    first, last = np.zeros(clouds.lo.shape[1], np.int64), grid.size.copy()
-    lower, upper = box_bounds(clouds, o, near, grid, below, first, last)
-    boxes = [(first, last, lower, upper)]
+    table = table_of(clouds, o, near, grid)
+    cells = table.base.shape[0]
+    box, pull = np.zeros((2, cells), np.int64), np.zeros(cells, np.int64)
+    box[1] = table.runs
+    lower, upper, left = box_bounds(table, box, np.arange(near.shape[0]), pull)
+    boxes = [(box, lower, upper, left, pull)]
     queue = [(lower - upper, 0)]
-    while not (lower > threshold or upper <= threshold or upper - lower < width):
-        first, last, low, high = boxes[heapq.heappop(queue)[1]]
-        side = longest_side(first, last)
-        if last[side] - first[side] <= 1:
-            return lower, upper  # the widest gap is at a single place: nothing is left to split
+    work = near.shape[0]
+    while not (upper <= goal.threshold or upper - lower < goal.width) and work < goal.work and len(queue):
+        at = heapq.heappop(queue)[1]
+        box, low, high, around, pull = boxes[at]
+        side = side_of(box, pull)
+        if side < 0:
+            continue  # its gap stays: nothing is left to split
         lower -= low
         upper -= high
-        middle = (first[side] + last[side]) // 2
-        left_last, right_first = last.copy(), first.copy()
-        left_last[side] = right_first[side] = middle
-        for begin, end in ((first, left_last), (right_first, last)):
-            low, high = box_bounds(clouds, o, near, grid, below, begin, end)
+        middle = middle_of(table, box, side)
+        for half in range(2):
+            part, new_pull = box.copy(), np.zeros(cells, np.int64)
+            part[1 - half, side] = middle
+            low, high, left = box_bounds(table, part, around, new_pull)
             lower += low
             upper += high
-            boxes.append((begin, end, low, high))
-            heapq.heappush(queue, (low - high, len(boxes) - 1))
-    return lower, upper
+            work += around.shape[0] + BOX
+            if high > low:
+                place = at if half == 0 else len(boxes)
+                if half == 0:
+                    boxes[at] = (part, low, high, left.copy(), new_pull)
+                else:
+                    boxes.append((part, low, high, left.copy(), new_pull))
+                heapq.heappush(queue, (low - high, place))
+    return max(lower, 0.0), min(max(upper, lower), 1.0)
 
 
 @kernel
-def bracket(live, among, o, threshold, limit, width):
+def bracket(live, among, o, limit, goal):
     """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its rivals).
 
     Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
@@ -115,5 +391,5 @@ def bracket(live, among, o, threshold, limit, width):
     if merge_places(clouds, o, near, grid) <= limit:
         exact = all_places(clouds, o, near, grid)
         return exact, exact, soonest
-    low, high = narrow(clouds, o, near, grid, threshold, width)
+    low, high = narrow(clouds, o, near, grid, goal)
     return low, high, soonest

@@ -227,7 +227,7 @@ def judge(live, opened, due, limits, pruned, ladders):
         bulk = due.shape[0] >= ladders
         steps = ladder(clouds.hi, columns.word_hi, opened if bulk else opened[:0])
     for o in due:
-        columns.state[o], columns.exact[o] = OUT, True
+        columns.state[o], columns.within[o] = OUT, 0.0
         if ladders is None:
             m, until = rivals(live, o, opened, strong, threshold, space)
         else:

@@ -31,12 +31,12 @@ def changed(columns, used, tolerance):
 
 @inner
 def report(live, used, tolerance):
-    """What changed, from now on counted as reported: (slots, arrived, change, probability, exact, raw rows)."""
+    """What changed, from now on counted as reported: (slots, arrived, change, probability, within, raw rows)."""
     columns = live.columns
     slots = changed(columns, used, tolerance)
     n, d = slots.shape[0], live.raw.shape[1]
     arrived, change, probability = np.empty(n), np.empty(n, np.int64), np.empty(n)
-    exact, raw = np.empty(n, np.bool_), np.empty((n, d))
+    within, raw = np.empty(n), np.empty((n, d))
     for k in range(n):
         c = slots[k]
         if columns.state[c] == IN:
@@ -45,10 +45,10 @@ def report(live, used, tolerance):
         else:
             change[k], probability[k] = LEAVE, np.nan
         columns.reported[c] = probability[k]
-        arrived[k], exact[k] = columns.arrived[c], columns.exact[c]
+        arrived[k], within[k] = columns.arrived[c], columns.within[c]
         for j in range(d):
             raw[k, j] = live.raw[c, j]
-    return slots, arrived, change, probability, exact, raw
+    return slots, arrived, change, probability, within, raw
 
 
 @kernel

@@ -53,7 +53,7 @@ def enter(live, rows, boxes, which, until, now, places):
             live.raw[c, j] = rows.raw[i, j]
         columns.arrived[c], columns.expires[c], columns.until[c] = rows.arrived[i], rows.expires[i], until[k]
         columns.probability[c], columns.reported[c] = 0.0, np.nan
-        columns.exact[c], columns.counted[c] = True, False
+        columns.within[c], columns.counted[c] = 0.0, False
         columns.places[c], columns.at[c] = (int(count) if count <= places else 0), -1
         columns.word_lo[c], columns.word_hi[c] = boxes.word_lo[i], boxes.word_hi[i]
         columns.state[c] = SEALED if until[k] > now else OUT

@@ -39,7 +39,7 @@ class Tables:
             return self.empty
         sizes = [len(delta.id) for _, delta in deltas]
         raw, change = np.ascontiguousarray(_join(deltas, "raw").T), _join(deltas, "change")
-        gone = change == LEAVE
+        gone, within = change == LEAVE, _join(deltas, "within")
         ticks = [delta.time for _, delta in deltas]
         times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
         columns = [write_times(times, kinds.time)]
@@ -51,7 +51,8 @@ class Tables:
             write_times(_join(deltas, "arrived"), kinds.time),
             pa.array(_WORDS[change], pa.string()),
             pa.array(_join(deltas, "probability"), mask=gone),
-            pa.array(_join(deltas, "exact"), mask=gone),
+            pa.array(within == 0.0, mask=gone),
+            pa.array(within, mask=gone),
         ]
         gaps = np.isnan(raw)
         columns += (
@@ -72,25 +73,25 @@ def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
     seen = kinds.by or (None,) * len(query.by)
     head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
     head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
-    tail = [("probability", pa.float64()), ("exact", pa.bool_())]
+    tail = [("probability", pa.float64()), ("exact", pa.bool_()), ("within", pa.float64())]
     return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
 
 
 def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table:
     """The answer that changes add up to, at their end or at an instant.
 
-    Columns: by…, id, arrived, probability, exact, attributes. The tables come in the order in which they were reported:
-    what is reported later of the same tick is truer.
+    Columns: by…, id, arrived, probability, exact, within, attributes. The tables come in the order in which they were
+    reported: what is reported later of the same tick is truer.
     """
     tables = [table for table in changes if table.num_rows]
     if not tables:
-        names = (*query.by, "id", "arrived", "probability", "exact", *query.names)
+        names = (*query.by, "id", "arrived", "probability", "exact", "within", *query.names)
         return pa.table({name: pa.array([], pa.null()) for name in names})
     reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
     keys = [*query.by, "id", "arrived"]
-    kept = ["change", "probability", "exact", *query.names]
+    kept = ["change", "probability", "exact", "within", *query.names]
     reported = reported.sort_by([("time", "ascending")])  # a stable sort: the later table stays later
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])

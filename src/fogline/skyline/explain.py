@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fogline.kernels.bracket import bracket
 from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.states import IN, OUT, SEALED
-from fogline.model import Cloud, Query
-from fogline.skyline.live import WIDTH, Live
+from fogline.model import TOLERANCE, Cloud, Query
+from fogline.skyline.live import Live
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,15 @@ class Explanation:
     inside: bool
     reason: str
     probability: float
+    within: float  # how far the truth may lie from it; 0: it is exact
     cloud: Cloud
     rivals: tuple[tuple[Any, float], ...]
 
     def __str__(self) -> str:
         rivals = "".join(f"\n  beaten by {name!r} with probability {p:.3g}" for name, p in self.rivals)
-        return f"{self.id!r} is {'in' if self.inside else 'out'}: {self.reason} (P = {self.probability:.6g}){rivals}"
+        within = f" ± {self.within:.2g}" if self.within else ""
+        probability = f"(P = {self.probability:.6g}{within})"
+        return f"{self.id!r} is {'in' if self.inside else 'out'}: {self.reason} {probability}{rivals}"
 
 
 def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Query) -> Explanation:
@@ -39,15 +41,15 @@ def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Que
     chances = {int(g): float(chance_to_beat(s.clouds, g, slot)) for g in others if g != slot}
     strongest = sorted((g for g, p in chances.items() if p > 0), key=lambda g: -chances[g])[:10]
     opened = others[c.state[others] >= OUT]
-    low, high, _ = bracket(s.live_set(), opened, slot, live.edge, live.limit, WIDTH)
-    sealed = c.state[slot] == SEALED
+    low, high, _ = (0.0, 0.0, 0.0) if c.state[slot] == SEALED else live.bracket(slot, opened, until_out=False)
     return Explanation(
         by=by,
         id=s.id[slot],
         arrived=arrived,
         inside=bool(c.state[slot] == IN),
         reason=_reason(live, slot, strongest, chances),
-        probability=0.0 if sealed else (low + high) / 2,
+        probability=(low + high) / 2,
+        within=(high - low) / 2 if (high - low) / 2 > TOLERANCE else 0.0,
         cloud=_cloud(live, slot, query),
         rivals=tuple((s.id[g], chances[g]) for g in strongest),
     )
@@ -55,6 +57,8 @@ def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Que
 
 def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, float]) -> str:
     s, c = live.slots, live.slots.columns
+    if slot in live.undecided():
+        return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
     if c.state[slot] == IN:
         return f"more likely than alpha = {live.alpha:g} that no row beats it"
     lasting = c.until[slot] >= c.expires[slot]

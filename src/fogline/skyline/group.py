@@ -125,9 +125,9 @@ class Group:
 
     def _delta(self, tick: float, report: Report) -> Delta:
         """A report, which lies by arrival, in the order of (arrival, id)."""
-        slots, arrived, change, probability, exact, raw = report
+        slots, arrived, change, probability, within, raw = report
         ids = self.live.slots.id[slots]
-        delta = Delta(tick, ids, arrived, change, probability, exact, raw)
+        delta = Delta(tick, ids, arrived, change, probability, within, raw)
         if len(slots) == 1:
             return delta
         keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fogline.arrays import VAGUE, Arrivals, Batch, Clouds, Floats, Ints, Limits, Turn, no_rows
 from fogline.kernels import tick as tick_kernels
-from fogline.kernels.bracket import bracket
+from fogline.kernels.bracket import Bounds, bracket
 from fogline.kernels.clouds import copy_cells
 from fogline.kernels.report import report_changes
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT
@@ -37,13 +37,14 @@ from fogline.model import TOLERANCE
 from fogline.skyline.slots import PLACES, Slots
 
 Fill = Callable[[Clouds, Floats, NDArray[np.bool_]], Clouds]  # clouds, what is known of their rows, which cells to fill
-Report = tuple[Ints, Floats, Ints, Floats, NDArray[np.bool_], Floats]  # slots, arrived, change, probability, exact, raw
+Report = tuple[Ints, Floats, Ints, Floats, Floats, Floats]  # slots, arrived, change, probability, within, raw
 NO_SLOTS = np.empty(0, np.int64)
 NOT_SCREENED = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
 MANY = 256  # rows at once for which it pays to sort the others first
-WIDTH = 1e-3  # a bracket narrower than this is narrow enough
+WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
+WORK = 8_000_000  # … and no more is done for it: looks at a rival in a box, about a second
 
 
 @dataclass(slots=True)
@@ -86,11 +87,6 @@ class Live:
         self._nothing = no_rows(d)
 
     @property
-    def edge(self) -> float:
-        """What a bracket must exclude; at alpha 0 it need only be narrow."""
-        return self.limits.threshold if self.alpha > 0 else np.nan
-
-    @property
     def least(self) -> float:
         """A cloud that beats another with this probability guards it."""
         return self.limits.least
@@ -117,7 +113,7 @@ class Live:
         s.raw[: len(which)] = rows.raw
         s.name(rows, which)
         s.columns.places[: s.used] = s.places_of(rows.clouds)
-        s.columns.exact[: s.used] = True
+        s.columns.within[: s.used] = 0.0
         s.recode(s.view())
 
     def judge_due(self) -> None:
@@ -234,16 +230,39 @@ class Live:
         c, n = self.slots.columns, self.slots.used
         return np.flatnonzero((c.state[:n] == OUT) & (c.until[:n] >= c.expires[:n]))
 
+    def inexact(self) -> Ints:
+        """The open clouds of which only bounds are known: members, and those kept out though alpha lies between."""
+        c, n = self.slots.columns, self.slots.used
+        return np.flatnonzero((c.state[:n] >= OUT) & (c.within[:n] > 0))
+
+    def undecided(self) -> Ints:
+        """Those whose bounds lie on either side of alpha: in or out, it was decided by their middle."""
+        c, which = self.slots.columns, self.inexact()
+        return which[np.abs(c.probability[which] - self.limits.threshold) <= c.within[which]]
+
+    def bracket(self, o: int, among: Ints, *, until_out: bool = True) -> tuple[float, float, float]:
+        """Bounds of a cloud's probability against some others, and the first expiry of those that can beat it.
+
+        They are narrow, or as narrow as the work allowed makes them; `until_out`: or show that the cloud is out.
+        """
+        edge = self.limits.threshold if until_out and self.alpha > 0 else np.nan  # at alpha 0 all that are open are in
+        found = bracket(self.slots.live_set(), among, o, self.limit, Bounds(edge, WIDTH, WORK))
+        low, high, soon = map(float, found)
+        return low, high, soon
+
     def _bracket(self, report: bool) -> Report:
-        """Judge the clouds of very many places. Returns what changed."""
-        s, c = self.slots, self.slots.columns
+        """Judge the clouds of very many places. Returns what changed.
+
+        A cloud whose bounds lie on either side of alpha is in if their middle is above it; see `undecided`.
+        """
+        s, c, threshold = self.slots, self.slots.columns, self.limits.threshold
         opened = np.flatnonzero(c.state[: s.used] >= OUT)
         for o in opened[c.state[opened] == HEAVY].tolist():
-            low, high, soon = bracket(s.live_set(), opened, o, self.edge, self.limit, WIDTH)
+            low, high, soon = self.bracket(o, opened)
             self.counts.evaluations += 1
-            c.probability[o], c.exact[o] = (low + high) / 2, low == high
-            inside = c.probability[o] > self.limits.threshold
-            c.state[o], c.until[o] = (IN, -np.inf) if inside else (OUT, soon)
+            middle, half = (low + high) / 2, (high - low) / 2
+            c.probability[o], c.within[o] = middle, half if half > TOLERANCE and high > threshold else 0.0
+            c.state[o], c.until[o] = (IN, -np.inf) if middle > threshold else (OUT, soon)
         live = s.live_set() if report else s.live_set()._replace(used=0)
         changes: Report = report_changes(live, TOLERANCE)
         return changes

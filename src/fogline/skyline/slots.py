@@ -26,12 +26,12 @@ _TYPES: dict[str, Any] = {
     "until": np.float64,
     "probability": np.float64,
     "reported": np.float64,
+    "within": np.float64,
     "places": np.int64,
     "at": np.int64,
     "word_lo": np.uint64,
     "word_hi": np.uint64,
     "state": np.uint8,
-    "exact": np.bool_,
     "counted": np.bool_,
 }
 

@@ -22,7 +22,7 @@ from fogline.packing import Arrays, as_bytes, from_bytes
 from fogline.skyline.group import Group
 from fogline.skyline.slots import Slots
 
-_COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "exact")
+_COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
 _CELLS = ("lo", "hi", "start", "size")
 _POOLS = ("value", "weight", "tail")
 

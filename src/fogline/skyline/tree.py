@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from fogline.arrays import Ints
-from fogline.kernels.bracket import bracket
 from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.judge import guards_of
 from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import TOLERANCE, Node
 from fogline.skyline.group import Group
-from fogline.skyline.live import WIDTH, Live
+from fogline.skyline.live import Live
 
 
 def guards(live: Live, o: int, among: Ints) -> Ints:
@@ -48,7 +47,8 @@ def measure(group: Group) -> dict[str, int]:
         "answer": len(live.members()),
         "layer_1": layer_one(live),
         "shadows": len(live.shadows()),
-        "inexact": int(np.count_nonzero(~live.slots.columns.exact[live.members()])),
+        "inexact": len(live.inexact()),
+        "undecided": len(live.undecided()),
         "forgotten": counts.forgotten,
         **{f"pruned_{name}": number for name, number in counts.pruned().items()},
         "evaluations": counts.evaluations,
@@ -122,5 +122,4 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
 
 
 def _probability(live: Live, c: int, among: Ints) -> tuple[float, float]:
-    low, high, _ = bracket(live.slots.live_set(), among, c, live.edge, live.limit, WIDTH)
-    return low, high
+    return live.bracket(c, among)[:2]

@@ -45,7 +45,9 @@ def watch(
     lateness: Any = 0,
     imputer: Imputer | ImputeFunction | None = None,
 ) -> DataFrame:
-    """How the skyline changes: time, by…, id, arrived, change, probability, exact, attributes. Of a stream or a table.
+    """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
+
+    Of a stream or a table.
 
     `every`: "tick" reports the answer of every tick, "batch" only the one at the end of each micro-batch.
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,

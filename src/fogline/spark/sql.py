@@ -40,7 +40,7 @@ from fogline.static import skyline
 
 
 def register(spark: SparkSession, query: Query, repository: Repository | None = None, name: str = "skyline") -> None:
-    """Make the query a table function of this session's SQL: by…, id, probability, exact, attributes.
+    """Make the query a table function of this session's SQL: by…, id, probability, exact, within, attributes.
 
         SELECT * FROM skyline(TABLE(readings))                       one answer over the whole table
         SELECT * FROM skyline(TABLE(readings) PARTITION BY site)     one answer per site
@@ -89,6 +89,7 @@ class TableQuestion:
         tail = [
             ("probability", DoubleType()),
             ("exact", BooleanType()),
+            ("within", DoubleType()),
             *((name, DoubleType()) for name in query.names),
         ]
         return StructType([StructField(name, kind) for name, kind in head + tail])

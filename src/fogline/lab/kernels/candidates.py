@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Words
-from fogline.kernels.bracket import narrow
+from fogline.kernels.bracket import Bounds, narrow
 from fogline.kernels.clouds import copy_cells
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import beats, beats_point
@@ -23,7 +23,8 @@ from fogline.kernels.places import beats_places, coarsen, distributed, empty_gri
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
-EXACT, WIDTH = 1_000_000, 1e-3  # merged places that are worked out exactly; how narrow a bracket is beyond
+EXACT = 1_000_000  # merged places that are worked out exactly; …
+WIDTH, WORK = 1e-3, 8_000_000  # … how narrow a bracket is beyond, and how much work that may be
 
 
 class CandidateLists(NamedTuple):
@@ -211,7 +212,7 @@ def work_out_many(clouds, o, near, threshold):
     if merge_places(clouds, o, near, grid) <= EXACT:
         return all_places(clouds, o, near, grid)
     edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
-    low, high = narrow(clouds, o, near, grid, edge, WIDTH)
+    low, high = narrow(clouds, o, near, grid, Bounds(edge, WIDTH, WORK))
     return (low + high) / 2
 
 
