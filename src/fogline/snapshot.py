@@ -79,8 +79,12 @@ def _check(header: dict[str, Any], query: Query, repository: Repository | None) 
             f"  it was made for {header['query']}\n  this query is    {query.fingerprint()}"
         )
     if header["repository"] != (None if repository is None else repository.fingerprint):
-        need = "no repository" if header["repository"] is None else "another repository"
-        raise SnapshotError(f"this snapshot was taken with {need}; restore it with the one it was taken with.")
+        mark = header["repository"]
+        need = "no repository" if mark is None else f"another repository, with the fingerprint {mark}"
+        raise SnapshotError(
+            f"this snapshot was taken with {need}; restore it with the one it was taken with (an older version of a "
+            "folder: Repository.load(folder, fingerprint))."
+        )
 
 
 def _restore_groups(monitor: Monitor, header: dict[str, Any], arrays: Arrays) -> None:

@@ -107,7 +107,7 @@ def test_a_fit_that_fails_leaves_the_folder_as_it_was(spark, tmp_path, monkeypat
     with pytest.raises(ZeroDivisionError):
         fl.spark.fit(df, QUERY, rules=["a(0.2) -> b(1)"], folder=tmp_path / "new")
     assert fl.Repository.load(tmp_path / "repo").fingerprint == before
-    assert len(list((tmp_path / "repo").glob("arrays-*"))) == 1
+    assert len(list((tmp_path / "repo").glob("version-*"))) == 1
     assert not (tmp_path / "new").exists()
 
 

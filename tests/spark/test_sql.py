@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 import fogline as fl
 from fogline.errors import FoglineError, HistoryError, QueryError, RowsError
+from fogline.repository import store
 from fogline.spark.errors import plainly, translated
 from fogline.spark.sql import ask, register
 
@@ -229,6 +230,7 @@ def test_what_goes_wrong_in_a_worker_is_reported_in_words(spark, tmp_path):
     first.save(tmp_path / "mine.repo")
     register(spark, a_query(), fl.Repository.load(tmp_path / "mine.repo"))
     second.save(tmp_path / "mine.repo")
+    store.prune(tmp_path / "mine.repo")
     show(spark, a_table(23))
     for cut in ("", "PARTITION BY site"):
         with pytest.raises(Exception, match="no longer the one") as caught:

@@ -39,7 +39,7 @@ def fit(
     history: Annotated[str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.")],
     query: QueryFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write; a repository there is replaced.")
+        Path, typer.Option("--output", "-o", help="The folder to write; a repository there stays as an older version.")
     ],
     rules: Annotated[Path | None, typer.Option(help="Rules of your own, as YAML, instead of discovered ones.")] = None,
     method: Annotated[
@@ -70,10 +70,8 @@ def fit(
             made = fogline.spark.fit(
                 rows, asked, rules=given, method=method, retention=kept, folder=output, progress=progress
             )
-    size = sum(each.stat().st_size for each in output.rglob("*") if each.is_file()) / 1e6
-    typer.echo(
-        f"{made.history.rows:,} rows, {len(made.rules)} rules, {size:,.0f} MB, {perf_counter() - began:.0f} s: {output}"
-    )
+    typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
+    show_versions(output)
     bare = [name for name, each in made.lattices.items() if not each.rules]
     if bare:
         typer.echo(f"Nothing explains {', '.join(bare)}: imputed from the whole history's distribution.")
@@ -165,7 +163,7 @@ def refit(
     rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
     query: QueryFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, the same is replaced.")
+        Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, a new version of this.")
     ] = None,
     newest: Annotated[int | None, typer.Option(help="Keep so many rows, the newest.", min=1)] = None,
     master: Master = "local[*]",
@@ -174,8 +172,8 @@ def refit(
     """Learn anew from the history and what came since.
 
     In the way it was first learnt: rules are discovered again, or stay if they were given. Rows with gaps serve as far
-    as they go, and a row that is there twice counts once. A run that was started with the old repository refuses the
-    new one: start another, with a folder of its own.
+    as they go, and a row that is there twice counts once. The old repository stays beside the new one, as an older
+    version of the folder, and a run that was started with it goes on with it; `fogline prune` removes it.
     """
     began = perf_counter()
     with helpful():
@@ -192,6 +190,36 @@ def refit(
         made = known.again(past, asked)
         made.save(target)
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
+    show_versions(target)
+
+
+def show_versions(folder: Path) -> None:
+    """How large the newest version is, and what lies beside it."""
+    newest, *older = store.versions(folder)
+    typer.echo(f"{newest.size / 1e6:,.0f} MB")
+    if older:
+        typer.echo(
+            f"{len(older)} older versions stay, {sum(each.size for each in older) / 1e6:,.0f} MB: runs that were begun "
+            f"with them go on with them. Remove them with: fogline prune {folder}"
+        )
+
+
+@app.command()
+def prune(
+    repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
+    keep: Annotated[int, typer.Option(help="So many versions stay, the newest.", min=1)] = 1,
+) -> None:
+    """Remove older versions of a repository.
+
+    `fit` and `refit` leave what was there as an older version, because a run that was begun with it needs it as long as
+    it goes on. A run whose version is removed cannot be resumed.
+    """
+    with helpful():
+        before = sum(each.size for each in store.versions(repository))
+        gone = store.prune(repository, keep)
+        left = store.versions(repository)
+    now = sum(each.size for each in left)
+    typer.echo(f"{len(gone)} removed, {len(left)} left, {now / 1e6:,.0f} MB of {before / 1e6:,.0f} MB: {repository}")
 
 
 @app.command()

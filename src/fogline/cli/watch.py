@@ -61,6 +61,8 @@ def run(
 
             config = RunConfig(stream, output, asked, known, every, number_or_text(lateness))
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
+            if running.config.repository is not known:
+                typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
             finish(running.start(follow=follow, files_per_batch=files_per_batch), running)
     status = running.status

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fogline.kernels.forest import Forest
 from fogline.kernels.sorted import Sorted
@@ -21,35 +19,14 @@ from fogline.repository.access.index import Index
 from fogline.repository.access.indexed import IndexAccess
 from fogline.repository.access.protocol import Access, readonly
 from fogline.repository.access.sorted import SortedAccess
+from fogline.repository.files import Files, Reference
 from fogline.repository.history import Column
 from fogline.repository.lattice import Choice, Lattice
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.transition import Transition
+from fogline.repository.words import Words
 
 Entry = dict[str, Any]
-
-
-class Files:
-    """Arrays by number, and the accesses made of them: one that several combinations share is written and read once."""
-
-    def __init__(self, folder: Path, part: str = "") -> None:
-        self.folder, self.part = folder, part
-        self.count = 0
-        self.written: dict[int, Entry] = {}  # by id
-        self.read: dict[str, Access] = {}  # by entry
-
-    def put(self, array: NDArray[Any]) -> str:
-        """Write an array; returns its name."""
-        self.count += 1
-        name = f"{self.part}-{self.count}.npy"
-        np.save(self.folder / name, array)
-        return name
-
-    def get(self, name: str) -> NDArray[Any]:
-        """An array, read-only and not copied. (An empty one cannot be mapped.)"""
-        path = self.folder / name
-        array = np.load(path, mmap_mode="r") if path.stat().st_size > 128 else np.load(path)
-        return np.asarray(array)
 
 
 def put_rule(rule: Rule) -> Entry:
@@ -59,12 +36,26 @@ def put_rule(rule: Rule) -> Entry:
 
 def put_column(column: Column, files: Files) -> Entry:
     """Write a column."""
-    return {"values": files.put(column.values), "words": column.words}
+    return {
+        "values": files.put(column.values),
+        "words": None if column.words is None else put_words(column.words, files),
+    }
 
 
 def get_column(saved: Mapping[str, Any], files: Files) -> Column:
     """The column of an entry."""
-    return Column(files.get(saved["values"]), None if saved["words"] is None else tuple(saved["words"]))
+    return Column(files.get(saved["values"]), None if saved["words"] is None else get_words(saved["words"], files))
+
+
+def put_words(words: Words, files: Files) -> list[Reference]:
+    """Write words."""
+    return [files.put(array) for array in words.arrays()]
+
+
+def get_words(saved: list[Reference], files: Files) -> Words:
+    """The words of an entry."""
+    ends, letters = map(files.get, saved)
+    return Words.from_arrays(ends, letters)
 
 
 def put_lattice(lattice: Lattice, files: Files) -> Entry:
@@ -151,7 +142,7 @@ def put_sensors(
         "transitions": written if transitions is None else dict(transitions),
         "recent": [put_rule(rule) for rule in sensors.recent],
         "time": sensors.time,
-        "sensors": sensors.known_sensors,
+        "sensors": [put_words(Words(part), files) for part in sensors.known],
         "times": files.put(sensors.times),
         "values": files.put(sensors.values),
     }
@@ -168,7 +159,7 @@ def get_sensors(saved: Mapping[str, Any] | None, files: Files) -> SensorModel | 
         {name: get_transition(each, files) for name, each in saved["transitions"].items()},
         tuple(Rule(**each) for each in saved["recent"]),
         saved["time"],
-        tuple(tuple(each) for each in saved["sensors"]),
+        tuple(get_words(each, files).texts for each in saved["sensors"]),
         files.get(saved["times"]),
         files.get(saved["values"]),
     )

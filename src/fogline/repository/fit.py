@@ -22,7 +22,7 @@ from fogline.errors import HistoryError
 from fogline.model import Query, Rule, duration
 from fogline.repository import entries, lattice
 from fogline.repository.discover import PLAIN, check_method, discover_one
-from fogline.repository.entries import Files
+from fogline.repository.files import Files
 from fogline.repository.history import History
 from fogline.repository.lattice import Lattice
 from fogline.repository.rules import as_rules, check_rules
@@ -179,8 +179,10 @@ def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | 
         digest.update("\n".join(map(str, sensors.recent)).encode())
     for name in sorted(history.columns):
         column = history.columns[name]
-        digest.update(f"{name} {column.words}".encode())
-        digest.update(np.ascontiguousarray(column.values).data)
+        words = None if column.words is None else column.words.arrays()
+        digest.update(f"{name} {'numbers' if words is None else 'words'}".encode())
+        for array in (column.values, *(words or ())):
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

@@ -1,13 +1,14 @@
 """What does the history hold, as numbers?
 
-Every column becomes float64 with NaN for missing: numbers as they are, texts and booleans as codes that are close only
-when equal. Values outside the query's limits, and infinite ones, are missing. A row that lacks one attribute still
-serves every rule that does not need it.
+Every column becomes float64 with NaN for missing: numbers as they are, words as codes that are close only when equal.
+Words are texts and booleans, and whatever is in the columns that name rows and groups: an id is called the same whether
+it came as 5, as 5.0 or as "5", and ids beyond 2^53 stay apart. Values outside the query's limits, and infinite ones,
+are missing. A row that lacks one attribute still serves every rule that does not need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ import pyarrow as pa
 from fogline.arrays import Floats, Ints
 from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query
+from fogline.repository.sensors.state import sensor_names
+from fogline.repository.words import TEXTS, Words, as_texts, coded, recoded
 from fogline.rows.clock import read_times
 from fogline.rows.text import is_text, read_numbers
 
@@ -26,7 +29,7 @@ class Column:
     """One attribute of the history."""
 
     values: Floats  # (n,) NaN = missing
-    words: tuple[str, ...] | None = None  # what the codes 0, 1, … stand for; None: numbers
+    words: Words | None = None  # what the codes 0, 1, … stand for; None: numbers
 
     def encode(self, given: pa.Array) -> Floats:
         """Values of a stream in the same terms; a word that the history does not know is near to nothing (-1).
@@ -40,11 +43,14 @@ class Column:
                 given = pa.array([_number(each) for each in given.to_pylist()], pa.float64())
             values = np.array(given.to_numpy(zero_copy_only=False), np.float64)
             return np.where(np.isfinite(values), values, np.nan)
-        code = {word: float(k) for k, word in enumerate(self.words)}
-        encoded = given if pa.types.is_dictionary(given.type) else given.dictionary_encode()
-        codes = np.array([code.get(str(each), -1.0) for each in encoded.dictionary.to_pylist()] + [np.nan])
-        which = np.nan_to_num(encoded.indices.to_numpy(zero_copy_only=False), nan=-1).astype(np.int64)
-        return np.asarray(codes[which], np.float64)
+        encoded = as_texts(given).dictionary_encode()
+        return recoded(encoded.indices.to_numpy(zero_copy_only=False), self.words.find(encoded.dictionary))
+
+    def called(self, values: Floats) -> list[str]:
+        """What rows with these values are called, where the column names rows or groups."""
+        if self.words is None:
+            return [str(name) for (name,) in sensor_names(values.tolist())]
+        return list(self.words.texts.take(pa.array(values.astype(np.int64))).to_pylist())
 
 
 def _number(cell: Any) -> float:
@@ -74,17 +80,18 @@ class History:
         )
 
     def like(self, other: History) -> History:
-        """The same rows with the other's columns: what is not there is missing, words get the other's codes first."""
+        """The same rows with the other's columns: what is not there is missing, words get the other's codes first.
+
+        O(rows and words of both).
+        """
         columns = {}
         for name, model in other.columns.items():
             column = self.columns.get(name, Column(np.full(self.rows, np.nan), model.words))
             if (column.words is None) != (model.words is None) and not np.isnan(column.values).all():
                 raise HistoryError(f"{name!r} holds {'words' if column.words else 'numbers'} now, and did not before.")
             if model.words is not None and column.words is not None:
-                words = tuple(dict.fromkeys((*model.words, *column.words)))
-                code = np.array([*(words.index(word) for word in column.words), np.nan])
-                which = np.nan_to_num(column.values, nan=-1).astype(np.int64)
-                column = Column(np.asarray(code[which], np.float64), words)
+                words, codes = model.words.joined(column.words)
+                column = Column(recoded(column.values, codes), words)
             columns[name] = column
         return History(columns, self.rows)
 
@@ -94,10 +101,16 @@ class History:
         rows = np.arange(self.rows)
         if query.time in self.columns:
             if query.id in self.columns:
-                named = np.stack([self.columns[name].values for name in keys], axis=1)
-                rows = np.sort(np.unique(named, axis=0, return_index=True)[1])
+                rows = self._first_of(keys)
             rows = rows[np.argsort(self.columns[query.time].values[rows], kind="stable")]
         return self.part(rows if newest is None else rows[-newest:])
+
+    def _first_of(self, keys: Sequence[str]) -> Ints:
+        """The first row of each that have equal values in these columns; rows that lack any of them all stay."""
+        there = ~np.any([np.isnan(self.columns[name].values) for name in keys], axis=0)
+        named = np.flatnonzero(there)
+        _, first = numbered([self.columns[name].values[named] for name in keys])
+        return np.sort(np.concatenate((np.flatnonzero(~there), named[first])))
 
     def joined(self, more: History) -> History:
         """These rows and then those, which are `like` these."""
@@ -117,14 +130,28 @@ class History:
         return self.columns[name]
 
 
+def numbered(columns: Sequence[Floats]) -> tuple[Ints, Ints]:
+    """(n,) numbers from 0 on that are equal where the values (n,) of all columns are; and the first row of each.
+
+    >>> numbered([np.array([5.0, 7.0, 5.0]), np.array([1.0, 1.0, 1.0])])
+    (array([0, 1, 0]), array([0, 1]))
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, number = np.unique(values, return_inverse=True)
+        code = np.unique(code * len(distinct) + number, return_inverse=True)[1]  # stays below the number of rows
+    return code, np.unique(code, return_index=True)[1]
+
+
 def read_history(data: Any, query: Query) -> History:
     """A history from an Arrow table, a pandas frame or a list of dicts; only columns of numbers or words count."""
     if isinstance(data, History):
         return data
     table = as_table(data)
-    columns = {}
+    names, columns = {query.id, *query.by} - {*query.names}, {}
     for name in table.schema.names:
-        column = _times(table.column(name), name) if name == query.time else _column(table.column(name))
+        read = _times if name == query.time else _names if name in names else _column
+        column = read(table.column(name), name)
         if column is not None and column.words is None:
             low, high = query.limits.get(name, (-np.inf, np.inf))
             wrong = np.isinf(column.values) | (column.values < low) | (column.values > high)
@@ -163,13 +190,21 @@ def _times(column: pa.ChunkedArray, name: str) -> Column | None:
     """The clock of the stream, read as a stream's is; texts of which none is an instant are words."""
     kind = column.type
     if not (is_text(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        return _column(column)
+        return _column(column, name)
     whole = column.combine_chunks()
     times = read_times(whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole, name)
-    return _column(column) if times.refused and np.isnan(times.value).all() else Column(times.value)
+    return _column(column, name) if times.refused and np.isnan(times.value).all() else Column(times.value)
 
 
-def _column(column: pa.ChunkedArray) -> Column | None:
+def _names(column: pa.ChunkedArray, name: str) -> Column | None:
+    """What names rows or groups: words, exactly, whatever they came as."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return Column(*coded(as_texts(_whole(column))))
+    return _column(column, name)
+
+
+def _column(column: pa.ChunkedArray, _: str) -> Column | None:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
@@ -178,15 +213,13 @@ def _column(column: pa.ChunkedArray) -> Column | None:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return Column(np.array(column.cast(pa.float64(), safe=False).to_numpy(), np.float64))
     if pa.types.is_boolean(kind):
-        return Column(column.cast(pa.uint8()).cast(pa.float64()).to_numpy(), ("False", "True"))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        codes = column.combine_chunks().dictionary_encode()
-        if isinstance(codes, pa.ChunkedArray):
-            codes = codes.combine_chunks()
-        order = np.argsort(words := np.array(codes.dictionary.to_pylist(), object))
-        rank = np.empty(len(order))
-        rank[order] = np.arange(len(order))
-        index = codes.indices.to_numpy(zero_copy_only=False).astype(np.float64)
-        values = np.where(np.isnan(index), np.nan, rank[np.nan_to_num(index).astype(np.int64)]) if len(rank) else index
-        return Column(values, tuple(words[order]))
+        return Column(column.cast(pa.uint8()).cast(pa.float64()).to_numpy(), Words.of(("False", "True")))
+    if is_text(kind):
+        return Column(*coded(_whole(column.cast(TEXTS))))
     return None
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """In one piece."""
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

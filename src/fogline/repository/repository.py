@@ -115,16 +115,19 @@ class Repository:
         return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method)
 
     def save(self, folder: str | Path) -> None:
-        """Write the repository into a folder."""
+        """Write the repository into a folder, as its newest version; earlier ones stay (see `fogline prune`)."""
         fitted = Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method)
         store.save(folder, fitted, self.fingerprint)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Repository:
-        """The repository of a folder, mapped into memory: nothing is copied."""
-        fitted, fingerprint = store.load(folder)
-        repository = cls._of(fitted, Path(folder).absolute())
-        vars(repository)["fingerprint"] = fingerprint  # not worth reading all of the history for
+    def load(cls, folder: str | Path, fingerprint: str | None = None) -> Repository:
+        """The repository of a folder, mapped into memory: nothing is copied.
+
+        The newest one, or, of those that were saved there since and before, the one with this fingerprint.
+        """
+        fitted, mark = store.load(folder, fingerprint)
+        repository = cls._of(fitted, store.root_of(folder).absolute())
+        vars(repository)["fingerprint"] = mark  # not worth reading all of the history for
         return repository
 
     @cached_property

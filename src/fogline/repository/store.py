@@ -1,29 +1,36 @@
 """How does a repository lie on disk?
 
-A folder: `manifest.json` lists what there is, and in which subfolder every array lies as a .npy file. Loading maps the
-files into memory: nothing is copied, and processes of one machine share the pages.
+A folder of versions. Each version is a subfolder with its arrays, one `.npy` file each, and a manifest that lists them;
+`manifest.json` of the folder names the newest. Loading maps the files into memory: nothing is copied, and processes of
+one machine share the pages.
 
-Saving never writes into a file that may be mapped: arrays go into a new subfolder, the manifest is exchanged at once,
-then the old subfolder goes. So a repository can be saved over the one it was loaded from; a crash leaves one of both.
+What is written once is never changed: saving makes a new version beside the others and then exchanges the folder's
+manifest, at once. So a repository can be saved over the one it was loaded from, a crash leaves what was there, of two
+that are saved at the same time both are complete and the later one counts, and a query that runs finds the version it
+was started with, by its fingerprint, until `prune` removes that.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
-from itertools import count
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fogline.errors import HistoryError
 from fogline.model import Rule
 from fogline.repository import entries
-from fogline.repository.entries import Files
+from fogline.repository.files import Files, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
 
-VERSION = 4
-MANIFEST = "manifest.json"
+FORMAT = 5
+MANIFEST, VERSION = "manifest.json", "version-"
+ABANDONED = 86_400  # seconds after which a version that was never finished is one that never will be
 
 
 class Entries(NamedTuple):
@@ -34,13 +41,27 @@ class Entries(NamedTuple):
     sensors: Any
 
 
+class Version(NamedTuple):
+    """One repository of a folder."""
+
+    path: Path
+    fingerprint: str
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return sum(each.stat().st_size for each in self.path.iterdir())
+
+
 class Draft:
     """A repository being written: its arrays lie in a subfolder of their own, and count once `finish` names them."""
 
     def __init__(self, folder: str | Path) -> None:
         check_folder(folder)
-        self.root = Path(folder).absolute()
-        self.arrays = next(path for k in count() if not (path := self.root / f"arrays-{k}").exists())
+        self.root = root_of(folder).absolute()
+        now = time.time()
+        begun = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now % 1 * 1e6):06}"
+        self.arrays = self.root / f"{VERSION}{begun}-{os.urandom(3).hex()}"
         self.arrays.mkdir(parents=True)
 
     def files(self, part: str) -> Files:
@@ -48,37 +69,74 @@ class Draft:
         return Files(self.arrays, part)
 
     def finish(self, fitted: Fitted, fingerprint: str, written: Entries) -> None:
-        """Name what was written, all at once, and remove what it replaces."""
+        """Name what was written, all at once."""
         manifest = {
-            "format": VERSION,
-            "arrays": self.arrays.name,
+            "format": FORMAT,
             "fingerprint": fingerprint,
             "rows": fitted.history.rows,
             "rules": [entries.put_rule(rule) for rule in fitted.rules],
             "method": fitted.method,
             **written._asdict(),
         }
-        fresh = self.root / f"{MANIFEST}.new"
-        fresh.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        fresh.replace(self.root / MANIFEST)
-        for old in self.root.glob("arrays-*"):
-            if old != self.arrays:
-                shutil.rmtree(old)
+        write(self.arrays / MANIFEST, json.dumps(manifest, indent=1))
+        sync(self.root)
+        write(self.root / MANIFEST, json.dumps({"format": FORMAT, "newest": self.arrays.name}))
+        sync(self.root.parent)
 
     def discard(self) -> None:
         """Leave things as they were."""
         shutil.rmtree(self.arrays, ignore_errors=True)
-        if not any(self.root.iterdir()):
+        with suppress(OSError):  # not empty
             self.root.rmdir()
+
+
+def root_of(folder: str | Path) -> Path:
+    """The folder, if it is one that can be mapped: processes open it by its path."""
+    named = re.match(r"([a-zA-Z][\w+.-]+):/+", str(folder))
+    if named is None:
+        return Path(folder)
+    if named[1].lower() == "file":
+        return Path("/", str(folder)[named.end() :])
+    raise HistoryError(
+        f"{str(folder)!r} lies in {named[1]}, and a repository is mapped into memory from a folder with a plain path. "
+        "Write it into a folder that every machine sees under one path, or into a local one, and copy that to the same "
+        "path on every machine."
+    )
 
 
 def check_folder(folder: str | Path) -> None:
     """May a repository be written here?"""
-    root = Path(folder)
+    root = root_of(folder)
     if root.exists() and not root.is_dir():
         raise HistoryError(f"{str(folder)!r} is a file; a repository is a folder.")
-    if root.exists() and any(root.iterdir()) and not (root / MANIFEST).exists():
+    if not root.exists() or (root / MANIFEST).exists():
+        return
+    if not all(each.name.startswith(VERSION) for each in root.iterdir()):  # those are being written
         raise HistoryError(f"{str(folder)!r} is not empty and holds no repository; choose another folder.")
+
+
+def versions(folder: str | Path) -> list[Version]:
+    """What a folder holds, the newest first. What cannot be read as a version of this format is left out."""
+    newest = _newest(folder)
+    others = sorted((each for each in newest.parent.glob(f"{VERSION}*") if each != newest), reverse=True)
+    found = [Version(newest, _manifest(newest)["fingerprint"])]
+    for path in others:
+        with suppress(HistoryError):
+            found.append(Version(path, _manifest(path)["fingerprint"]))
+    return found
+
+
+def prune(folder: str | Path, keep: int = 1) -> list[str]:
+    """Remove all versions but the newest so many, and what was begun long ago and not finished; returns their names."""
+    known = versions(folder)
+    kept = {each.path for each in known[: max(keep, 1)]}
+    gone = []
+    for path in sorted(root_of(folder).glob(f"{VERSION}*")):
+        if path not in kept and ((path / MANIFEST).exists() or time.time() - path.stat().st_mtime > ABANDONED):
+            (path / MANIFEST).unlink(missing_ok=True)  # first: what is half removed is no version
+            shutil.rmtree(path)
+            gone.append(path.name)
+    return gone
 
 
 def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
@@ -94,21 +152,62 @@ def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
     draft.finish(fitted, fingerprint, Entries(columns, lattices, sensors))
 
 
-def load(folder: str | Path) -> tuple[Fitted, str]:
-    """The repository of a folder, mapped into memory, and its fingerprint."""
-    root = Path(folder)
-    try:
-        manifest = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise HistoryError(
-            f"there is no repository in {str(root)!r}; make one with `fogline fit`, or Repository.fit(…).save(folder)."
-        ) from None
-    if manifest["format"] != VERSION:
-        raise HistoryError(f"{str(root)!r} has format {manifest['format']}; this version of Fogline reads {VERSION}.")
-    files = Files(root / manifest["arrays"])
+def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, str]:
+    """The newest repository of a folder, or the one with this fingerprint, mapped into memory; and its fingerprint."""
+    path = _place(folder, fingerprint)
+    manifest, files = _manifest(path), Files(path)
     columns = {name: entries.get_column(each, files) for name, each in manifest["columns"].items()}
     rules = tuple(Rule(**each) for each in manifest["rules"])
     lattices = {name: entries.get_lattice(each, rules, files) for name, each in manifest["lattices"].items()}
     sensors = entries.get_sensors(manifest["sensors"], files)
     history = History(columns, manifest["rows"])
     return Fitted(history, rules, lattices, sensors, manifest["method"]), manifest["fingerprint"]
+
+
+def _place(folder: str | Path, fingerprint: str | None) -> Path:
+    """Where the version lies."""
+    newest = _newest(folder)
+    if fingerprint in (None, _manifest(newest)["fingerprint"]):
+        return newest
+    known = versions(folder)
+    for each in known:
+        if each.fingerprint == fingerprint:
+            return each.path
+    raise HistoryError(
+        f"the repository in {str(folder)!r} is no longer the one that is asked for: it has the fingerprint "
+        f"{' or '.join(each.fingerprint[:12] for each in known)}, not {str(fingerprint)[:12]}. "
+        "Was that version removed (`fogline prune`), or is this another copy of the folder?"
+    )
+
+
+def _newest(folder: str | Path) -> Path:
+    root = root_of(folder)
+    newest = root / str(_read(root / MANIFEST, root)["newest"])
+    if not (newest / MANIFEST).exists():
+        raise HistoryError(
+            f"the repository is damaged: {str(newest / MANIFEST)!r} is not there. Is it a copy that was not finished? "
+            "Copy its folder again."
+        )
+    return newest
+
+
+def _manifest(version: Path) -> dict[str, Any]:
+    return _read(version / MANIFEST, version)
+
+
+def _read(path: Path, holder: Path) -> dict[str, Any]:
+    """A manifest, if it is one of this format."""
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HistoryError(
+            f"there is no repository in {str(holder)!r}; make one with `fogline fit`, or "
+            "Repository.fit(…).save(folder)."
+        ) from None
+    except ValueError:
+        raise HistoryError(f"the repository is damaged: {str(path)!r} cannot be read. Copy its folder again.") from None
+    if manifest["format"] != FORMAT:
+        raise HistoryError(
+            f"{str(holder)!r} has format {manifest['format']}; this version of Fogline reads {FORMAT}. Fit it again."
+        )
+    return manifest

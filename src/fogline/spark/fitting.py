@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,12 +26,13 @@ from fogline.errors import HistoryError
 from fogline.model import Query
 from fogline.repository import entries
 from fogline.repository import fit as recipes
-from fogline.repository.entries import Files
+from fogline.repository.files import Files
 from fogline.repository.fit import LATTICES, TRANSITIONS, Recipe, Work, fingerprint, longest_of
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
 from fogline.repository.store import Draft, Entries
+from fogline.repository.words import Words, recoded, sorted_words
 from fogline.spark.errors import plainly
 from fogline.spark.progress import Progress, followed, silent
 from fogline.spark.share import temporary_folder
@@ -58,14 +59,14 @@ def fit(
     draft = Draft(temporary_folder() if folder is None else folder)
     try:
         with plainly():
-            _write(history, recipe, empty.columns, draft, progress)
+            mark = _write(history, recipe, empty.columns, draft, progress)
     except BaseException:
         draft.discard()
         raise
-    return Repository.load(draft.root)
+    return Repository.load(draft.root, mark)
 
 
-def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: Progress) -> None:
+def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: Progress) -> str:
     rows, columns = _columns(df, recipe.query, kinds, draft.arrays, progress)
     tasks = Tasks(df.sparkSession, draft.arrays, rows, columns, progress)
     fitted = recipes.fit(recipe, tasks.history(), tasks)
@@ -75,6 +76,7 @@ def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: 
     mark = fingerprint(fitted.history, fitted.rules, fitted.sensors, fitted.method)
     lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
     draft.finish(fitted, mark, Entries(columns, lattices, sensors))
+    return mark
 
 
 class Tasks:
@@ -144,7 +146,7 @@ def _write_part(
     task = TaskContext.get()
     partition = 0 if task is None else task.partitionId()
     part = f"part-{partition}-{0 if task is None else task.taskAttemptId()}"
-    words: dict[str, dict[str, int]] = {}
+    words: dict[str, dict[str, int]] = {}  # of columns that hold words: the code of each
     rows = 0
     files = [(arrays / f"{part}.{k}").open("wb") for k in range(len(names))]
     try:
@@ -152,43 +154,40 @@ def _write_part(
             read = read_history(pa.Table.from_batches([batch]), query)
             rows += read.rows
             for name, file in zip(names, files, strict=True):
-                _recoded(read.columns[name], words.setdefault(name, {})).tofile(file)
+                column = read.columns[name]
+                if column.words is None:
+                    np.ascontiguousarray(column.values).tofile(file)
+                else:
+                    codes = words.setdefault(name, {})
+                    table = [codes.setdefault(word, len(codes)) for word in column.words.texts.to_pylist()]
+                    recoded(column.values, table).tofile(file)
     finally:
         for file in files:
             file.close()
-    return {
-        "partition": partition,
-        "file": part,
-        "rows": rows,
-        "words": json.dumps({n: [*w] for n, w in words.items()}),
+    written = {
+        name: entries.put_words(Words.of(codes), Files(arrays, f"{part}.{name}")) for name, codes in words.items()
     }
+    return {"partition": partition, "file": part, "rows": rows, "words": json.dumps(written)}
 
 
-def _recoded(column: Column, codes: dict[str, int]) -> Any:
-    """The column's values with words numbered as in `codes`, which learns new ones."""
-    if column.words is None:
-        return np.ascontiguousarray(column.values)
-    table = np.array([*(codes.setdefault(word, len(codes)) for word in column.words), np.nan])
-    return table[np.nan_to_num(column.values, nan=-1).astype(np.int64)]
-
-
-def _joined(parts: list[dict[str, Any]], name: str, k: int, before: tuple[str, ...] | None, arrays: Path) -> Column:
+def _joined(parts: list[dict[str, Any]], name: str, k: int, before: Words | None, arrays: Path) -> Column:
     """One column of all partitions; words are numbered in their order, as everywhere."""
+    files = Files(arrays)
     known = [json.loads(part["words"]).get(name) for part in parts]
-    words = sorted({*(before or ()), *chain.from_iterable(each or () for each in known)})
-    code = {word: float(i) for i, word in enumerate(words)}
+    there = [None if each is None else entries.get_words(each, files) for each in known]
+    texts = [each.texts for each in (before, *there) if each is not None]
+    words = sorted_words(pa.concat_arrays(texts)) if texts else None
     values = np.empty(sum(part["rows"] for part in parts))
     at = 0
-    for part, words_there in zip(parts, known, strict=True):
+    for part, own in zip(parts, there, strict=True):
         read = np.fromfile(arrays / f"{part['file']}.{k}")
         if len(read) != part["rows"]:
             raise HistoryError(f"part of column {name!r} is not in {str(arrays)!r}: can every worker see this folder?")
-        if words_there:
-            table = np.array([*(code[word] for word in words_there), np.nan])
-            read = table[np.nan_to_num(read, nan=-1).astype(np.int64)]
+        if own is not None and words is not None:
+            read = recoded(read, pc.index_in(own.texts, value_set=words.texts).to_numpy(zero_copy_only=False))
         values[at : at + len(read)] = read
         at += len(read)
-    return Column(values, None if before is None else tuple(words))
+    return Column(values, words)
 
 
 def _mapped(rows: int, columns: Mapping[str, Any], arrays: Path) -> History:

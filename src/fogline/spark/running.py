@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from fogline.flow.folder import absolute
 from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
+from fogline.flow.resume import as_begun
 from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
@@ -28,8 +29,10 @@ class Run:
     def __init__(
         self, spark: SparkSession, config: RunConfig, report: Callable[[RunStatus], None] = lambda status: None
     ) -> None:
+        place = folder(absolute(config.output), spark)
+        config = as_begun(config, place)
         self.spark, self.config, self.report = spark, config, report
-        self.output = Output(folder(absolute(config.output), spark), config)
+        self.output = Output(place, config)
         self.status = RunStatus()
 
     def start(self, *, follow: bool = False, files_per_batch: int | None = None) -> StreamingQuery:

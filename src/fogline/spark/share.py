@@ -1,7 +1,8 @@
 """How do workers get at the repository?
 
-By the name of its folder: each worker process maps it into memory once, and processes of one machine share the pages.
-A repository that lies in no folder yet is saved into a temporary one.
+By the name of its folder and its fingerprint: each worker process maps it into memory once, and processes of one
+machine share the pages. Whatever has been saved into the folder since, a worker opens the version that the query was
+started with, or none. A repository that lies in no folder yet is saved into a temporary one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from fogline.errors import HistoryError
 from fogline.repository.repository import Repository
 from fogline.spark.scratch import scratch
 
@@ -22,17 +22,14 @@ def shared(repository: Repository) -> Callable[[], Repository]:
     mark = repository.fingerprint
 
     def opened() -> Repository:
-        found = _load(str(folder), mark)
-        if found.fingerprint != mark:
-            raise HistoryError(f"the repository in {str(folder)!r} is no longer the one this query was started with.")
-        return found
+        return _load(str(folder), mark)
 
     return opened
 
 
 @lru_cache(maxsize=4)
 def _load(folder: str, mark: str) -> Repository:
-    return Repository.load(folder)
+    return Repository.load(folder, mark)
 
 
 _temporary: dict[str, Path] = {}  # fingerprint -> folder

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from fogline.arrays import Distributions, Floats, Ints
 from fogline.errors import HistoryError, RuleError
@@ -21,6 +22,7 @@ from fogline.repository.history import History
 from fogline.repository.sensors.state import READINGS, Name, SensorState
 from fogline.repository.sensors.training import newest_state
 from fogline.repository.sensors.transition import Transition, by_attribute, features
+from fogline.repository.words import TEXTS
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,14 @@ class SensorModel:
     transitions: Mapping[str, Transition]
     recent: tuple[Rule, ...]  # about what the sensor itself has read lately; `time` among what is given
     time: str  # the clock's column
-    known_sensors: tuple[Name, ...]
+    known: tuple[pa.Array, ...]  # of each key, what it is for each sensor, as texts
     times: Floats  # (sensors, d, READINGS) of their newest readings, -inf = none
     values: Floats  # (sensors, d, READINGS)
+
+    @cached_property
+    def known_sensors(self) -> tuple[Name, ...]:
+        """What the sensors of the history are called."""
+        return tuple(zip(*(part.to_pylist() for part in self.known), strict=True))
 
     @cached_property
     def width(self) -> int:
@@ -142,5 +149,6 @@ def gathered(
     if not (transitions or recent or keep_state) or not longest > 0:
         return None
     state, keys = newest_state(history, query, longest), (*query.by, query.id)
-    known, kept = tuple(state.number), state.arrays()
+    names = list(zip(*state.number, strict=True)) or [()] * len(keys)
+    known, kept = tuple(pa.array(part, TEXTS) for part in names), state.arrays()
     return SensorModel(query.names, keys, longest, transitions, recent, query.time, known, *kept)

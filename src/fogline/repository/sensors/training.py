@@ -22,8 +22,8 @@ from fogline.kernels.sensors import LAST
 from fogline.model import Query, Rule
 from fogline.repository.access.protocol import readonly
 from fogline.repository.held_out import WORTH, HeldOut
-from fogline.repository.history import History
-from fogline.repository.sensors.state import Name, SensorState, sensor_names
+from fogline.repository.history import History, numbered
+from fogline.repository.sensors.state import Name, SensorState
 from fogline.repository.sensors.transition import Transition, by_attribute, features, grid_of
 
 TREES, LEAF, ROWS = 20, 20, 120_000
@@ -57,14 +57,10 @@ def readings(history: History, query: Query) -> HistoryReadings | None:
         there &= ~np.isnan(column.values)
     rows = np.flatnonzero(there)
     rows = rows[np.argsort(time.values[rows], kind="stable")][-NEWEST:]
-    distinct, code = np.unique(np.stack([c.values[rows] for c in columns], axis=1), axis=0, return_inverse=True)
-    keyed = [
-        tuple(v if c.words is None else c.words[int(v)] for c, v in zip(columns, each, strict=True))
-        for each in distinct.tolist()
-    ]
-    known = sensor_names([key[-1] for key in keyed], [key[:-1] for key in keyed])
+    code, first = numbered([column.values[rows] for column in columns])
+    known = [column.called(column.values[rows[first]]) for column in columns]
     values = np.stack([history.columns[name].values[rows] for name in query.names], axis=1)
-    return HistoryReadings(rows, code.reshape(-1), known, time.values[rows], values)
+    return HistoryReadings(rows, code, list(zip(*known, strict=True)), time.values[rows], values)
 
 
 def newest_state(history: History, query: Query, longest: float) -> SensorState:
