@@ -182,6 +182,7 @@ def test_the_state_of_another_query_is_refused():
 def test_the_state_of_another_version_is_refused_by_name():
     plan = make_plan(SIMPLE, SCHEMA)
     state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
+    assert state is not None
     for other in (state[:8] + bytes(16) + state[8:], b"", bytes(100)):
         with pytest.raises(SnapshotError, match="another version"):
             Keeper(plan).take("[]", other)
@@ -192,6 +193,7 @@ def test_a_group_of_nothing_but_rejects_has_no_clock():
     taken = Keeper(plan).take("[]", None, parcels(plan, (None, 3, 1.0)))
     assert [row["time"] for row in reported(taken, "health")] == [None]
     assert taken.timer is None
+    assert taken.state is None  # nor a state
     assert [row["id"] for row in reported(Keeper(plan).take("[]", taken.state, parcels(plan, ("a", 1, 1.0))))] == ["a"]
 
 
@@ -267,7 +269,7 @@ def test_no_more_than_a_few_groups_are_cached():
     cache._cached.clear()
     groups = [cache.LoadedGroup(Group(1, 0.5, None, 1), 0.0, None, k) for k in range(5)]
     for k, group in enumerate(groups):
-        cache.put((bytes([k]), ""), group, cache.MOST // 4)
-    assert cache.pop((bytes([0]), "")) is None
-    assert cache.pop((bytes([1]), "")) is groups[1]
-    assert cache.pop((bytes([1]), "")) is None
+        cache.put((bytes([k]), b""), group, cache.MOST // 4)
+    assert cache.pop((bytes([0]), b"")) is None
+    assert cache.pop((bytes([1]), b"")) is groups[1]
+    assert cache.pop((bytes([1]), b"")) is None

@@ -107,6 +107,7 @@ def tuned(
         PROVIDER: ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",  # versions of state on disk, instead of 100
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "fogline.spark.daemon",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
