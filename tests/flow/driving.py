@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import fogline as fl
 from fogline.flow.cache import LoadedGroup
+from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import CHANGES, Journal, changes_schema
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
@@ -41,6 +42,7 @@ class Engine:
     chunk_rows: int = 5
     states: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, LoadedGroup] = field(default_factory=dict)  # the same, cached
+    cells: dict[str, MemoryCells] = field(default_factory=dict)
     turn: int = 0
     timers: dict[str, int | None] = field(default_factory=dict)
     newest: int = 0  # greatest event time
@@ -66,9 +68,17 @@ class Engine:
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         kept = self.groups if self.turn % 3 else self.states
-        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark)
+        cells = self.cells.setdefault(key, MemoryCells())
+        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, cells=cells)
         assert outcome.before == self.timers.get(key)
+        if outcome.state is None:
+            assert outcome.timer is None
+            assert not cells.saved
+            for each in (self.states, self.groups, self.timers, self.cells):
+                each.pop(key, None)
+            return outcome.journal
         self.states[key], self.timers[key], self.groups[key] = outcome.state, outcome.timer, outcome.group
+        assert sorted(cells.saved) == sorted(slot.cell for slot in outcome.group.slots)
         return outcome.journal
 
 

@@ -182,6 +182,7 @@ def test_the_state_of_another_query_is_refused():
 def test_the_state_of_another_version_is_refused_by_name():
     plan = make_plan(SIMPLE, SCHEMA)
     state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
+    assert state is not None
     for other in (state[:8] + bytes(16) + state[8:], b"", bytes(100)):
         with pytest.raises(SnapshotError, match="another version"):
             Keeper(plan).take("[]", other)
@@ -192,6 +193,7 @@ def test_a_group_of_nothing_but_rejects_has_no_clock():
     taken = Keeper(plan).take("[]", None, parcels(plan, (None, 3, 1.0)))
     assert [row["time"] for row in reported(taken, "health")] == [None]
     assert taken.timer is None
+    assert taken.state is None  # nor a state
     assert [row["id"] for row in reported(Keeper(plan).take("[]", taken.state, parcels(plan, ("a", 1, 1.0))))] == ["a"]
 
 
@@ -205,12 +207,63 @@ def test_with_every_batch_only_the_clock_has_changes():
         assert [row["time"] for row in reported(then)] == times
 
 
+BY_EXPIRY = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e")
+
+
+def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_a_lifetime():
+    plan = make_plan(SIMPLE, SCHEMA)
+    keeper = Keeper(plan)
+    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    assert first.timer == event(plan.kind, 13)
+    gone = keeper.take("[]", first.state, watermark=event(plan.kind, 20))
+    assert [(row["time"], row["change"]) for row in reported(gone)] == [(13, "leave")]
+    assert gone.state is not None  # a row of 15 would be late still
+    assert gone.timer == event(plan.kind, 30)
+    [health] = reported(keeper.take("[]", gone.state, parcels(plan, ("b", 15, 1.0))), "health")
+    assert (health["late"], health["time"]) == (1, 20)
+    back = keeper.take("[]", gone.state, parcels(plan, ("c", 25, 1.0)))
+    assert back.timer == event(plan.kind, 35)  # it lives again
+    assert back.before == gone.timer
+    forgotten = keeper.take("[]", gone.state, watermark=event(plan.kind, 30))
+    assert (forgotten.state, forgotten.timer) == (None, None)
+    assert not reported(forgotten)
+
+
+def test_with_lateness_an_empty_group_is_forgotten_later_and_one_in_which_rows_wait_is_not():
+    plan = make_plan(SIMPLE, SCHEMA, lateness=5)
+    keeper = Keeper(plan)
+    first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    assert not first.group.empty  # it waits
+    gone = keeper.take("[]", first.state, watermark=event(plan.kind, 13))
+    assert gone.group.empty
+    assert gone.timer == event(plan.kind, 13 + 5 + 10)
+
+
+def test_a_count_window_is_never_empty_and_never_forgotten():
+    plan = make_plan(fl.Query(attributes={"a": "max"}, id="id", time="t", last=2), SCHEMA)
+    taken = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0)))
+    assert taken.timer is None
+    assert Keeper(plan).take("[]", taken.state, watermark=event(plan.kind, 10**9)).state is not None
+
+
+def test_with_expiries_a_group_is_kept_as_long_again_as_its_newest_row_counted():
+    schema = SCHEMA.append(pa.field("e", pa.int64()))
+    plan = make_plan(BY_EXPIRY, schema)
+    table = pa.Table.from_pylist([{"id": "a", "t": 3, "a": 1.0, "e": 8}], schema=schema)
+    found = [p for out in screened(plan, table.to_batches()) for p in out["parcel"]]
+    first = Keeper(plan).take("[]", None, [Parcel.from_bytes(p.as_py(), plan) for p in found])
+    gone = Keeper(plan).take("[]", first.state, watermark=event(plan.kind, 8))
+    assert gone.timer == event(plan.kind, 8 + 5)
+    assert Keeper(plan).take("[]", gone.state, watermark=event(plan.kind, 13)).state is None
+
+
 class Store:
-    """A state store of one group: values by name, timers, and how often each value was read."""
+    """A state store of one group: values by name, timers, and how often each value was read and written."""
 
     def __init__(self) -> None:
         self.values: dict = {}
         self.reads: list[str] = []
+        self.writes: list[str] = []
 
     def getValueState(self, name: str, schema: str) -> Value:
         return Value(self, name)
@@ -230,9 +283,11 @@ class Value:
         return self.store.values.get(self.name)
 
     def update(self, value) -> None:
+        self.store.writes.append(self.name)
         self.store.values[self.name] = value
 
     def clear(self) -> None:
+        self.store.writes.append(self.name)
         self.store.values.pop(self.name, None)
 
 
@@ -267,7 +322,41 @@ def test_no_more_than_a_few_groups_are_cached():
     cache._cached.clear()
     groups = [cache.LoadedGroup(Group(1, 0.5, None, 1), 0.0, None, k) for k in range(5)]
     for k, group in enumerate(groups):
-        cache.put((bytes([k]), ""), group, cache.MOST // 4)
-    assert cache.pop((bytes([0]), "")) is None
-    assert cache.pop((bytes([1]), "")) is groups[1]
-    assert cache.pop((bytes([1]), "")) is None
+        cache.put((bytes([k]), b""), group, cache.MOST // 4)
+    assert cache.pop((bytes([0]), b"")) is None
+    assert cache.pop((bytes([1]), b"")) is groups[1]
+    assert cache.pop((bytes([1]), b"")) is None
+
+
+def test_a_small_group_costs_one_read_and_one_write_and_nothing_when_it_is_forgotten():
+    store = Store()
+    handed(store, ("a", 3, 1.0))
+    assert (store.reads, store.writes, list(store.values)) == (["group"], ["group"], ["group"])
+    for minute in (20, 30):
+        processor = GroupProcessor(make_plan(SIMPLE, SCHEMA))
+        processor.init(store)
+        list(processor.handleExpiredTimer(("[]",), Watermark(event(pa.int64(), minute)), None))
+    assert not store.values
+    assert store.reads == store.writes == ["group"] * 3
+    handed(store, (None, 3, 1.0))  # nothing but a reject
+    assert not store.values
+    assert store.writes == ["group"] * 3
+
+
+class Watermark:
+    def __init__(self, at: int | None) -> None:
+        self.at = at
+
+    def getCurrentWatermarkInMs(self) -> int | None:
+        return self.at
+
+
+def test_a_large_group_that_is_cached_is_not_taken_for_another_plans(monkeypatch):
+    monkeypatch.setattr("fogline.flow.cache.LARGE", 0)
+    cache._cached.clear()
+    store = Store()
+    handed(store, ("a", 3, 1.0))
+    other = GroupProcessor(make_plan(SIMPLE, SCHEMA, every="batch"))
+    other.init(store)
+    with pytest.raises(SnapshotError, match="every was tick and is now batch"):
+        list(other.handleExpiredTimer(("[]",), Watermark(1), None))

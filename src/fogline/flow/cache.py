@@ -8,10 +8,11 @@ finds nothing, and the state is loaded. So the cache saves time and changes noth
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from fogline.flow.block import RowBlock
+from fogline.flow.waiting import Slot
 from fogline.skyline.group import Group
 
 LARGE = 100_000  # bytes of state; smaller ones are loaded as quickly as found
@@ -26,9 +27,20 @@ class LoadedGroup:
     clock: float
     waiting: RowBlock | None  # rows that are ahead of the clock
     timer: int | None  # in milliseconds of event time
+    slots: list[Slot] = field(default_factory=list)  # in which more such rows lie
+
+    @property
+    def empty(self) -> bool:
+        """Whether no row of it lives or waits."""
+        return self.group.live.alive == 0 and self.waiting is None and not self.slots
+
+    @property
+    def ahead(self) -> int:
+        """How many rows wait."""
+        return (0 if self.waiting is None else len(self.waiting.arrived)) + sum(slot.rows for slot in self.slots)
 
 
-Mark = tuple[bytes, str]  # the digest of a state, and the repository it belongs to
+Mark = tuple[bytes, bytes]  # the digests of a state and of the plan it belongs to
 _cached: OrderedDict[Mark, tuple[LoadedGroup, int]] = OrderedDict()
 
 

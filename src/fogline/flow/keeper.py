@@ -4,6 +4,9 @@ A `Keeper` loads the group from its state, moves its clock, hands it the rows th
 clock of a group is the greatest time seen in it, held back by the lateness; rows that are ahead of it wait. Where a
 group falls silent the query's watermark moves its clock.
 
+A group in which no row lives or waits is forgotten when the watermark has passed its clock by the lateness and the
+lifetime: a row that this clock would call late has then expired. So the number of states is that of groups in use.
+
 Nothing outlives a call but the state: the engine may call any worker next. (A worker may keep what it saved: `cache`.)
 """
 
@@ -11,29 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags
-from fogline.errors import SnapshotError
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
+from fogline.flow.cells import Cells
 from fogline.flow.journal import Journal, journal
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
+from fogline.flow.state import from_state, to_state
+from fogline.flow.waiting import FEW, Slot, open_slots, put_away
 from fogline.flow.watermark import reached, timer
 from fogline.impute.scoring import Sums, add
-from fogline.packing import pack, unpack
+from fogline.model import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values
 from fogline.skyline.duplicates import DUPLICATE, duplicates
 from fogline.skyline.group import Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 
-_CODEC = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that the engine takes to carry the rest
-_FRAME = bytes.fromhex("28b52ffd")  # what zstd begins with
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 
 
@@ -41,7 +45,7 @@ _WAITING = "waiting "  # before the names of arrays of rows that wait
 class Outcome:
     """What a call leaves behind: the group's state, what there is to report, and when time alone will change it."""
 
-    state: bytes
+    state: bytes | None  # None: the group is forgotten
     journal: Journal
     timer: int | None  # in milliseconds of event time
     before: int | None  # the timer that this one replaces
@@ -63,15 +67,21 @@ class Keeper:
         *,
         watermark: int | None = None,
         end: bool = False,
+        cells: Cells | None = None,
     ) -> Outcome:
-        """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits."""
+        """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
+
+        Where many rows wait they lie in the `cells` of this group; without, all lie in its state.
+        """
         loaded = state if isinstance(state, LoadedGroup) else self._load(state)
         newest = max((parcel.newest for parcel in parcels), default=-np.inf)
         clock = max(loaded.clock, newest - (0.0 if end else self.plan.lateness))
         if watermark is not None:
             clock = max(clock, reached(self.plan.kind, watermark))
+        forgotten = loaded.empty and (watermark is not None or not np.isfinite(clock))
         blocks = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
-        due, waiting = self._due([*([] if loaded.waiting is None else [loaded.waiting]), *blocks], clock)
+        stored, slots = open_slots(self.plan, loaded.slots, clock, cells)
+        due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *blocks], clock)
         late = loaded.group.late
         rejects = [pair for parcel in parcels for pair in parcel.rejects]
         changes = None
@@ -79,13 +89,16 @@ class Keeper:
             rows, again = self._without_duplicates(key, loaded, due)
             rejects += again
             changes = self._advance(key, loaded, clock, rows)
-        then = LoadedGroup(loaded.group, clock, waiting, self._next(loaded.group, waiting))
-        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, waiting)
+        if waiting is not None and cells is not None and len(waiting.arrived) > FEW:
+            slots, waiting = put_away(self.plan, waiting, slots, cells), None
+        then = LoadedGroup(loaded.group, clock, waiting, None, slots)
+        then.timer = None if forgotten else self._next(then)
+        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.ahead)
         scores: Sums = {}
         for parcel in parcels:
             add(scores, parcel.scores)
         report = journal(self.plan, key, changes, rejects, health, scores, clock)
-        return Outcome(self._save(then), report, then.timer, loaded.timer, then)
+        return Outcome(None if forgotten else self._save(then), report, then.timer, loaded.timer, then)
 
     def _advance(self, key: Key, loaded: LoadedGroup, clock: float, rows: RowBlock | None) -> pa.Table:
         plan = self.plan
@@ -119,12 +132,23 @@ class Keeper:
         due = rows.arrived <= clock
         return _some(rows, due), _some(rows, ~due)
 
-    def _next(self, group: Group, waiting: RowBlock | None) -> int | None:
-        """When time alone changes something: the next expiry, or a waiting row that becomes due."""
-        instants = [] if waiting is None else [float(waiting.arrived.min())]
+    def _next(self, then: LoadedGroup) -> int | None:
+        """When time alone changes something: the next expiry, a waiting row that becomes due, or the group's end."""
+        instants = [slot.first for slot in then.slots]
+        if then.waiting is not None:
+            instants.append(float(then.waiting.arrived.min()))
         if self.plan.query.last is None:
-            instants.append(group.live.next_expiry)
+            instants.append(then.clock + self._silence(then) if then.empty else then.group.live.next_expiry)
         return timer(self.plan.kind, min(instants, default=np.inf))
+
+    def _silence(self, then: LoadedGroup) -> float:
+        """How far the watermark passes the clock of an empty group before it is forgotten."""
+        life: Any = self.plan.query.lifetime
+        if life is None:
+            life = then.clock - then.group.newest if np.isfinite(then.group.newest) else 0.0
+        elif isinstance(life, str):
+            life = duration(life)
+        return self.plan.lateness + float(life)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
@@ -134,40 +158,25 @@ class Keeper:
     def _load(self, state: bytes | None) -> LoadedGroup:
         if state is None:
             return LoadedGroup(self._new_group(), -np.inf, None, None)
-        header, arrays = unpack(_decompressed(state), "state of a group")
-        if header["plan"] != self._belongs():
-            raise SnapshotError("this state is that of another query, or was saved with another repository.")
+        header, arrays = from_state(self.plan, state, "state of a group")
         (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_group)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
-        return LoadedGroup(group, header["clock"], rows, header["timer"])
+        slots = [Slot(*each) for each in header["slots"]]
+        return LoadedGroup(group, header["clock"], rows, header["timer"], slots)
 
     def _save(self, loaded: LoadedGroup) -> bytes:
         header = {
-            "plan": self._belongs(),
             "clock": loaded.clock,
             "timer": loaded.timer,
+            "slots": loaded.slots,
             "group": save_group(loaded.group),
         }
         arrays = join_groups([loaded.group], len(self.plan.query.names), self.plan.id)
         if loaded.waiting is not None:
             rows = to_arrays(loaded.waiting, self.plan.signs)
             arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
-        packed = pack(header, arrays)
-        pressed: bytes = _CODEC.compress(packed, asbytes=True)
-        return len(packed).to_bytes(8, "little") + pressed
-
-    def _belongs(self) -> list[str | None]:
-        repository = self.plan.repository
-        return [self.plan.query.fingerprint(), None if repository is None else repository.fingerprint]
-
-
-def _decompressed(state: bytes) -> bytes:
-    """What `_save` compressed; states of other versions begin otherwise."""
-    if state[8 : 8 + len(_FRAME)] != _FRAME:
-        raise SnapshotError("this state of a group was saved by another version of Fogline; begin with a new output.")
-    whole: bytes = _CODEC.decompress(memoryview(state)[8:], int.from_bytes(state[:8], "little"), asbytes=True)
-    return whole
+        return to_state(self.plan, header, arrays)
 
 
 def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
@@ -175,9 +184,7 @@ def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
     return rows if stay.all() else rows.part(np.flatnonzero(stay)) if stay.any() else None
 
 
-def _health(
-    parcels: Sequence[Parcel], rejected: int, group: Group, late: int, waiting: RowBlock | None
-) -> dict[str, int]:
+def _health(parcels: Sequence[Parcel], rejected: int, group: Group, late: int, waiting: int) -> dict[str, int]:
     return {
         "rows": sum(parcel.came for parcel in parcels),
         "rejected": rejected,
@@ -185,7 +192,7 @@ def _health(
         "outside_limits": sum(parcel.outside_limits for parcel in parcels),
         "incomplete": sum(parcel.incomplete for parcel in parcels),
         "screened": sum(parcel.screened for parcel in parcels),
-        "waiting": 0 if waiting is None else len(waiting.arrived),
+        "waiting": waiting,
         "live": group.live.alive,
         "answer": len(group.live.members()),
         "inexact": len(group.live.inexact()),

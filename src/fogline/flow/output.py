@@ -59,7 +59,7 @@ class RunStatus:
     rejected: int = 0
     changes: int = 0
     waiting: int = 0
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
 
     @property
     def live(self) -> int:
@@ -81,7 +81,10 @@ class RunStatus:
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0
         names = group_columns(tuple(query.by), HEALTH)
         for row in health.select([*names, "live", "answer"]).to_pylist():
-            self.sizes[json.dumps([row[name] for name in names], default=str)] = row["live"], row["answer"]
+            key = json.dumps([row[name] for name in names], default=str)
+            self.sizes[key] = row["live"], row["answer"]
+            if not row["live"]:
+                del self.sizes[key]
         self.waiting = pc.sum(health["waiting"]).as_py() or 0
 
 
@@ -90,6 +93,7 @@ class Output:
 
     def __init__(self, place: Folder, config: RunConfig) -> None:
         self.place, self.config = place, config
+        self.buckets: int | None = None  # of sensors, in the checkpoint of a run that has begun
 
     def shape(self) -> dict[str, str] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
@@ -98,12 +102,15 @@ class Output:
             return None
         before = json.loads(known)
         shape: dict[str, str] = before.pop("shape")
+        self.buckets = before.pop("buckets", None)
         refuse_other(before, self.config.about(), self.config.output)
         return shape
 
-    def begin(self, shape: dict[str, str]) -> None:
+    def begin(self, shape: dict[str, str], buckets: int) -> None:
         """Remember what this run is about."""
-        self.place.put(ABOUT, json.dumps({**self.config.about(), "shape": shape}, indent=1).encode())
+        self.buckets = buckets
+        about = {**self.config.about(), "buckets": buckets, "shape": shape}
+        self.place.put(ABOUT, json.dumps(about, indent=1).encode())
 
     def write(self, number: int, parts: dict[str, pa.Table]) -> None:
         """One file for each kind that has rows."""

@@ -6,10 +6,12 @@ value that travels with the code. Everything else comes with the rows or from th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +28,7 @@ from fogline.rows.clock import INTEGER, REAL
 from fogline.rows.reader import Kinds, Reader
 
 Every = Literal["tick", "batch"]
+BUCKETS = 8  # of sensors, at least
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,27 @@ class Plan:
     lateness: float = 0.0  # in units of the clock: microseconds where that is a timestamp
     opened: Callable[[], Repository] | None = None  # gives the repository, if there is one
     imputer: Imputer | ImputeFunction | None = None  # the user's own, asked first
+    buckets: int = BUCKETS  # of sensors: so many work in parallel; as long as a checkpoint lives
+
+    @cached_property
+    def described(self) -> dict[str, str]:
+        """All that state depends on, in words: state of a plan that is described otherwise is refused."""
+        words: dict[str, Any] = dict(self.query.to_dict())
+        plain = [each.name for each in fields(self) if each.name not in ("query", "kind", "id", "by", "buckets")]
+        words |= {name: getattr(self, name) for name in plain if name not in ("opened", "imputer")}
+        words |= {"clock": str(self.kind), "type of id": str(self.id), "types of by": [str(each) for each in self.by]}
+        if self.repository is not None:
+            words["repository"] = self.repository.fingerprint
+        if self.imputer is not None:
+            words["imputer"] = as_imputer(self.imputer, self.query).name
+        if self.remembers:
+            words["buckets"] = self.buckets
+        return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}
+
+    @cached_property
+    def digest(self) -> bytes:
+        """16 bytes that are the same for the same description only."""
+        return blake2b(json.dumps(self.described, sort_keys=True).encode(), digest_size=16).digest()
 
     @cached_property
     def repository(self) -> Repository | None:
@@ -94,8 +118,7 @@ class Plan:
         return [name for name in there if name in asked]
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("query", "kind", "id", "by", "every", "lateness", "opened", "imputer")
-        return {name: self.__dict__[name] for name in names}  # what was worked out stays at home
+        return {each.name: self.__dict__[each.name] for each in fields(self)}  # what was worked out stays at home
 
 
 def make_plan(
@@ -106,6 +129,7 @@ def make_plan(
     lateness: Any = 0,
     opened: Callable[[], Repository] | None = None,
     imputer: Imputer | ImputeFunction | None = None,
+    buckets: int = BUCKETS,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other."""
     if not isinstance(query, Query):
@@ -114,6 +138,8 @@ def make_plan(
         raise QueryError(
             f"every is {every!r}; it may be 'tick' (all answers) or 'batch' (the answer after each batch)."
         )
+    if not isinstance(buckets, int) or buckets < 1:
+        raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
     kind = Reader(query).read(_no_rows(schema), Kinds()).kinds.time or _kind_of_text(query, lateness)
     held = _lateness(lateness, query, kind)
     if kind == INTEGER and not (held.is_integer() and (query.lifetime is None or _whole(query.lifetime))):
@@ -121,7 +147,7 @@ def make_plan(
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
-    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer)  # type: ignore[arg-type]
+    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer, buckets)  # type: ignore[arg-type]
     _ = plan.chain  # imputers refuse what does not fit
     return plan
 

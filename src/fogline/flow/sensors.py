@@ -1,15 +1,14 @@
 """What has a row's sensor read before it, wherever the row lies?
 
-Sensors are dealt into a fixed number of buckets; each has its readings as state, so buckets work in parallel and every
-reading is remembered exactly once, as any state of the engine is. Decoded rows travel to their bucket in one packet per
-bucket and chunk; there those with gaps get their context, and all are screened at once. From there on no stage needs to
-know whose readings they are.
+Sensors are dealt into the plan's number of buckets; each has its readings as state (`readings`), so buckets work in
+parallel and every reading is remembered exactly once, as any state of the engine is. Decoded rows travel to their
+bucket in one packet per bucket and chunk; there those with gaps get their context, and all are screened at once. From
+there on no stage needs to know whose readings they are.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,20 +17,20 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Ints
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
+from fogline.flow.cells import Cells
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Decoder, Piece
 from fogline.flow.plan import Plan
+from fogline.flow.readings import Readings, bucket_of
 from fogline.flow.rejects import as_json
 from fogline.flow.screening import Screening
 from fogline.impute.intake import look, put
 from fogline.impute.scoring import chosen
 from fogline.packing import pack, unpack
-from fogline.repository.sensors.state import Name, SensorState, sensor_names
+from fogline.repository.sensors.state import Name, sensor_names
 from fogline.rows.keys import Key
 from fogline.rows.reader import Decoded
 from fogline.rows.source import RowSource
-
-BUCKETS = 8  # of sensors; a checkpoint holds one state for each
 
 
 class Rejected(NamedTuple):
@@ -46,11 +45,6 @@ def name_of(key: Key) -> Name:
     """What the sensor of this key is called in a state."""
     *groups, name = json.loads(key)
     return sensor_names([name], [tuple(groups)])[0]
-
-
-def bucket_of(name: Name) -> int:
-    """In which bucket the sensor of this name lies, today and after a restart."""
-    return zlib.crc32(json.dumps(name).encode()) % BUCKETS
 
 
 class Dealer:
@@ -69,12 +63,12 @@ class Dealer:
             left = piece.rows.left()
             clouds = look(chain, piece.rows, left, None, piece.rows.refused).clouds
             piece = _with_clouds(piece, clouds if left is None else put(piece.rows.clouds, left, clouds))
-        bucket = np.array([bucket_of(name_of(key)) for key in sensors], np.int64)[piece.name]
+        bucket = np.array([bucket_of(name_of(key), plan.buckets) for key in sensors], np.int64)[piece.name]
         rows = piece.rows
         bucket[list(rows.refused)] = -1
         order = np.argsort(bucket, kind="stable")
-        ends = np.searchsorted(bucket[order], np.arange(BUCKETS + 1))
-        for k in range(BUCKETS):
+        ends = np.searchsorted(bucket[order], np.arange(plan.buckets + 1))
+        for k in range(plan.buckets):
             which = order[ends[k] : ends[k + 1]]
             if len(which):
                 yield k, self._packet(piece, sensors, which)
@@ -106,47 +100,49 @@ class Remembered(NamedTuple):
     piece: Piece | None  # None: there is nothing but rejects
     context: Floats  # (n, w)
     rejected: list[Rejected]
-    state: bytes
+    state: bytes | None  # None: it is as it was
 
 
 class SensorStage:
-    """Keeps the readings of buckets of sensors between calls, each bucket as one bytes object."""
+    """Keeps the readings of buckets of sensors between calls."""
 
     def __init__(self, plan: Plan) -> None:
         assert plan.chain is not None
         assert plan.chain.sensors is not None
         self.plan, self.chain, self.sensors = plan, plan.chain, plan.chain.sensors
-        self.screening = Screening(plan)
+        self.screening, self.readings = Screening(plan), Readings(plan, self.sensors)
 
-    def take(self, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[list[tuple[Key, Parcel]], bytes]:
-        """What can matter of the rows of a bucket, one parcel per group; and the state after them."""
-        found = self.remember(bucket, state, packets)
+    def take(
+        self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
+    ) -> tuple[list[tuple[Key, Parcel]], bytes | None]:
+        """What can matter of the rows of a bucket, one parcel per group; and the state after them, if it is another."""
+        found = self.remember(bucket, state, packets, cells)
         for each in found.rejected:
             self.screening.add_rejects(each.key, each.rows, each.outside_limits)
         if found.piece is not None:
             self.screening.take(found.piece, found.context)
         return self.screening.pack(), found.state
 
-    def remember(self, bucket: int, state: bytes | None, packets: list[bytes]) -> Remembered:
+    def remember(self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells) -> Remembered:
         """The rows of a bucket with their contexts; they join the state."""
-        opened = [unpack(each, "packet of readings") for each in packets]
+        found = [unpack(each, "packet of readings") for each in packets]
         rejected = [
             Rejected(key, [(row, reason) for row, reason in rows], outside)
-            for header, _ in opened
+            for header, _ in found
             for key, rows, outside in header["rejected"]
         ]
-        kept = self._open(bucket, state)
-        parts = [(header, arrays) for header, arrays in opened if "raw" in arrays]
+        parts = [(header, arrays) for header, arrays in found if "raw" in arrays]
         if not parts:
-            return Remembered(None, np.empty((0, self.sensors.width)), rejected, kept.to_bytes())
+            return Remembered(None, np.empty((0, self.sensors.width)), rejected, None)
         piece, sensors = self._joined(parts)
         rows = piece.rows
         values = self.chain.values(rows.clouds, rows.raw)
         wanted = np.asarray(np.isnan(values).any(axis=1))
         wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
         names = [name_of(key) for key in sensors]
-        context = self.chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
-        return Remembered(piece, context, rejected, kept.to_bytes())
+        opened = self.readings.open(bucket, state, names, cells)
+        context = self.chain.contexts(opened.kept, names, rows.arrived, values, wanted, piece.name)
+        return Remembered(piece, context, rejected, self.readings.save(opened, cells))
 
     def _joined(self, parts: list[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[Piece, list[Key]]:
         """The rows of several packets as one piece, and the keys of the sensors that its names stand for."""
@@ -164,11 +160,6 @@ class SensorStage:
         rows = _decoded(block, self.plan, np.concatenate(outside))
         piece = Piece(rows, block, list(groups), np.concatenate(group), np.concatenate(name), whole=False)
         return piece, list(sensors)
-
-    def _open(self, bucket: int, state: bytes | None) -> SensorState:
-        if state is not None:
-            return self.sensors.empty_state().load(state)
-        return self.sensors.state([k for k, name in enumerate(self.sensors.known_sensors) if bucket_of(name) == bucket])
 
 
 def _decoded(block: RowBlock, plan: Plan, outside: Ints) -> Decoded:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from fogline import errors
 from fogline.errors import FoglineError
+from fogline.spark.identity import other_plan
 
 SPARK_REPORTS = "Spark reports"
 _OURS = re.compile(
@@ -36,6 +37,8 @@ def translated(text: str) -> FoglineError:
     >>> translated("An exception was thrown …\\nfogline.errors.RowsError: no rows here\\n\\n\\tat org.apache…")
     RowsError('no rows here')
     """
+    if (refused := other_plan(text)) is not None:
+        return refused
     found = _OURS.search(text)
     if found is not None:
         kind = getattr(errors, found[1], FoglineError)

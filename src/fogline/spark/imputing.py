@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.imputing import impute_piece, imputed, imputed_schema
 from fogline.flow.plan import Plan
 from fogline.flow.sensors import SensorStage
@@ -18,6 +18,7 @@ from fogline.model import Query
 from fogline.packing import table_as_bytes, table_from_bytes
 from fogline.repository.repository import Repository
 from fogline.spark.pipeline import dealt, plan_for, staged
+from fogline.spark.processors import SensorProcessor
 
 
 def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
@@ -36,13 +37,15 @@ def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
 def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
-        return _imputed(SensorStage(plan), key[0].as_py(), None, packets)[0]
+        return _imputed(SensorStage(plan), key[0].as_py(), None, packets, MemoryCells())[0]
 
     return remembered
 
 
-def _imputed(stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[pa.Table, bytes]:
-    found = stage.remember(bucket, state, packets)
+def _imputed(
+    stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
+) -> tuple[pa.Table, bytes | None]:
+    found = stage.remember(bucket, state, packets, cells)
     if found.piece is None:
         return imputed_schema(stage.plan).empty_table(), found.state
     return impute_piece(stage.plan, found.piece, found.context), found.state
@@ -54,23 +57,9 @@ def _opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from table_from_bytes(part.as_buffer()).to_batches()
 
 
-class ImputeProcessor(StatefulProcessor):
-    """Readings of a bucket of sensors have come."""
+class ImputeProcessor(SensorProcessor):
+    """Readings of a bucket of sensors have come, and gaps are to be imputed."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self.state = handle.getValueState("sensors", "saved binary")
-
-    def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        packets = [bytes(each) for frame in rows for each in frame["packet"]]
-        found = self.state.get()
-        table, state = _imputed(
-            SensorStage(self.plan), int(key[0]), None if found is None else bytes(found[0]), packets
-        )
-        self.state.update((state,))
-        yield pd.DataFrame({"part": [table_as_bytes(table).tobytes()]})
-
-    def close(self) -> None:
-        """Nothing is held."""
+    def _take(self, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[Any, Any]:
+        table, then = _imputed(stage, bucket, state, packets, self.cells)
+        return pd.DataFrame({"part": [table_as_bytes(table).tobytes()]}), then

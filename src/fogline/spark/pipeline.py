@@ -11,22 +11,23 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from fogline.errors import FoglineError
 from fogline.flow import stages
+from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import CHANGES, changes_schema
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
+from fogline.flow.plan import BUCKETS, Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark.processors import GroupProcessor, SensorProcessor
-from fogline.spark.session import warn_once
+from fogline.spark.session import PARTITIONS, warn_once
 from fogline.spark.share import shared
 
 _PARCELS = "group string, parcel binary, event timestamp"
@@ -44,6 +45,7 @@ def watch(
     every: str = "tick",
     lateness: Any = 0,
     imputer: Imputer | ImputeFunction | None = None,
+    buckets: int | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
 
@@ -53,8 +55,10 @@ def watch(
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
     else a duration such as "30 seconds". What comes later still is late: it enters, at the clock.
     `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
+    `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks work at once; by default
+    as many as there are shuffle partitions, and at least eight. A checkpoint keeps the number it was begun with.
     """
-    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer)
+    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer, buckets=buckets)
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in stages.opened(batches, CHANGES):
@@ -97,7 +101,9 @@ def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -
     return df.mapInArrow(staged(stages.refused, plan_for(df, query, repository)), "row string, reason string")
 
 
-def plan_for(df: DataFrame, query: Query, repository: Repository | None = None, **how: Any) -> Plan:
+def plan_for(
+    df: DataFrame, query: Query, repository: Repository | None = None, *, buckets: int | None = None, **how: Any
+) -> Plan:
     """The plan for this DataFrame; errors name what does not fit."""
     if not isinstance(df, DataFrame):
         raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; a Monitor takes the others.")
@@ -106,7 +112,13 @@ def plan_for(df: DataFrame, query: Query, repository: Repository | None = None, 
             f"repository is {type(repository).__name__}; use Repository.fit(…) or Repository.load(folder)."
         )
     opened = None if repository is None else shared(repository)
-    return make_plan(query, to_arrow_schema(df.schema, timezone="UTC"), opened=opened, **how)
+    number = buckets_for(df.sparkSession) if buckets is None else buckets
+    return make_plan(query, to_arrow_schema(df.schema, timezone="UTC"), opened=opened, buckets=number, **how)
+
+
+def buckets_for(spark: SparkSession) -> int:
+    """How many buckets of sensors keep this session's tasks busy."""
+    return max(BUCKETS, int(spark.conf.get(PARTITIONS) or 0))
 
 
 def staged(stage: Stage, plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -121,7 +133,7 @@ def staged(stage: Stage, plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Ite
 def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
-        parcels, _ = SensorStage(plan).take(key[0].as_py(), None, packets)
+        parcels, _ = SensorStage(plan).take(key[0].as_py(), None, packets, MemoryCells())
         return pa.Table.from_batches([stages.as_batch(plan, parcels)])
 
     return remembered

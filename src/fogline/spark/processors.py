@@ -6,7 +6,6 @@ Thin parts: they read and write state and timers, and hand everything to the eng
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -19,18 +18,22 @@ from fogline.flow.plan import Plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import event_times, packed
 from fogline.rows.keys import Key
+from fogline.spark.cells import cells_of
+from fogline.spark.identity import identity_of
 
 
 class GroupProcessor(StatefulProcessor):
     """A group's rows have come, or its timer fires."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan, self.identity = plan, identity_of(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.state = handle.getValueState("group", "mark binary, saved binary")
         self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
+        self.cells = cells_of(handle, "waiting") if self.plan.lateness else None
+        handle.getValueState(*self.identity)
         self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
@@ -45,7 +48,7 @@ class GroupProcessor(StatefulProcessor):
 
     def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Any:
         self.keeper = self.keeper or Keeper(self.plan)
-        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark)
+        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark, cells=self.cells)
         self._write(outcome)
         if outcome.timer != outcome.before or watermark is not None:
             if outcome.before is not None and watermark is None:
@@ -56,15 +59,18 @@ class GroupProcessor(StatefulProcessor):
 
     def _read(self) -> bytes | cache.LoadedGroup | None:
         found = self.state.get()
-        self.apart = found is not None and found[1] is None
+        self.found, self.apart = found is not None, found is not None and found[1] is None
         if found is None:
             return None
         mark, saved = found
         if not self.apart:
             return bytes(saved)
-        return cache.pop((bytes(mark), self._source)) or bytes(self.large.get()[0])
+        return cache.pop((bytes(mark), self.plan.digest)) or bytes(self.large.get()[0])
 
     def _write(self, outcome: Outcome) -> None:
+        if outcome.state is None:
+            self._clear()
+            return
         if len(outcome.state) < cache.LARGE:
             self.state.update((b"", outcome.state))
             if self.apart:
@@ -73,30 +79,39 @@ class GroupProcessor(StatefulProcessor):
         mark = cache.digest(outcome.state)
         self.state.update((mark, None))
         self.large.update((outcome.state,))
-        cache.put((mark, self._source), outcome.group, len(outcome.state))
+        cache.put((mark, self.plan.digest), outcome.group, len(outcome.state))
 
-    @cached_property
-    def _source(self) -> str:
-        return "" if self.plan.repository is None else self.plan.repository.fingerprint
+    def _clear(self) -> None:
+        if self.found:
+            self.state.clear()
+        if self.apart:
+            self.large.clear()
 
 
 class SensorProcessor(StatefulProcessor):
     """Readings of a bucket of sensors have come."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan, self.identity = plan, identity_of(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.state = handle.getValueState("sensors", "saved binary")
+        self.state, self.cells = handle.getValueState("sensors", "saved binary"), cells_of(handle, "parts")
+        handle.getValueState(*self.identity)
         self.stage: SensorStage | None = None  # made when it is needed: Spark also calls this where there are no rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
         self.stage = self.stage or SensorStage(self.plan)
         packets = [bytes(each) for frame in rows for each in frame["packet"]]
         found = self.state.get()
-        parcels, state = self.stage.take(int(key[0]), None if found is None else bytes(found[0]), packets)
-        self.state.update((state,))
-        yield as_frame(self.plan, parcels)
+        out, state = self._take(self.stage, int(key[0]), None if found is None else bytes(found[0]), packets)
+        if state is not None:
+            self.state.update((state,))
+        yield out
+
+    def _take(self, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[Any, Any]:
+        """What goes on from here, and the state if it is another."""
+        parcels, then = stage.take(bucket, state, packets, self.cells)
+        return as_frame(self.plan, parcels), then
 
     def close(self) -> None:
         """Nothing is held."""

@@ -20,7 +20,7 @@ from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
-from fogline.spark.pipeline import journal, plan_for
+from fogline.spark.pipeline import buckets_for, journal, plan_for
 
 
 class Run:
@@ -40,7 +40,8 @@ class Run:
         config = self.config
         source = self._source(files_per_batch)
         with plainly():
-            plan = plan_for(source, config.query, config.repository, every=config.every, lateness=config.lateness)
+            how = {"every": config.every, "lateness": config.lateness, "buckets": self.output.buckets}
+            plan = plan_for(source, config.query, config.repository, **how)
             writer = journal(source, plan).writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{absolute(config.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
@@ -52,7 +53,7 @@ class Run:
         shape = self.output.shape()
         if shape is None:
             shape = files.shape_of(self.spark, self.config.stream)
-            self.output.begin(shape)
+            self.output.begin(shape, buckets_for(self.spark))
         return files.stream(self.spark, self.config.stream, shape, files_per_batch)
 
     def _write(self, batch: DataFrame, number: int) -> None:

@@ -130,6 +130,7 @@ def tuned(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         _SOCKETS: "true",
+        "spark.sql.streaming.minBatchesToRetain": "10",  # versions of state on disk, instead of 100
         "spark.python.daemon.module": "fogline.spark.daemon",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",

@@ -1,0 +1,131 @@
+"""Which readings of a bucket of sensors must be read and written when a few of its sensors speak?
+
+Those of a small bucket lie in its state. Those of a larger one lie in parts, cells of a few sensors each: only parts of
+sensors that speak are opened, and only they are written again. The number of parts follows the number of sensors: when
+there are too many for them, all are dealt anew into more parts.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fogline.arrays import Floats, Ints
+from fogline.flow.cells import Cells
+from fogline.flow.plan import Plan
+from fogline.flow.state import from_cell, from_state, to_cell, to_state
+from fogline.packing import Arrays
+from fogline.repository.sensors.model import SensorModel
+from fogline.repository.sensors.state import MOST, Name, SensorState
+
+SMALL = 1_000  # sensors of a bucket that lie in its state
+PART = 16  # sensors of a part, when parts are made; up to twice as many later
+
+_WHAT = "state of sensors"
+
+
+def bucket_of(name: Name, buckets: int) -> int:
+    """In which bucket the sensor of this name lies, today and after a restart."""
+    return _code(name) % buckets
+
+
+def _code(name: Name) -> int:
+    return zlib.crc32(json.dumps(name).encode())
+
+
+@lru_cache(maxsize=4)
+def _codes(names: tuple[Name, ...]) -> Ints:
+    """The same of many: worked out once for all buckets of a worker."""
+    return np.array([_code(name) for name in names], np.int64)
+
+
+class Opened(NamedTuple):
+    """What was read of a bucket."""
+
+    kept: SensorState  # the readings of the sensors that were asked for, and of others that lie with them
+    read: int  # how many sensors that was
+    sensors: int  # in the bucket
+    parts: int  # 0: all lie in the state
+    touched: list[int]  # the parts that were read
+
+
+class Readings:
+    """Reads and writes the readings of buckets."""
+
+    def __init__(self, plan: Plan, sensors: SensorModel, *, most: int = MOST) -> None:
+        self.plan, self.sensors, self.most = plan, sensors, most
+
+    def open(self, bucket: int, state: bytes | None, names: Sequence[Name], cells: Cells) -> Opened:
+        """The readings of these sensors; of a bucket without a state, what history knows of it."""
+        if state is None:
+            codes = _codes(tuple(self.sensors.known_sensors))
+            kept = self.sensors.state(np.flatnonzero(codes % self.plan.buckets == bucket).tolist())
+            return Opened(kept, len(kept.number), len(kept.number), 0, [])
+        header, arrays = from_state(self.plan, state, _WHAT)
+        if not header["parts"]:
+            return Opened(self._held([(header, arrays)]), header["count"], header["count"], 0, [])
+        touched = sorted({self._part(name, header["parts"]) for name in names})
+        kept = self._read(touched, cells)
+        return Opened(kept, len(kept.number), header["count"], header["parts"], touched)
+
+    def save(self, opened: Opened, cells: Cells) -> bytes | None:
+        """Write what may have changed; the state, or None if it is as it was."""
+        kept, parts = opened.kept, opened.parts
+        count = opened.sensors + len(kept.number) - opened.read
+        if not parts and count <= SMALL:
+            header, arrays = _held_by(kept)
+            return to_state(self.plan, {"parts": 0, "count": count, **header}, arrays)
+        if not parts or (count > 2 * PART * parts and count <= self.most):
+            rest = [k for k in range(parts) if k not in set(opened.touched)]
+            whole = self._held([_held_by(kept), _held_by(self._read(rest, cells))])
+            parts = 1 << (count // PART).bit_length()
+            count -= self._write(whole, range(parts), parts, count, cells)
+        else:
+            count -= self._write(kept, opened.touched, parts, count, cells)
+        same = (parts, count) == (opened.parts, opened.sensors)
+        return None if same else to_state(self.plan, {"parts": parts, "count": count}, {})
+
+    def _write(self, kept: SensorState, which: Sequence[int], parts: int, count: int, cells: Cells) -> int:
+        """Write these parts; how many sensors were forgotten, because there are too many in the bucket."""
+        names, (times, values) = list(kept.number), kept.arrays()
+        place = np.array([self._part(name, parts) for name in names], np.int64)
+        order, forgotten = np.argsort(place, kind="stable"), 0
+        ends = np.searchsorted(place[order], np.arange(parts + 1))
+        for k in which:
+            here = order[ends[k] : ends[k + 1]]
+            if count > self.most and len(here) > self.most // parts:
+                stay = _heard_last(times[here], len(here) // 2)
+                forgotten += len(here) - len(stay)
+                here = here[stay]
+            header = {"names": [names[i] for i in here.tolist()]}
+            cells.put(k, to_cell(header, {"times": times[here], "values": values[here]}))
+        return forgotten
+
+    def _read(self, which: Sequence[int], cells: Cells) -> SensorState:
+        return self._held([from_cell(cells.get(k), _WHAT) for k in which])
+
+    def _held(self, found: Sequence[tuple[dict[str, Any], Arrays]]) -> SensorState:
+        kept = self.sensors.empty_state()
+        if not found:
+            return kept
+        names = [tuple(each) for header, _ in found for each in header["names"]]
+        times, values = (np.concatenate([arrays[name] for _, arrays in found]) for name in ("times", "values"))
+        return kept.holding(names, times, values)
+
+    def _part(self, name: Name, parts: int) -> int:
+        return _code(name) // self.plan.buckets % parts
+
+
+def _held_by(kept: SensorState) -> tuple[dict[str, Any], Arrays]:
+    times, values = kept.arrays()
+    return {"names": [*kept.number]}, {"times": times, "values": values}
+
+
+def _heard_last(times: Floats, count: int) -> Any:
+    """So many of the sensors, in their order: those that were heard last."""
+    return np.sort(np.argsort(-times[:, :, 0].max(axis=1), kind="stable")[:count])

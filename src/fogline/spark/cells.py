@@ -1,0 +1,28 @@
+"""How are cells of state kept by Spark? As a map from numbers to bytes, of the key that is being handled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming import StatefulProcessorHandle
+
+
+class MapCells:
+    """The cells of a state variable; each call is a round trip to the JVM."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def get(self, number: int) -> bytes:
+        return bytes(self.state.getValue((number,))[0])
+
+    def put(self, number: int, saved: bytes) -> None:
+        self.state.updateValue((number,), (saved,))
+
+    def remove(self, number: int) -> None:
+        self.state.removeKey((number,))
+
+
+def cells_of(handle: StatefulProcessorHandle, name: str) -> MapCells:
+    """Cells under this name."""
+    return MapCells(handle.getMapState(name, "number int", "saved binary"))

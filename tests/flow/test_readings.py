@@ -1,0 +1,110 @@
+"""Are readings of a large bucket those of one state, while only parts of sensors that speak are touched?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fogline.flow import readings
+from fogline.flow.plan import make_plan
+from fogline.flow.readings import Readings
+from fogline.flow.sensors import Dealer, SensorStage
+from fogline.repository.repository import Repository
+from fogline.repository.sensors.model import SensorModel
+from fogline.repository.sensors.state import sensor_names
+from tests.flow.test_waiting import Counted
+from tests.walks import NAMES, QUERY, walks
+
+
+@cache
+def learnt() -> Repository:
+    return Repository.fit(walks(), QUERY)
+
+
+def model() -> SensorModel:
+    found = learnt().sensors
+    assert found is not None
+    return found
+
+
+def plan(**how):
+    return make_plan(QUERY, walks(steps=1).schema, opened=learnt, buckets=1, **how)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Parts of few sensors, so that there are many."""
+    monkeypatch.setattr(readings, "SMALL", 25)
+    monkeypatch.setattr(readings, "PART", 2)
+
+
+def speak(rng, count: int, now: int) -> pa.Table:
+    """Some of many sensors speak, some of them late."""
+    names = [f"n{k}" for k in rng.choice(count, min(count, 9), replace=False)]
+    values = {name: np.round(rng.normal(0, 3, len(names)), 1) for name in NAMES}
+    values["heat"][rng.random(len(names)) < 0.4] = np.nan
+    columns = {name: pa.array(each, from_pandas=True) for name, each in values.items()}
+    return pa.table({"sensor": names, "t": now - rng.integers(0, 3, len(names)), **columns})
+
+
+def test_contexts_are_those_of_one_state_while_parts_grow_and_survive_as_bytes(small):
+    rng, cells, state, whole = np.random.default_rng(3), Counted(), None, model().state()
+    parts = []
+    for k in range(60):
+        table = speak(rng, 10 + 2 * k, 1_000 + k)
+        [batch] = table.combine_chunks().to_batches()
+        packets = [each for _, each in Dealer(plan()).deal(batch)]
+        found = SensorStage(plan()).remember(0, state, packets, cells)
+        state = found.state or state
+        values = np.stack([table[name].to_numpy(zero_copy_only=False) for name in NAMES], axis=1)
+        wanted = ~np.isnan(found.context).all(axis=1) | np.isnan(values).any(axis=1)
+        times = table["t"].to_numpy().astype(float)
+        expected = whole.update(sensor_names(table["sensor"].to_pylist()), times, values, wanted)
+        np.testing.assert_array_equal(found.context[wanted], expected)
+        assert state is not None
+        opened = Readings(plan(), model()).open(0, state, [*whole.number], cells)
+        opened.kept.check()
+        assert {*opened.kept.number} == {*whole.number}
+        assert opened.sensors == len(whole.number)
+        parts.append(opened.parts)
+    assert parts == sorted(parts)
+    assert len(set(parts)) > 2  # in the state, in parts, in more parts
+    for name, i in opened.kept.number.items():
+        np.testing.assert_array_equal(opened.kept.times[i], whole.times[whole.number[name]])
+        np.testing.assert_array_equal(opened.kept.values[i], whole.values[whole.number[name]])
+
+
+def test_a_small_bucket_lies_in_its_state_and_a_large_one_writes_only_parts_that_were_touched():
+    names = sensor_names([f"n{k}" for k in range(5_000)])
+    for count, calls in ((900, 0), (5_000, 10)):
+        kept, cells = Readings(plan(), model()), Counted()
+        opened = kept.open(0, None, names[:count], cells)
+        values = np.ones((count, 3))
+        opened.kept.update(names[:count], np.full(count, 300.0), values, np.zeros(count, np.bool_))
+        state = kept.save(opened, cells)
+        size = len(state or b"") + sum(map(len, cells.saved.values()))
+        cells.calls.clear()
+        again = kept.open(0, state, names[:5], cells)
+        again.kept.update(names[:5], np.full(5, 301.0), values[:5], np.zeros(5, np.bool_))
+        then = kept.save(again, cells)
+        written = len(then or b"") + sum(each for what, each in cells.calls if what == "put")
+        assert len(cells.calls) <= calls
+        assert (then is None) is bool(calls)  # the state of a large one knows only how many there are
+        assert calls == 0 or written < size / 50
+
+
+def test_beyond_a_limit_sensors_that_were_silent_longest_are_forgotten(small):
+    rng, cells, state = np.random.default_rng(1), Counted(), None
+    kept = Readings(plan(), model(), most=40)
+    for k in range(200):
+        names = sensor_names([f"n{i}" for i in range(k, k + 3)])
+        opened = kept.open(0, state, names, cells)
+        opened.kept.update(names, np.full(3, 300.0 + k), rng.normal(size=(3, 3)), np.zeros(3, np.bool_))
+        state = kept.save(opened, cells) or state
+    everything = kept.open(0, state, sensor_names([f"n{i}" for i in range(300)]), cells)
+    assert everything.sensors == len(everything.kept.number) <= 3 * 40
+    assert {("n200",), ("n201",)} <= {*everything.kept.number}
+    assert ("n20",) not in everything.kept.number
