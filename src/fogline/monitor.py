@@ -90,8 +90,9 @@ class Monitor:
     def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
-        Rows may be of many instants up to `now`; they are taken tick by tick, and what is later than `now` is rejected. Without `ticks` only the answer at `now`
-        is looked at, and the changes lead there from the answer last reported. O(rows · live set).
+        Rows may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
+        `ticks` only the answer at `now` is looked at, and the changes lead there from the answer last reported.
+        O(rows · live set).
         """
         read = self._read(rows)
         until = self._move(now, read)

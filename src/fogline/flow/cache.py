@@ -8,9 +8,10 @@ finds nothing, and the state is loaded. So the cache saves time and changes noth
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from fogline.flow.ahead import Ahead
 from fogline.flow.block import RowBlock
 from fogline.skyline.group import Group
 
@@ -26,6 +27,7 @@ class LoadedGroup:
     clock: float
     waiting: RowBlock | None  # rows that are ahead of the clock
     timer: int | None  # in milliseconds of event time
+    ahead: Ahead = field(default_factory=Ahead)  # what runs ahead of it
 
 
 Mark = tuple[bytes, str]  # the digest of a state, and the repository it belongs to

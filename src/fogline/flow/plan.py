@@ -7,8 +7,7 @@ value that travels with the code. Everything else comes with the rows or from th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,10 +16,11 @@ import pyarrow as pa
 
 from fogline.arrays import Floats
 from fogline.errors import FoglineError, QueryError
+from fogline.flow.lengths import AUTO, ahead_of, idle_of, lateness_of
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
-from fogline.model import Query, duration
+from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.rows.clock import INTEGER, REAL
 from fogline.rows.reader import Kinds, Reader
@@ -40,6 +40,9 @@ class Plan:
     lateness: float = 0.0  # in units of the clock: microseconds where that is a timestamp
     opened: Callable[[], Repository] | None = None  # gives the repository, if there is one
     imputer: Imputer | ImputeFunction | None = None  # the user's own, asked first
+    ahead: float = np.inf  # how far a row may run ahead of its group, in units of the clock; inf: as far as it likes
+    idle: float | None = None  # how far the clock of a silent group stays behind that of the query; None: it stands
+    moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
 
     @cached_property
     def repository(self) -> Repository | None:
@@ -94,8 +97,7 @@ class Plan:
         return [name for name in there if name in asked]
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("query", "kind", "id", "by", "every", "lateness", "opened", "imputer")
-        return {name: self.__dict__[name] for name in names}  # what was worked out stays at home
+        return {each.name: self.__dict__[each.name] for each in fields(self)}  # what was worked out stays at home
 
 
 def make_plan(
@@ -106,6 +108,9 @@ def make_plan(
     lateness: Any = 0,
     opened: Callable[[], Repository] | None = None,
     imputer: Imputer | ImputeFunction | None = None,
+    ahead: Any = AUTO,
+    idle: Any = None,
+    moves_idle: bool = True,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other."""
     if not isinstance(query, Query):
@@ -115,13 +120,15 @@ def make_plan(
             f"every is {every!r}; it may be 'tick' (all answers) or 'batch' (the answer after each batch)."
         )
     kind = Reader(query).read(_no_rows(schema), Kinds()).kinds.time or _kind_of_text(query, lateness)
-    held = _lateness(lateness, query, kind)
-    if kind == INTEGER and not (held.is_integer() and (query.lifetime is None or _whole(query.lifetime))):
+    held = lateness_of(lateness, query, kind)
+    silent = idle_of(idle, query, kind)
+    if kind == INTEGER and not (held.is_integer() and (silent or 0.0).is_integer() and _whole(query.lifetime)):
         kind = REAL
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
-    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer)  # type: ignore[arg-type]
+    clocks = ahead_of(ahead, query, kind), silent, moves_idle
+    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer, *clocks)  # type: ignore[arg-type]
     _ = plan.chain  # imputers refuse what does not fit
     return plan
 
@@ -131,7 +138,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _whole(lifetime: Any) -> bool:
-    return isinstance(lifetime, str) or float(lifetime).is_integer()
+    return lifetime is None or isinstance(lifetime, str) or float(lifetime).is_integer()
 
 
 def _kind_of_text(query: Query, lateness: Any) -> pa.DataType:
@@ -143,17 +150,3 @@ def _kind_of_text(query: Query, lateness: Any) -> pa.DataType:
         f"the times in {query.time!r} are texts, and nothing shows whether they mean numbers or timestamps.\n"
         "Give the stream a schema with a number or timestamp there, or cast the column."
     )
-
-
-def _lateness(given: Any, query: Query, kind: pa.DataType) -> float:
-    """How far the clock is held back, in its own units."""
-    stamps, number = pa.types.is_timestamp(kind), isinstance(given, int | float) and not isinstance(given, bool)
-    if number and given == 0:
-        return 0.0
-    if number is stamps or not isinstance(given, int | float | str | timedelta):
-        have, want = ("timestamps", "a duration such as '30 seconds'") if stamps else ("numbers", "a number")
-        raise QueryError(f"the times in {query.time!r} are {have}, so lateness is {want}, not {given!r}.")
-    held = float(given) if number else float(duration(given))  # type: ignore[arg-type]
-    if not 0 <= held < np.inf:
-        raise QueryError(f"lateness is {given!r}; the clock can only be held back, by a finite time.")
-    return held
