@@ -1,6 +1,7 @@
 """What does a user meet at the border: bad rows, clocks, types, restarts?"""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -139,6 +140,34 @@ def test_numbers_and_timestamps_do_not_share_a_clock():
         monitor.advance(datetime(2026, 1, 1))
     with pytest.raises(fl.FoglineError, match="one stream has one clock"):
         monitor.advance(2, [row(t=datetime(2026, 1, 1))])
+
+
+@pytest.mark.parametrize(
+    ("now", "t", "later", "reason"),
+    [
+        (10, 9, 12, "its time, 12, is later than now, 10"),
+        (10.5, 9, 1e9, "its time, 1000000000, is later than now, 10.5"),
+        (
+            datetime(2026, 1, 1, 12),
+            datetime(2026, 1, 1, 11),
+            datetime(2026, 1, 1, 12, 30),
+            "its time, 2026-01-01 12:30:00, is later than now, 2026-01-01 12:00:00",
+        ),
+    ],
+)
+def test_a_row_later_than_now_is_rejected_by_name_and_the_others_are_taken(now, t, later, reason):
+    query = replace(QUERY, lifetime=10 if isinstance(t, int) else "1 hour 30 min")
+    monitor, undisturbed = fl.Monitor(query), fl.Monitor(query)
+    good = [row("x", t), row("y", t, gas=9.0, oxygen=30.0)]
+    changes = monitor.advance(now, [good[0], row("ahead", later), {"id": None, "t": later}, good[1]])
+    assert changes.equals(undisturbed.advance(now, good))
+    assert [(each.row["id"], each.reason) for each in monitor.rejects] == [
+        ("ahead", reason),
+        (None, "the id 'id' is missing"),
+    ]
+    assert monitor.stats()["rows"] == 4
+    if isinstance(later, int):  # it is not remembered: the same row may come when its time has
+        assert monitor.advance(later, [row("ahead", later)])["id"].to_pylist() == ["ahead"]
 
 
 def test_rows_of_another_shape_are_refused_in_words():

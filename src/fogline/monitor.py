@@ -25,7 +25,7 @@ from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
 from fogline.rows.changes import Key, Tables
-from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time
+from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
 from fogline.skyline.duplicates import DUPLICATE, duplicates
 from fogline.skyline.explain import Explanation, explain
@@ -90,8 +90,9 @@ class Monitor:
     def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
-        Rows may be of many instants up to `now`; they are taken tick by tick. Without `ticks` only the answer at `now`
-        is looked at, and the changes lead there from the answer last reported. O(rows · live set).
+        Rows may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
+        `ticks` only the answer at `now` is looked at, and the changes lead there from the answer last reported.
+        O(rows · live set).
         """
         read = self._read(rows)
         until = self._move(now, read)
@@ -300,15 +301,14 @@ class Monitor:
         return value, kind
 
     def _refuse_future(self, read: Named, until: float) -> None:
-        rows, left = read.rows, read.rows.left()
-        arrived = rows.arrived if left is None else rows.arrived[left]
-        if len(arrived) and extent(arrived)[1] > until:
-            last = int(arrived.argmax())
-            shown = show_time(arrived[last], read.kinds.time), show_time(until, read.kinds.time)
-            raise ClockError(
-                f"row {read.id[last if left is None else int(left[last])]!r} arrives at {shown[0]}, after now "
-                f"({shown[1]}); advance the clock at least to the newest row."
-            )
+        """`now` is the caller's: a row that is later cannot have arrived, and is rejected by name."""
+        rows = read.rows
+        if rows.refused or extent(rows.arrived)[1] > until:
+            kind = read.kinds.time
+            for i in np.flatnonzero(rows.arrived > until).tolist():
+                if i not in rows.refused:
+                    times = time_text(rows.arrived[i], kind), time_text(until, kind)
+                    rows.refused[i] = f"its time, {times[0]}, is later than now, {times[1]}"
 
     def _reveal(self) -> None:
         for group in self.groups.values():

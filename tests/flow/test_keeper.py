@@ -60,7 +60,7 @@ def flush(engine: Engine) -> Journal:
 @settings(deadline=None, max_examples=150)
 def test_netted_per_tick_the_changes_do_not_depend_on_the_cut(drive):
     stream, pieces, hold, slice_rows, chunk_rows = drive
-    plan = plan_of(stream, pieces[0][0].schema, lateness=hold)
+    plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=0)
     engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
     for partitions in pieces:
         journal += engine.batch(partitions)
@@ -131,7 +131,7 @@ def reported(outcome, kind: str = "changes") -> list[dict]:
 
 
 def test_a_row_ahead_of_the_clock_waits_for_it():
-    plan = make_plan(SIMPLE, SCHEMA, lateness=5)
+    plan = make_plan(SIMPLE, SCHEMA, lateness=5, idle=0)
     keeper = Keeper(plan)
     first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0), ("b", 8, 2.0)))
     assert [row["id"] for row in reported(first)] == ["a"]
@@ -154,7 +154,8 @@ def test_health_counts_each_row_once():
     taken = Keeper(plan).take("[]", None, parcels(plan, *rows))
     [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
-        "rows": 6, "rejected": 3, "late": 0, "outside_limits": 0, "incomplete": 0, "screened": 2, "waiting": 0,
+        "rows": 6, "rejected": 3, "held": 0, "released": 0, "late": 0, "expired": 0, "outside_limits": 0,
+        "incomplete": 0, "screened": 2, "waiting": 0,
         "live": 1, "answer": 1, "inexact": 0, "undecided": 0,
     }  # fmt: skip
     assert health["time"] == 4

@@ -26,6 +26,22 @@ MaybeRepository = Annotated[
     typer.Option("--repository", "-r", help="What `fogline fit` made; without it, rows with gaps are rejected."),
 ]
 Lateness = Annotated[str, typer.Option(help="How long to wait for rows on their way, such as '30 seconds'.")]
+Ahead = Annotated[
+    str,
+    typer.Option(
+        help="Hold rows whose time runs ahead of their group by more than this until other ids follow, so that one "
+        "wrong clock does not end the answer: a length of time such as '1 hour', or `off`. By default ten "
+        "lifetimes; without a lifetime a day for timestamps, and `off` for numbers."
+    ),
+]
+Idle = Annotated[
+    str,
+    typer.Option(
+        help="With --follow: how far the clock of a silent group stays behind the clock of all, so that its rows "
+        "expire. Sites that report hours late need as many hours: '6 hours', or `never`. By default ten lifetimes. "
+        "While files that are already there are read, other groups never move a group on."
+    ),
+]
 Master = Annotated[str, typer.Option(help="Where Spark runs: this machine, or the address of a cluster.")]
 Memory = Annotated[str | None, typer.Option(help="Memory of the Spark driver, such as 8g.")]
 

@@ -11,6 +11,8 @@ import typer
 from rich.table import Table
 
 from fogline.cli.terminal import (
+    Ahead,
+    Idle,
     Lateness,
     Master,
     MaybeRepository,
@@ -38,6 +40,8 @@ def run(
     follow: Annotated[bool, typer.Option("--follow", help="Go on watching the folder for new files.")] = False,
     every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
     lateness: Lateness = "0",
+    ahead: Ahead = "auto",
+    idle: Idle = "auto",
     files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
     master: Master = "local[*]",
     memory: Memory = None,
@@ -59,17 +63,23 @@ def run(
             from fogline.flow.output import RunConfig
             from fogline.spark.running import Run
 
-            config = RunConfig(stream, output, asked, known, every, number_or_text(lateness))
+            clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
+            config = RunConfig(stream, output, asked, known, every, *clocks)
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
-            finish(running.start(follow=follow, files_per_batch=files_per_batch), running)
+            if finish(running.start(files_per_batch=files_per_batch), running) and follow:
+                finish(running.start(follow=True, files_per_batch=files_per_batch), running)
     status = running.status
     typer.echo(
         f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected, "
         f"{status.answer:,} in the answer, {perf_counter() - began:.0f} s: {output}"
     )
+    if status.held:
+        typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+    if status.expired:
+        typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.waiting:
         typer.echo(f"{status.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
     typer.echo(f"See the answer with: fogline answer {output}")
@@ -111,6 +121,7 @@ def check(
     query: QueryFile,
     repository: MaybeRepository = None,
     lateness: Lateness = "0",
+    ahead: Ahead = "auto",
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -127,7 +138,8 @@ def check(
 
             rows = files.table(spark, stream, files.shape_of(spark, stream))
             with followed(spark, "reading", progress):
-                found = census(rows, asked, known, lateness=number_or_text(lateness))
+                clocks = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
+                found = census(rows, asked, known, **clocks)
     print_census(found, asked, known)
 
 
@@ -148,8 +160,11 @@ def print_census(found: Any, query: Query, known: Repository | None) -> None:
         typer.echo(f"  rejected, {count:,}: {reason}\n    for instance {found.examples[reason]}")
 
 
-def finish(started: Any, running: Any) -> None:
-    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not."""
+def finish(started: Any, running: Any) -> bool:
+    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not.
+
+    Returns whether it ended by itself.
+    """
     asked_to_stop: list[int] = []
 
     def stop(*_: Any) -> None:
@@ -169,6 +184,7 @@ def finish(started: Any, running: Any) -> None:
     finally:
         started.stop()
         signal.signal(signal.SIGINT, before)
+    return not asked_to_stop
 
 
 def status_line(status: Any) -> str:
@@ -177,4 +193,5 @@ def status_line(status: Any) -> str:
     return (
         f"batch {status.batch}: {status.rows:,} rows in {status.seconds:.1f} s ({rate:,.0f}/s), {status.live:,} live, "
         f"{status.answer:,} in the answer, {status.rejected:,} rejected"
+        f"{f', {status.held:,} held' if status.held else ''}{f', {status.expired:,} expired' if status.expired else ''}"
     )

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from fogline.flow.ahead import Ahead
 from fogline.flow.block import RowBlock
 from fogline.flow.waiting import Slot
 from fogline.skyline.group import Group
@@ -27,15 +28,16 @@ class LoadedGroup:
     clock: float
     waiting: RowBlock | None  # rows that are ahead of the clock
     timer: int | None  # in milliseconds of event time
+    ahead: Ahead = field(default_factory=Ahead)  # what runs ahead of it
     slots: list[Slot] = field(default_factory=list)  # in which more such rows lie
 
     @property
     def empty(self) -> bool:
-        """Whether no row of it lives or waits."""
-        return self.group.live.alive == 0 and self.waiting is None and not self.slots
+        """Whether no row of it lives, waits or is held."""
+        return self.group.live.alive == 0 and self.waiting is None and not self.slots and self.ahead.held is None
 
     @property
-    def ahead(self) -> int:
+    def waits(self) -> int:
         """How many rows wait."""
         return (0 if self.waiting is None else len(self.waiting.arrived)) + sum(slot.rows for slot in self.slots)
 

@@ -21,8 +21,8 @@ from fogline.rows.keys import Key, key_values
 
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
-    "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "waiting", "live", "answer",
-    "inexact", "undecided",
+    "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
+    "live", "answer", "inexact", "undecided",
 )  # fmt: skip
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 
@@ -49,7 +49,7 @@ def journal(
         columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
         parts.append((REJECTS, _with_group(plan, key, columns)))
     time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
-    numbers = {name: pa.array([health[name]], pa.int64()) for name in COUNTERS}
+    numbers = {name: pa.array([health.get(name, 0)], pa.int64()) for name in COUNTERS}
     scored = pa.array([json.dumps(to_plain(scores)) if scores else None], pa.string())
     parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, SCORES: scored})))
     return parts

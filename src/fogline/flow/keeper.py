@@ -1,8 +1,8 @@
 """What becomes of a group when new rows, or only time, reach it?
 
 A `Keeper` loads the group from its state, moves its clock, hands it the rows that are due, and saves it again. The
-clock of a group is the greatest time seen in it, held back by the lateness; rows that are ahead of it wait. Where a
-group falls silent the query's watermark moves its clock.
+clock of a group is the greatest time of the rows that were taken (`ahead`), held back by the lateness; rows beyond it
+wait. Where a group falls silent, and there is an idle time, the query's watermark moves its clock, that far behind.
 
 A group in which no row lives or waits is forgotten when the watermark has passed its clock by the lateness and the
 lifetime: a row that this clock would call late has then expired. So the number of states is that of groups in use.
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Flags
+from fogline.arrays import LEAVE, Delta, Flags
+from fogline.flow.ahead import Ahead, reports, sort_out
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells
@@ -29,7 +30,7 @@ from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
 from fogline.flow.state import from_state, to_state
 from fogline.flow.waiting import FEW, Slot, open_slots, put_away
-from fogline.flow.watermark import reached, timer
+from fogline.flow.watermark import later, reached, timer
 from fogline.impute.scoring import Sums, add
 from fogline.model import duration
 from fogline.rows.changes import Tables
@@ -73,38 +74,64 @@ class Keeper:
 
         Where many rows wait they lie in the `cells` of this group; without, all lie in its state.
         """
+        plan = self.plan
         loaded = state if isinstance(state, LoadedGroup) else self._load(state)
-        newest = max((parcel.newest for parcel in parcels), default=-np.inf)
-        clock = max(loaded.clock, newest - (0.0 if end else self.plan.lateness))
-        if watermark is not None:
-            clock = max(clock, reached(self.plan.kind, watermark))
+        found = sort_out(loaded.ahead, parcels, plan.ahead)
+        before = self._begun_anew(key, loaded, cells) if found.anew else None
+        clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
+        if watermark is not None and plan.idle is not None and plan.moves_idle:
+            clock = max(clock, reached(plan.kind, watermark) - plan.idle)
         forgotten = loaded.empty and (watermark is not None or not np.isfinite(clock))
-        blocks = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
-        stored, slots = open_slots(self.plan, loaded.slots, clock, cells)
-        due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *blocks], clock)
+        stored, slots = open_slots(plan, loaded.slots, clock, cells)
+        due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         late = loaded.group.late
         rejects = [pair for parcel in parcels for pair in parcel.rejects]
-        changes = None
+        changes, expired = None, 0
         if np.isfinite(clock):
             rows, again = self._without_duplicates(key, loaded, due)
             rejects += again
+            expired = self._expired(rows, loaded.clock)
             changes = self._advance(key, loaded, clock, rows)
+        held = reports(found, plan, end=end)
         if waiting is not None and cells is not None and len(waiting.arrived) > FEW:
-            slots, waiting = put_away(self.plan, waiting, slots, cells), None
-        then = LoadedGroup(loaded.group, clock, waiting, None, slots)
-        then.timer = None if forgotten else self._next(then)
-        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.ahead)
+            slots, waiting = put_away(plan, waiting, slots, cells), None
+        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots)
+        then.timer = None if forgotten else self._next(then, watermark)
+        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
+        health |= {"expired": expired, "screened": health["screened"] - found.screened, "released": found.released}
+        health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
         for parcel in parcels:
             add(scores, parcel.scores)
-        report = journal(self.plan, key, changes, rejects, health, scores, clock)
+        both = changes if before is None or changes is None else pa.concat_tables([before, changes])
+        report = journal(plan, key, both, rejects + held, health, scores, clock)
         return Outcome(None if forgotten else self._save(then), report, then.timer, loaded.timer, then)
+
+    def _begun_anew(self, key: Key, loaded: LoadedGroup, cells: Cells | None) -> pa.Table:
+        """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
+        members = loaded.group.live.members()
+        slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
+        which = slots.by_key(members)
+        gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.ones(len(which), np.bool_)
+        delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which])
+        open_slots(self.plan, loaded.slots, np.inf, cells)
+        loaded.group, loaded.clock, loaded.waiting, loaded.slots = self._new_group(), -np.inf, None, []
+        return self.tables.build([(self._by(key), delta)] if len(which) else [], self.plan.kinds)
+
+    def _expired(self, rows: RowBlock | None, clock: float) -> int:
+        """How many rows had expired before they could enter."""
+        if rows is None or self.plan.query.last is not None:
+            return 0
+        return int(np.count_nonzero((rows.arrived < clock) & (rows.expires <= clock)))
+
+    def _by(self, key: Key) -> tuple[Any, ...]:
+        return tuple(value.as_py() for value in key_values(key, self.plan.by))
 
     def _advance(self, key: Key, loaded: LoadedGroup, clock: float, rows: RowBlock | None) -> pa.Table:
         plan = self.plan
         batch = None if rows is None else rows.batch(plan.query)
         deltas = loaded.group.advance(loaded.clock, clock, batch, plan.every == "tick")
-        by = tuple(value.as_py() for value in key_values(key, plan.by))
+        by = self._by(key)
         return self.tables.build([(by, delta) for delta in deltas], plan.kinds)
 
     def _without_duplicates(
@@ -132,14 +159,21 @@ class Keeper:
         due = rows.arrived <= clock
         return _some(rows, due), _some(rows, ~due)
 
-    def _next(self, then: LoadedGroup) -> int | None:
+    def _next(self, then: LoadedGroup, watermark: int | None) -> int | None:
         """When time alone changes something: the next expiry, a waiting row that becomes due, or the group's end."""
-        instants = [slot.first for slot in then.slots]
+        plan, instants = self.plan, [slot.first for slot in then.slots]
+        if then.empty and plan.query.last is None:
+            instants.append(then.clock + self._silence(then))
+        elif plan.idle is None:
+            return None  # the others do not move it
+        elif plan.query.last is None:
+            instants.append(then.group.live.next_expiry)
         if then.waiting is not None:
             instants.append(float(then.waiting.arrived.min()))
-        if self.plan.query.last is None:
-            instants.append(then.clock + self._silence(then) if then.empty else then.group.live.next_expiry)
-        return timer(self.plan.kind, min(instants, default=np.inf))
+        soon = timer(plan.kind, later(min(instants, default=np.inf), plan.idle or 0.0))
+        if soon is not None and watermark is not None and not plan.moves_idle:
+            return max(soon, watermark + 1)  # it fires when the watermark moves again, by a query that moves groups on
+        return soon
 
     def _silence(self, then: LoadedGroup) -> float:
         """How far the watermark passes the clock of an empty group before it is forgotten."""
@@ -162,8 +196,9 @@ class Keeper:
         (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_group)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
+        ahead = Ahead.from_arrays(arrays, self.plan.signs, self.plan.width)
         slots = [Slot(*each) for each in header["slots"]]
-        return LoadedGroup(group, header["clock"], rows, header["timer"], slots)
+        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots)
 
     def _save(self, loaded: LoadedGroup) -> bytes:
         header = {
@@ -176,6 +211,7 @@ class Keeper:
         if loaded.waiting is not None:
             rows = to_arrays(loaded.waiting, self.plan.signs)
             arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
+        arrays |= loaded.ahead.to_arrays(self.plan.signs)
         return to_state(self.plan, header, arrays)
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH, KINDS, REJECTS, group_columns
+from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
@@ -37,6 +37,8 @@ class RunConfig:
     repository: Repository | None = None
     every: str = "tick"
     lateness: Any = 0
+    ahead: Any = "auto"
+    idle: Any = "auto"  # it may differ when a run is resumed
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -45,6 +47,7 @@ class RunConfig:
             "repository": None if self.repository is None else self.repository.fingerprint,
             "every": self.every,
             "lateness": str(self.lateness),
+            "ahead": str(self.ahead),
         }
 
 
@@ -57,6 +60,8 @@ class RunStatus:
     rows: int = 0  # of the last batch
     total: int = 0
     rejected: int = 0
+    held: int = 0  # rows that ran ahead of their group, and have not entered
+    expired: int = 0  # rows that had expired before they could enter
     changes: int = 0
     waiting: int = 0
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
@@ -75,9 +80,11 @@ class RunStatus:
         """Take in what a batch has reported."""
         health = parts[HEALTH]
         self.batch, self.seconds = number, seconds
-        self.rows = pc.sum(health["rows"]).as_py() or 0
+        self.rows = _sum(health["rows"])
         self.total += self.rows
-        self.rejected += parts[REJECTS].num_rows if REJECTS in parts else 0
+        self.rejected += _sum(health["rejected"])
+        self.held += _sum(health["held"]) - _sum(health["released"])
+        self.expired += _sum(health["expired"])
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0
         names = group_columns(tuple(query.by), HEALTH)
         for row in health.select([*names, "live", "answer"]).to_pylist():
@@ -85,7 +92,11 @@ class RunStatus:
             self.sizes[key] = row["live"], row["answer"]
             if not row["live"]:
                 del self.sizes[key]
-        self.waiting = pc.sum(health["waiting"]).as_py() or 0
+        self.waiting = _sum(health["waiting"])
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    return int(pc.sum(column).as_py() or 0)
 
 
 class Output:

@@ -6,15 +6,18 @@ operator one by one, so many rows had better be one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from fogline.flow import heard
 from fogline.flow.block import RowBlock, from_arrays, to_arrays
+from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
 from fogline.impute.scoring import Sums, from_plain, to_plain
 from fogline.packing import pack, unpack
 
-_NUMBERS = ("newest", "came", "outside_limits", "incomplete", "screened")
+_NUMBERS = ("came", "outside_limits", "incomplete", "screened")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +25,25 @@ class Parcel:
     """What one chunk of a partition has for one group."""
 
     rows: RowBlock  # what can matter
-    newest: float  # the greatest time of the rows that were taken, screened ones included; -inf: there were none
+    heard: Heard  # of the rows that were not rejected, screened ones included
     came: int  # rows of every sort
     outside_limits: int  # cells
     incomplete: int  # rows with gaps
     screened: int  # rows that cannot matter
     rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
     scores: Sums = field(default_factory=dict)  # of values that were hidden for a moment
+    reached: float = -math.inf  # the instant that the chunk's ids have reached together; it does not travel
+
+    @property
+    def newest(self) -> float:
+        """The greatest time of the rows that were not rejected; -inf: there were none."""
+        return max((cell.greatest for cell in self.heard.values()), default=-math.inf)
 
     def to_bytes(self, plan: Plan) -> bytes:
         """The parcel as one bytes object."""
         header: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
         header |= {"rejects": self.rejects, "scores": to_plain(self.scores)}
-        return pack(header, to_arrays(self.rows, plan.signs))
+        return pack(header, to_arrays(self.rows, plan.signs) | heard.to_arrays(self.heard))
 
     @classmethod
     def from_bytes(cls, packed: bytes, plan: Plan) -> Parcel:
@@ -42,4 +51,5 @@ class Parcel:
         header, arrays = unpack(packed, "parcel of rows")
         rejects = [(row, reason) for row, reason in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
-        return cls(rows, **{n: header[n] for n in _NUMBERS}, rejects=rejects, scores=from_plain(header["scores"]))
+        numbers = {name: header[name] for name in _NUMBERS}
+        return cls(rows, heard.from_arrays(arrays), **numbers, rejects=rejects, scores=from_plain(header["scores"]))

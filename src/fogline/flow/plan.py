@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import timedelta
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
@@ -19,16 +18,28 @@ import pyarrow as pa
 
 from fogline.arrays import Floats
 from fogline.errors import FoglineError, QueryError
+from fogline.flow.lengths import AUTO, ahead_of, idle_of, lateness_of
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
-from fogline.model import Query, duration
+from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.rows.clock import INTEGER, REAL
 from fogline.rows.reader import Kinds, Reader
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
+_APART = (
+    "query",
+    "kind",
+    "id",
+    "by",
+    "opened",
+    "imputer",
+    "idle",
+    "moves_idle",
+    "buckets",
+)  # described otherwise, or not
 
 
 @dataclass(frozen=True)
@@ -43,14 +54,17 @@ class Plan:
     lateness: float = 0.0  # in units of the clock: microseconds where that is a timestamp
     opened: Callable[[], Repository] | None = None  # gives the repository, if there is one
     imputer: Imputer | ImputeFunction | None = None  # the user's own, asked first
+    ahead: float = np.inf  # how far a row may run ahead of its group, in units of the clock; inf: as far as it likes
+    idle: float | None = None  # how far the clock of a silent group stays behind that of the query; None: it stands
+    moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
     buckets: int = BUCKETS  # of sensors: so many work in parallel; as long as a checkpoint lives
 
     @cached_property
     def described(self) -> dict[str, str]:
         """All that state depends on, in words: state of a plan that is described otherwise is refused."""
         words: dict[str, Any] = dict(self.query.to_dict())
-        plain = [each.name for each in fields(self) if each.name not in ("query", "kind", "id", "by", "buckets")]
-        words |= {name: getattr(self, name) for name in plain if name not in ("opened", "imputer")}
+        plain = [each.name for each in fields(self) if each.name not in _APART]
+        words |= {name: getattr(self, name) for name in plain}
         words |= {"clock": str(self.kind), "type of id": str(self.id), "types of by": [str(each) for each in self.by]}
         if self.repository is not None:
             words["repository"] = self.repository.fingerprint
@@ -130,6 +144,9 @@ def make_plan(
     opened: Callable[[], Repository] | None = None,
     imputer: Imputer | ImputeFunction | None = None,
     buckets: int = BUCKETS,
+    ahead: Any = AUTO,
+    idle: Any = None,
+    moves_idle: bool = True,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other."""
     if not isinstance(query, Query):
@@ -141,13 +158,15 @@ def make_plan(
     if not isinstance(buckets, int) or buckets < 1:
         raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
     kind = Reader(query).read(_no_rows(schema), Kinds()).kinds.time or _kind_of_text(query, lateness)
-    held = _lateness(lateness, query, kind)
-    if kind == INTEGER and not (held.is_integer() and (query.lifetime is None or _whole(query.lifetime))):
+    held = lateness_of(lateness, query, kind)
+    silent = idle_of(idle, query, kind)
+    if kind == INTEGER and not (held.is_integer() and (silent or 0.0).is_integer() and _whole(query.lifetime)):
         kind = REAL
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
-    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer, buckets)  # type: ignore[arg-type]
+    clocks = ahead_of(ahead, query, kind), silent, moves_idle
+    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer, *clocks, buckets)  # type: ignore[arg-type]
     _ = plan.chain  # imputers refuse what does not fit
     return plan
 
@@ -157,7 +176,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _whole(lifetime: Any) -> bool:
-    return isinstance(lifetime, str) or float(lifetime).is_integer()
+    return lifetime is None or isinstance(lifetime, str) or float(lifetime).is_integer()
 
 
 def _kind_of_text(query: Query, lateness: Any) -> pa.DataType:
@@ -169,17 +188,3 @@ def _kind_of_text(query: Query, lateness: Any) -> pa.DataType:
         f"the times in {query.time!r} are texts, and nothing shows whether they mean numbers or timestamps.\n"
         "Give the stream a schema with a number or timestamp there, or cast the column."
     )
-
-
-def _lateness(given: Any, query: Query, kind: pa.DataType) -> float:
-    """How far the clock is held back, in its own units."""
-    stamps, number = pa.types.is_timestamp(kind), isinstance(given, int | float) and not isinstance(given, bool)
-    if number and given == 0:
-        return 0.0
-    if number is stamps or not isinstance(given, int | float | str | timedelta):
-        have, want = ("timestamps", "a duration such as '30 seconds'") if stamps else ("numbers", "a number")
-        raise QueryError(f"the times in {query.time!r} are {have}, so lateness is {want}, not {given!r}.")
-    held = float(given) if number else float(duration(given))  # type: ignore[arg-type]
-    if not 0 <= held < np.inf:
-        raise QueryError(f"lateness is {given!r}; the clock can only be held back, by a finite time.")
-    return held

@@ -17,14 +17,17 @@ import numpy as np
 
 from fogline.arrays import VAGUE, Floats, Ints
 from fogline.flow.block import RowBlock, concat, empty_block
+from fogline.flow.heard import Heard, hash_ids
+from fogline.flow.hearing import Hearing
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
+from fogline.flow.watermark import together
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
-from fogline.kernels.batches import newest, repeats
+from fogline.kernels.batches import repeats
 from fogline.kernels.cover import matter
 from fogline.rows.keys import Key
 from fogline.skyline.duplicates import DUPLICATE
@@ -39,20 +42,19 @@ class GroupCounts:
     rows: int = 0
     outside_limits: int = 0
     incomplete: int = 0
-    newest: float = -math.inf
     rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
     scores: Sums = field(default_factory=dict)
 
 
 class Survivors(NamedTuple):
-    """Rows that can matter, and in which group of the chunk."""
+    """Rows that can matter, and in which cell of the chunk: a group's stretch of time, see `heard`."""
 
-    group: Ints  # (n,)
+    cell: Ints  # (n,)
     rows: RowBlock  # their expiry: when they expire, or others take over
 
     def part(self, which: Ints, until: Floats) -> Survivors:
         """Some of them, until these instants."""
-        return Survivors(self.group[which], self.rows.part(which)._replace(expires=until))
+        return Survivors(self.cell[which], self.rows.part(which)._replace(expires=until))
 
 
 class Screening:
@@ -69,6 +71,8 @@ class Screening:
         self.groups: dict[Key, int] = {}
         self.counts: list[GroupCounts] = []
         self.survivors: list[Survivors] = []
+        self.hearing = Hearing(self.plan.ahead)
+        self.reached = -math.inf  # the instant that ids have reached together
         self.size = 0
 
     def take(self, piece: Piece, context: Floats | None = None) -> None:
@@ -81,9 +85,10 @@ class Screening:
         which, looked = self._bounds(piece, context)
         self._count(piece, group, which, looked.lacking)
         every = slice(None) if which is None else which
-        kept, until = self._matter(group[every], rows.arrived[every], rows.expires[every], looked)
-        left = Survivors(group, piece.block).part(kept if which is None else which[kept], until)
-        found = looked.part(kept)
+        cell = self._hear(piece, group[every], rows.arrived[every], which)
+        kept, until = self._matter(cell, rows.arrived[every], rows.expires[every], looked)
+        taken = piece.block.part(kept if which is None else which[kept])._replace(expires=until)
+        left, found = Survivors(cell[kept], taken), looked.part(kept)
         self.survivors.append(left._replace(rows=left.rows._replace(clouds=found.clouds, known=found.of_all())))
         self.size += len(group)
 
@@ -97,15 +102,16 @@ class Screening:
     def pack(self) -> list[tuple[Key, Parcel]]:
         """One parcel per group; then the next chunk begins."""
         left = self._compared(self._left())
+        group = self.hearing.groups()[left.cell]
         if len(self.groups) > 1:
-            order = np.argsort(left.group, kind="stable")
-            left = left.part(order, left.rows.expires[order])
+            order = np.argsort(group, kind="stable")
+            group, left = group[order], left.part(order, left.rows.expires[order])
         block = left.rows
-        cuts = np.searchsorted(left.group, np.arange(len(self.groups) + 1)).tolist()
+        cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
         parcels = []
         for key, k in self.groups.items():
             part = block if len(self.groups) == 1 else block.part(np.arange(cuts[k], cuts[k + 1]))
-            parcels.append((key, _parcel(self.counts[k], part)))
+            parcels.append((key, _parcel(self.counts[k], self.hearing.heard(k), part, self.reached)))
         self._clear()
         return parcels
 
@@ -116,18 +122,18 @@ class Screening:
             return left._replace(rows=exact)
         looked = Looked(exact.clouds, np.empty(0, np.int64), np.empty((0, 0)))
         again = left._replace(rows=exact)
-        return again.part(*self._matter(left.group, exact.arrived, exact.expires, looked))
+        return again.part(*self._matter(left.cell, exact.arrived, exact.expires, looked))
 
     def _left(self) -> Survivors:
         """All survivors of the chunk, compared once more."""
         if not self.survivors:
             return Survivors(np.empty(0, np.int64), empty_block(len(self.query.names), self.plan.width))
-        group = np.concatenate([each.group for each in self.survivors])
+        cell = np.concatenate([each.cell for each in self.survivors])
         rows = concat([each.rows for each in self.survivors])
-        left = Survivors(group, rows)
-        if len(self.survivors) > 1 and len(group) <= FINAL:
+        left = Survivors(cell, rows)
+        if len(self.survivors) > 1 and len(cell) <= FINAL:
             looked = Looked(rows.clouds, np.empty(0, np.int64), np.empty((0, 0)))
-            left = left.part(*self._matter(group, rows.arrived, rows.expires, looked))
+            left = left.part(*self._matter(cell, rows.arrived, rows.expires, looked))
         return left
 
     def _number(self, keys: list[Key]) -> Ints:
@@ -156,33 +162,60 @@ class Screening:
             looked = looked.part(left if which is None else np.searchsorted(which, left))
         return left, looked
 
-    def _matter(self, group: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
-        """Which rows can matter, if only for a while, and until when each can."""
+    def _hear(self, piece: Piece, group: Ints, arrived: Floats, which: Ints | None) -> Ints:
+        """(n,) the cells of the rows that are left. Only rows of one cell are compared: all of it is held, or none.
+
+        `which`: the rows that are left; None: all.
+        """
+        plan, ids = self.plan, None
+        if plan.ahead < math.inf or plan.idle is not None:
+            column = piece.block.columns.column(self.query.id)
+            ids = hash_ids(column) if which is None else hash_ids(column)[which]
+        cell = self.hearing.hear(group, arrived, ids)
+        if plan.idle is not None and plan.moves_idle and ids is not None:
+            self.reached = max(self.reached, together(group, ids, arrived, self.hearing.near(cell)))
+        return cell
+
+    def _matter(self, cell: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
+        """Which rows can matter, if only for a while, and until when each can.
+
+        Rows that run ahead of the others all stay: if they are held, each is reported.
+        """
+        near = self.hearing.near(cell)
+        if near is None or near.all():
+            return self._comparable(cell, arrived, expires, looked)
+        which, far = np.flatnonzero(near), np.flatnonzero(~near)
+        kept, until = self._comparable(cell[which], arrived[which], expires[which], looked.part(which))
+        both, ends = np.concatenate((which[kept], far)), np.concatenate((until, expires[far]))
+        order = np.argsort(both)
+        return both[order], ends[order]
+
+    def _comparable(self, cell: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
         if self.query.last is not None:
-            kept = self._newest(group, arrived) if self.at_end else np.arange(len(group))
+            kept = self._newest(cell, arrived) if self.at_end else np.arange(len(cell))
             return kept, expires[kept]
         lo, hi = looked.clouds.lo, looked.clouds.hi
         if not self.at_end:
-            return matter(group, lo, hi, arrived, expires)
+            return matter(cell, lo, hi, arrived, expires)
         # What has expired by the end, or is beaten then, never counts.
-        last = np.array([each.newest for each in self.counts])
-        alive = expires > last[group]
+        alive = expires > self.hearing.greatest()[cell]
         if alive.all():
-            return matter(group, lo, hi, np.zeros(len(group)), expires)
+            return matter(cell, lo, hi, np.zeros(len(cell)), expires)
         which = np.flatnonzero(alive)
-        kept, until = matter(group[which], lo[which], hi[which], np.zeros(len(which)), expires[which])
+        kept, until = matter(cell[which], lo[which], hi[which], np.zeros(len(which)), expires[which])
         return which[kept], until
 
-    def _newest(self, group: Ints, arrived: Floats) -> Ints:
-        """The newest `last` rows of each group, and those that arrived with the last of them."""
+    def _newest(self, cell: Ints, arrived: Floats) -> Ints:
+        """The newest `last` rows of each cell, and those that arrived with the last of them."""
         assert self.query.last is not None
-        order = np.lexsort((-arrived, group))
-        begin = np.searchsorted(group[order], np.arange(len(self.counts)))
-        rank = np.arange(len(order)) - begin[group[order]]
-        edge = np.full(len(self.counts), -np.inf)
+        cells = len(self.hearing.cells)
+        order = np.lexsort((-arrived, cell))
+        begin = np.searchsorted(cell[order], np.arange(cells))
+        rank = np.arange(len(order)) - begin[cell[order]]
+        edge = np.full(cells, -np.inf)
         at = order[rank == self.query.last - 1]
-        edge[group[at]] = arrived[at]
-        return np.flatnonzero(arrived >= edge[group])
+        edge[cell[at]] = arrived[at]
+        return np.flatnonzero(arrived >= edge[cell])
 
     def _exact(self, rows: RowBlock) -> RowBlock:
         """Bounds that are the ends of the distributions, for the few rows that are left."""
@@ -209,21 +242,19 @@ class Screening:
             add(self.counts[group[place[k]]].scores, one)
 
     def _count(self, piece: Piece, group: Ints, which: Ints | None, lacking: Ints) -> None:
-        rows, n, every = piece.rows, len(self.counts), slice(None) if which is None else which
-        last = newest(group[every], rows.arrived[every], n)
+        rows, n = piece.rows, len(self.counts)
         gaps = group[lacking if which is None else which[lacking]]
         came, incomplete = np.bincount(group, minlength=n), np.bincount(gaps, minlength=n)
         outside = np.zeros(n) if rows.outside is None else np.bincount(group, rows.outside, minlength=n)
-        for counts, *numbers in zip(self.counts, last, came, incomplete, outside, strict=True):
-            counts.newest = max(counts.newest, float(numbers[0]))
-            counts.rows += int(numbers[1])
-            counts.incomplete += int(numbers[2])
-            counts.outside_limits += int(numbers[3])
+        for counts, *numbers in zip(self.counts, came, incomplete, outside, strict=True):
+            counts.rows += int(numbers[0])
+            counts.incomplete += int(numbers[1])
+            counts.outside_limits += int(numbers[2])
         for i in sorted(rows.refused):
             self.counts[group[i]].rejects.append((as_json(piece.row(i, self.plan)), rows.refused[i]))
 
 
-def _parcel(counts: GroupCounts, rows: RowBlock) -> Parcel:
+def _parcel(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> Parcel:
     screened = counts.rows - len(counts.rejects) - len(rows.arrived)
-    numbers = counts.newest, counts.rows, counts.outside_limits, counts.incomplete, screened
-    return Parcel(rows, *numbers, counts.rejects, counts.scores)
+    numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
+    return Parcel(rows, heard, *numbers, counts.rejects, counts.scores, reached)

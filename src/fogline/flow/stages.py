@@ -62,8 +62,8 @@ def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
 
 
 def event_times(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> list[int | None]:
-    """The event times, in microseconds, that these parcels have surely reached."""
-    times = [event(plan.kind, parcel.newest - plan.lateness) for _, parcel in parcels]
+    """The event times, in microseconds, that these parcels have surely reached; none where groups stand alone."""
+    times = [event(plan.kind, parcel.reached - plan.lateness) for _, parcel in parcels]
     return [None if each is None else each * 1000 for each in times]
 
 

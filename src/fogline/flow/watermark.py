@@ -3,12 +3,18 @@
 Event times are milliseconds from 0 on. A timestamp is its own event time, cut to milliseconds. A number is mapped by
 the bits of its float64, which are in the order of the numbers: 53 of them fit, negative numbers and fractions included,
 so the unit of the numbers need not be known.
+
+A chunk has reached the instant that a tenth of its ids, and two at least, have reached: no id moves the query's clock
+alone.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+
+from fogline.arrays import Flags, Floats, Ints, Words
+from fogline.kernels.heard import newest_of_each
 
 _CUT, _ZERO = 11, 2**63
 
@@ -20,6 +26,26 @@ def event(kind: pa.DataType, instant: float) -> int | None:
     if pa.types.is_timestamp(kind):
         return int(instant // 1000) if instant >= 0 else None
     return _ordered(instant) >> _CUT
+
+
+def together(group: Ints, ids: Words, arrived: Floats, taken: Flags | None) -> float:
+    """The instant that a tenth of the different (group, id) pairs, and two at least, have reached; -inf: there is none.
+
+    `ids`: hashes; `taken`: rows that do not run ahead of the others; None: all.
+    """
+    if taken is not None:
+        group, ids, arrived = group[taken], ids[taken], arrived[taken]
+    newest = newest_of_each(group, ids, arrived)
+    few = max(2, -(-len(newest) // 10))
+    return float(np.partition(newest, -few)[-few]) if len(newest) >= few else -np.inf
+
+
+def later(instant: float, idle: float) -> float:
+    """The first instant of the query's clock at which a silent group's, `idle` behind it, has reached `instant`."""
+    at = instant + idle
+    while np.isfinite(at) and at - idle < instant:
+        at = float(np.nextafter(at, np.inf))
+    return at
 
 
 def timer(kind: pa.DataType, instant: float) -> int | None:

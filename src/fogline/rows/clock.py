@@ -193,6 +193,19 @@ def show_time(value: float, kind: pa.DataType | None) -> Any:
     return write_times(np.array([value]), kind)[0].as_py()
 
 
+def time_text(value: float, kind: pa.DataType | None) -> str:
+    """One instant in words, of whatever year; microseconds are named only where there are any.
+
+    >>> time_text(12.0, INTEGER), time_text(0.5, REAL), time_text(1.7e18, STAMP)
+    ('12', '0.5', '55840-09-20 20:26:40')
+    """
+    if kind is not None and pa.types.is_timestamp(kind):
+        if not abs(value) < 2.0**63:
+            return f"{value:g} microseconds"
+        return str(np.datetime64(int(value), "us")).replace("T", " ").removesuffix(".000000")
+    return f"{value:.17g}" if abs(value) >= EXACT or value != int(value) else f"{int(value)}"
+
+
 def as_instant(text: Any, kind: pa.DataType) -> pa.Scalar:
     """An instant as a person writes it, in the terms of a clock."""
     cell = pa.array([text]) if isinstance(text, str) else [text]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import current_timestamp
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from fogline.errors import FoglineError
@@ -19,6 +20,7 @@ from fogline.flow import stages
 from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import CHANGES, changes_schema
 from fogline.flow.keeper import Keeper
+from fogline.flow.machine import NOW, asks_now
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import BUCKETS, Plan, make_plan
 from fogline.flow.sensors import SensorStage
@@ -45,6 +47,8 @@ def watch(
     every: str = "tick",
     lateness: Any = 0,
     imputer: Imputer | ImputeFunction | None = None,
+    ahead: Any = "auto",
+    idle: Any = None,
     buckets: int | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
@@ -55,10 +59,16 @@ def watch(
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
     else a duration such as "30 seconds". What comes later still is late: it enters, at the clock.
     `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
+    `ahead`: a row whose time runs ahead of its group by more than this is held until other ids follow, so that one
+    wrong clock does not end the answer; a length of time, "off", or "auto": ten lifetimes, else a day for timestamps.
+    `idle`: how far the clock of a silent group stays behind that of the query, so that its rows expire; a length of
+    time. Without it a group's clock is moved by its own rows alone, and groups that lag lose nothing.
     `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks work at once; by default
     as many as there are shuffle partitions, and at least eight. A checkpoint keeps the number it was begun with.
     """
-    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer, buckets=buckets)
+    clocks = {"lateness": lateness, "ahead": ahead, "idle": idle}
+    how = {"every": every, "imputer": imputer, "buckets": buckets, **clocks}
+    plan = plan_for(df, query, repository, **how)
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in stages.opened(batches, CHANGES):
@@ -81,7 +91,7 @@ def journal(df: DataFrame, plan: Plan) -> DataFrame:
 def _parcels(df: DataFrame, plan: Plan) -> DataFrame:
     """What can matter of the rows, one parcel per group and chunk."""
     if not plan.remembers:
-        return df.mapInArrow(staged(stages.screened, plan), _PARCELS)
+        return with_now(df, plan).mapInArrow(staged(stages.screened, plan), _PARCELS)
     buckets = dealt(df, plan).groupBy("bucket")
     if not df.isStreaming:
         return buckets.applyInArrow(_remembered(plan), _PARCELS)
@@ -90,7 +100,12 @@ def _parcels(df: DataFrame, plan: Plan) -> DataFrame:
 
 def dealt(df: DataFrame, plan: Plan) -> DataFrame:
     """Decoded rows in packets for the buckets of their sensors."""
-    return df.mapInArrow(staged(stages.dealt, plan), _PACKETS)
+    return with_now(df, plan).mapInArrow(staged(stages.dealt, plan), _PACKETS)
+
+
+def with_now(df: DataFrame, plan: Plan) -> DataFrame:
+    """The rows with the machine's clock, if they are compared with it: one instant for a micro-batch, kept with it."""
+    return df.withColumn(NOW, current_timestamp()) if asks_now(plan) else df
 
 
 def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -> DataFrame:
@@ -98,7 +113,8 @@ def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -
 
     A duplicate is among them if it stands near its original; the others are known only where the group's state is.
     """
-    return df.mapInArrow(staged(stages.refused, plan_for(df, query, repository)), "row string, reason string")
+    plan = plan_for(df, query, repository)
+    return with_now(df, plan).mapInArrow(staged(stages.refused, plan), "row string, reason string")
 
 
 def plan_for(

@@ -36,12 +36,17 @@ class Run:
         self.status = RunStatus()
 
     def start(self, *, follow: bool = False, files_per_batch: int | None = None) -> StreamingQuery:
-        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read."""
+        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read.
+
+        While files that are already there are read, silent groups are not moved on by others: theirs may come yet.
+        """
         config = self.config
         source = self._source(files_per_batch)
         with plainly():
-            how = {"every": config.every, "lateness": config.lateness, "buckets": self.output.buckets}
-            plan = plan_for(source, config.query, config.repository, **how)
+            how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle")}
+            plan = plan_for(
+                source, config.query, config.repository, **how, moves_idle=follow, buckets=self.output.buckets
+            )
             writer = journal(source, plan).writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{absolute(config.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)

@@ -1,0 +1,187 @@
+"""Which rows run so far ahead of their group that they are held?
+
+A row up to one stretch beyond its group's ground (`ground`) is taken. A row beyond is *held*: it is kept, and reported
+at once, and it enters, at its own time, when the ground has followed. When the ground has moved on by two stretches and
+a held row is still beyond, its group has gone on without it, and it is given up; so is what is farthest ahead where
+too many are held.
+
+The ground of a group begins with the earliest stretch heard. Rows that were taken while one id alone had been heard are
+kept for a while: if others then come from far behind, it was that id that ran ahead, and the group begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fogline.arrays import Floats
+from fogline.flow import block as blocks
+from fogline.flow import heard as hearing
+from fogline.flow.block import RowBlock, concat
+from fogline.flow.ground import moved
+from fogline.flow.heard import Cell, Heard, joined, stretches
+from fogline.flow.lengths import length_text
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import Plan
+from fogline.flow.rejects import as_json
+from fogline.packing import Arrays
+from fogline.rows.clock import time_text
+
+MOST = 100_000  # rows held for one group
+FIRST = 64  # rows of one id that are kept in case it was that id that ran ahead
+_HELD, _FIRST = "held ", "first "  # before the names of arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is kept of a group between calls, to know who runs ahead."""
+
+    ground: float = -math.inf
+    heard: dict[float, Cell] = field(default_factory=dict)  # from the stretch before the ground on
+    since: dict[float, float] = field(
+        default_factory=dict
+    )  # stretch that is held -> the ground when it was heard first
+    held: RowBlock | None = None
+    first: RowBlock | None = None  # all rows that were taken, as long as they are of one id, and few
+
+    def to_arrays(self, signs: Floats) -> Arrays:
+        """As flat arrays; none where nothing is kept."""
+        if not self.heard:
+            return {}
+        pairs = [[self.ground, self.ground], *self.since.items()]
+        arrays: Arrays = {"ahead": np.array(pairs), **hearing.to_arrays(self.heard)}
+        for prefix, rows in ((_HELD, self.held), (_FIRST, self.first)):
+            if rows is not None:
+                arrays |= {f"{prefix}{name}": array for name, array in blocks.to_arrays(rows, signs).items()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, signs: Floats, width: int) -> Ahead:
+        """The inverse of `to_arrays`, among other arrays."""
+        if "ahead" not in arrays:
+            return cls()
+        (ground, _), *pairs = arrays["ahead"].tolist()
+        found: list[RowBlock | None] = []
+        for prefix in (_HELD, _FIRST):
+            part = {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}
+            found.append(blocks.from_arrays(part, signs, width) if part else None)
+        return cls(ground, hearing.from_arrays(arrays), dict(pairs), *found)
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """What becomes of the rows of a call."""
+
+    state: Ahead
+    newest: float  # the greatest time of the rows that were ever taken, as far as it is known
+    taken: list[RowBlock]
+    held: RowBlock | None  # from now on
+    unseen: list[tuple[Cell, int]]  # rows that are held from now on, but were screened: stretch, how many
+    released: int  # rows that enter now, screened ones included
+    anew: bool  # the rows that were taken so far are among the others again: the group begins anew
+
+    @property
+    def screened(self) -> int:
+        """Rows that are held from now on, though screened."""
+        return sum(count for _, count in self.unseen)
+
+    @property
+    def newly_held(self) -> int:
+        """Rows that are held from now on."""
+        return self.screened + (0 if self.held is None else len(self.held.arrived))
+
+
+def sort_out(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sorted:
+    """Which rows are taken, which are held, and which of those held earlier are released. `length` of a stretch."""
+    come = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
+    news = joined(parcel.heard for parcel in parcels)
+    if length == math.inf or not news:
+        newest = max((cell.greatest for cell in news.values()), default=-math.inf)
+        return Sorted(state, newest, come, None, [], 0, False)
+    anew = state.first is not None and min(news, default=math.inf) < state.ground - 1
+    heard = joined([state.heard, news])
+    ground = moved(min(heard) if anew or state.ground == -math.inf else state.ground, heard)
+    reach = ground + 1
+    near, far = _cut([*come, *([state.first] if anew and state.first is not None else [])], length, reach)
+    ready, still = _cut([] if state.held is None else [state.held], length, reach)
+    since = {s: ground if anew else state.since.get(s, ground) for s in heard if s > reach}
+    since = _bounded({s: then for s, then in since.items() if ground - then < 2}, heard)
+    kept = {s: cell for s, cell in heard.items() if s in since or ground - 1 <= s <= reach}
+    then = Ahead(ground, kept, since, _of_stretches([*still, *far], length, since), None)
+    alone = state.ground == -math.inf or state.first is not None
+    return Sorted(
+        state=replace(then, first=_first(None if anew else state.first, near, heard, reach)) if alone else then,
+        newest=max((cell.greatest for s, cell in heard.items() if s <= reach), default=-math.inf),
+        taken=[*near, *ready],
+        held=concat(far) if far else None,
+        unseen=_unseen(news, come, length, reach),
+        released=sum(state.heard[s].rows for s in state.since if s <= reach),
+        anew=anew,
+    )
+
+
+def _cut(rows: list[RowBlock], length: float, reach: float) -> tuple[list[RowBlock], list[RowBlock]]:
+    """The rows up to the stretch `reach`, and those beyond."""
+    near: list[RowBlock] = []
+    far: list[RowBlock] = []
+    for each in rows:
+        taken = stretches(each.arrived, length) <= reach
+        for part, where in ((near, taken), (far, ~taken)):
+            if where.any():
+                part.append(each if where.all() else each.part(np.flatnonzero(where)))
+    return near, far
+
+
+def _of_stretches(rows: list[RowBlock], length: float, since: Mapping[float, float]) -> RowBlock | None:
+    """The rows of the stretches that are held; None if there are none."""
+    if not rows:
+        return None
+    whole = concat(rows)
+    stay = np.isin(stretches(whole.arrived, length), list(since))
+    return (whole if stay.all() else whole.part(np.flatnonzero(stay))) if stay.any() else None
+
+
+def _bounded(since: dict[float, float], heard: Heard) -> dict[float, float]:
+    """Without the farthest stretches, where too many rows are held."""
+    out, total = {}, 0
+    for s in sorted(since):
+        total += heard[s].rows
+        if total <= MOST:
+            out[s] = since[s]
+    return out
+
+
+def _unseen(news: Heard, come: list[RowBlock], length: float, reach: float) -> list[tuple[Cell, int]]:
+    """Rows beyond that were screened: they have come, but did not travel."""
+    beyond = {s: cell for s, cell in news.items() if s > reach}
+    if not beyond:
+        return []
+    travelled = Counter(s for rows in come for s in stretches(rows.arrived, length).tolist())
+    return [(cell, cell.rows - travelled[s]) for s, cell in beyond.items() if cell.rows > travelled[s]]
+
+
+def _first(first: RowBlock | None, near: list[RowBlock], heard: Heard, reach: float) -> RowBlock | None:
+    """All rows that were taken so far, if they are of one id, and few."""
+    ids = np.unique(np.concatenate([cell.ids for s, cell in heard.items() if s <= reach]))
+    rows = [*([] if first is None else [first]), *near]
+    few = sum(len(each.arrived) for each in rows) <= FIRST
+    return concat(rows) if len(ids) == 1 and few and rows else None
+
+
+def reports(found: Sorted, plan: Plan, *, end: bool) -> list[tuple[str, str]]:
+    """The rows that are held from now on, as JSON, with the reason. At the `end` of input no id can follow any more."""
+    if not found.newly_held:
+        return []
+    query, limit = plan.query, length_text(plan.ahead, plan.kind)
+    why = f"its time runs ahead of its group by more than {limit}"
+    reason = f"{why}, and no other id followed" if end else f"held: {why}; it enters if other ids follow"
+    seen = [] if found.held is None else [as_json(found.held.row(i, query)) for i in range(len(found.held.arrived))]
+    out = [(row, reason) for row in seen]
+    for cell, count in found.unseen:
+        times = [time_text(each, plan.kind) for each in (cell.least, cell.greatest)]
+        out.append((as_json({query.time: times, "rows": count}), f"{reason} ({count} rows that others would cover)"))
+    return out

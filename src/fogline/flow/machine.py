@@ -1,0 +1,48 @@
+"""Is a row's time later than the clock of this machine?
+
+Where times are timestamps, a row that is ahead of the machine's clock by more than its group may be, and by more than a
+day, is rejected by name: milliseconds read as seconds lie fifty thousand years ahead. The engine gives the machine's
+clock with the rows, in a column of its own, the same for all rows of a batch and whenever the batch is done again.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.flow.lengths import DAY, length_text
+from fogline.flow.plan import Plan
+from fogline.rows.clock import read_times, time_text
+from fogline.rows.reader import Decoded
+
+NOW = "_fogline_now"
+_EARLIEST = 3652 * DAY  # 1980: a time that a sensor may well mean
+
+
+def asks_now(plan: Plan) -> bool:
+    """Whether rows are compared with the machine's clock."""
+    return pa.types.is_timestamp(plan.kind) and plan.ahead < math.inf
+
+
+def without_now(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, float]:
+    """The rows without the column of the machine's clock, and what it shows, in microseconds; inf: it is not there."""
+    at = batch.schema.get_field_index(NOW)
+    if at < 0:
+        return batch, math.inf
+    now = read_times(batch.column(at).slice(0, 1), NOW).value
+    return batch.remove_column(at), float(now[0]) if len(now) else math.inf
+
+
+def refuse_future(rows: Decoded, plan: Plan, now: float) -> None:
+    """Reject the rows that are later than the machine's clock by more than is allowed."""
+    if now == math.inf or not asks_now(plan):
+        return
+    until = now + max(plan.ahead, DAY)
+    for i in np.flatnonzero(rows.arrived > until).tolist():
+        if i not in rows.refused:
+            t = float(rows.arrived[i])
+            guess = "; are milliseconds read as seconds?" if _EARLIEST <= t / 1000 <= until else ""
+            far = length_text(t - now, plan.kind)
+            rows.refused[i] = f"its time, {time_text(t, plan.kind)}, is {far} ahead of this machine's clock{guess}"
