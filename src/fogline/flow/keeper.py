@@ -28,7 +28,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
 from fogline.flow.state import from_state, to_state
-from fogline.flow.waiting import FEW, Slot, open_slots, put_away
+from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import reached, timer
 from fogline.impute.scoring import Sums, add
 from fogline.model import duration
@@ -89,8 +89,7 @@ class Keeper:
             rows, again = self._without_duplicates(key, loaded, due)
             rejects += again
             changes = self._advance(key, loaded, clock, rows)
-        if waiting is not None and cells is not None and len(waiting.arrived) > FEW:
-            slots, waiting = put_away(self.plan, waiting, slots, cells), None
+        waiting, slots = put_away(self.plan, waiting, slots, cells)
         then = LoadedGroup(loaded.group, clock, waiting, None, slots)
         then.timer = None if forgotten else self._next(then)
         health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.ahead)
