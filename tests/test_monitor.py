@@ -221,6 +221,16 @@ def test_a_snapshot_of_another_query_or_of_nothing_is_refused_in_words():
             fl.Monitor.restore(query, data)
 
 
+def test_a_snapshot_is_restored_with_the_imputer_it_was_taken_with():
+    def half(rows: pa.RecordBatch) -> dict[str, Any]:
+        return {"gas": [0.5] * rows.num_rows}
+
+    saved = fl.Monitor(QUERY, imputer=half).snapshot()
+    fl.Monitor.restore(QUERY, saved, imputer=half)
+    with pytest.raises(fl.SnapshotError, match="was taken with half, and now there is none"):
+        fl.Monitor.restore(QUERY, saved)
+
+
 def test_an_untouched_monitor_can_be_saved_and_restored():
     again = fl.Monitor.restore(QUERY, fl.Monitor(QUERY).snapshot())
     assert again.advance(1, [row()])["change"].to_pylist() == ["enter"]

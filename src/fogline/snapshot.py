@@ -31,6 +31,7 @@ def save_monitor(monitor: Monitor) -> bytes:
     header = {
         "query": monitor.query.fingerprint(),
         "repository": None if monitor.repository is None else monitor.repository.fingerprint,
+        "imputer": _imputer(monitor),
         "clock": monitor.clock,
         "places": monitor.places,
         "counts": monitor.counts,
@@ -55,6 +56,11 @@ def restore_monitor(
     header, arrays = unpack(saved)
     _check(header, query, repository)
     monitor = make(header["places"])
+    if header["imputer"] != _imputer(monitor):
+        raise SnapshotError(
+            f"this snapshot was taken with {header['imputer'] or 'no imputer of your own'}, and now there is "
+            f"{_imputer(monitor) or 'none'}; restore it with the imputer it was taken with."
+        )
     state = _state(monitor)
     if (state is None) is ("sensors" in arrays):
         what = "remembered" if state is None else "did not remember"
@@ -70,6 +76,11 @@ def restore_monitor(
 
 def _state(monitor: Monitor) -> SensorState | None:
     return None if monitor.intake is None else monitor.intake.state
+
+
+def _imputer(monitor: Monitor) -> str | None:
+    """The name of the user's own imputer."""
+    return None if monitor.imputer is None or monitor.chain is None else monitor.chain.imputers[0].name
 
 
 def _check(header: dict[str, Any], query: Query, repository: Repository | None) -> None:

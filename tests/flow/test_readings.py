@@ -10,7 +10,7 @@ import pytest
 
 from fogline.flow import readings
 from fogline.flow.plan import make_plan
-from fogline.flow.readings import Readings
+from fogline.flow.readings import ReadingStore
 from fogline.flow.sensors import Dealer, SensorStage
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
@@ -65,7 +65,7 @@ def test_contexts_are_those_of_one_state_while_parts_grow_and_survive_as_bytes(s
         expected = whole.update(sensor_names(table["sensor"].to_pylist()), times, values, wanted)
         np.testing.assert_array_equal(found.context[wanted], expected)
         assert state is not None
-        opened = Readings(plan(), model()).open(0, state, [*whole.number], cells)
+        opened = ReadingStore(plan(), model()).open(0, state, [*whole.number], cells)
         opened.kept.check()
         assert {*opened.kept.number} == {*whole.number}
         assert opened.sensors == len(whole.number)
@@ -80,7 +80,7 @@ def test_contexts_are_those_of_one_state_while_parts_grow_and_survive_as_bytes(s
 def test_a_small_bucket_lies_in_its_state_and_a_large_one_writes_only_parts_that_were_touched():
     names = sensor_names([f"n{k}" for k in range(5_000)])
     for count, calls in ((900, 0), (5_000, 10)):
-        kept, cells = Readings(plan(), model()), Counted()
+        kept, cells = ReadingStore(plan(), model()), Counted()
         opened = kept.open(0, None, names[:count], cells)
         values = np.ones((count, 3))
         opened.kept.update(names[:count], np.full(count, 300.0), values, np.zeros(count, np.bool_))
@@ -98,7 +98,7 @@ def test_a_small_bucket_lies_in_its_state_and_a_large_one_writes_only_parts_that
 
 def test_beyond_a_limit_sensors_that_were_silent_longest_are_forgotten(small):
     rng, cells, state = np.random.default_rng(1), Counted(), None
-    kept = Readings(plan(), model(), most=40)
+    kept = ReadingStore(plan(), model(), most=40)
     for k in range(200):
         names = sensor_names([f"n{i}" for i in range(k, k + 3)])
         opened = kept.open(0, state, names, cells)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import keeper as keeping
+from fogline.flow import waiting
 from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import Journal
 from fogline.flow.keeper import Keeper
@@ -29,14 +29,14 @@ SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("a", pa.float64()), 
 def test_where_rows_wait_changes_no_answer(drive, few):
     stream, pieces, hold, slice_rows, chunk_rows = drive
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold)
-    before, keeping.FEW = keeping.FEW, few
+    before, waiting.FEW = waiting.FEW, few
     try:
         engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
         for partitions in pieces:
             journal += engine.batch(partitions)
         journal += flush(engine)
     finally:
-        keeping.FEW = before
+        waiting.FEW = before
     changes = changes_of(journal, plan)
     for time, answer in truth(stream):
         agree(net(changes, stream.by, until=time), answer, 2.5 * CLOSE)

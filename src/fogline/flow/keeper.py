@@ -29,7 +29,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
 from fogline.flow.state import from_state, to_state
-from fogline.flow.waiting import FEW, Slot, open_slots, put_away
+from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
 from fogline.impute.scoring import Sums, add
 from fogline.model import duration
@@ -93,8 +93,7 @@ class Keeper:
             expired = self._expired(rows, loaded.clock)
             changes = self._advance(key, loaded, clock, rows)
         held = reports(found, plan, end=end)
-        if waiting is not None and cells is not None and len(waiting.arrived) > FEW:
-            slots, waiting = put_away(plan, waiting, slots, cells), None
+        waiting, slots = put_away(plan, waiting, slots, cells)
         then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots)
         then.timer = None if forgotten else self._next(then, watermark)
         health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
@@ -112,7 +111,7 @@ class Keeper:
         members = loaded.group.live.members()
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
         which = slots.by_key(members)
-        gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.ones(len(which), np.bool_)
+        gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.zeros(len(which))
         delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which])
         open_slots(self.plan, loaded.slots, np.inf, cells)
         loaded.group, loaded.clock, loaded.waiting, loaded.slots = self._new_group(), -np.inf, None, []

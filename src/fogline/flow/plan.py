@@ -65,7 +65,8 @@ class Plan:
         words: dict[str, Any] = dict(self.query.to_dict())
         plain = [each.name for each in fields(self) if each.name not in _APART]
         words |= {name: getattr(self, name) for name in plain}
-        words |= {"clock": str(self.kind), "type of id": str(self.id), "types of by": [str(each) for each in self.by]}
+        words |= {"clock": str(self.kind), "type of id": str(self.id)}
+        words |= {"types of by": [str(each) for each in self.by]} if self.by else {}
         if self.repository is not None:
             words["repository"] = self.repository.fingerprint
         if self.imputer is not None:

@@ -54,7 +54,7 @@ class Opened(NamedTuple):
     touched: list[int]  # the parts that were read
 
 
-class Readings:
+class ReadingStore:
     """Reads and writes the readings of buckets."""
 
     def __init__(self, plan: Plan, sensors: SensorModel, *, most: int = MOST) -> None:

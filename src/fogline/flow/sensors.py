@@ -21,7 +21,7 @@ from fogline.flow.cells import Cells
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Decoder, Piece
 from fogline.flow.plan import Plan
-from fogline.flow.readings import Readings, bucket_of
+from fogline.flow.readings import ReadingStore, bucket_of
 from fogline.flow.rejects import as_json
 from fogline.flow.screening import Screening
 from fogline.impute.intake import look, put
@@ -110,7 +110,7 @@ class SensorStage:
         assert plan.chain is not None
         assert plan.chain.sensors is not None
         self.plan, self.chain, self.sensors = plan, plan.chain, plan.chain.sensors
-        self.screening, self.readings = Screening(plan), Readings(plan, self.sensors)
+        self.screening, self.readings = Screening(plan), ReadingStore(plan, self.sensors)
 
     def take(
         self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells

@@ -46,18 +46,22 @@ def open_slots(
     return blocks, [slot for slot in slots if slot.first > clock]
 
 
-def put_away(plan: Plan, rows: RowBlock, slots: Sequence[Slot], cells: Cells) -> list[Slot]:
-    """Put rows into the cells of their slots, behind those that are there; the slots then."""
+def put_away(
+    plan: Plan, rows: RowBlock | None, slots: list[Slot], cells: Cells | None
+) -> tuple[RowBlock | None, list[Slot]]:
+    """A few rows stay where they are, more go into the cells of their slots: what stays, and the slots then."""
+    if rows is None or cells is None or len(rows.arrived) <= FEW:
+        return rows, slots
     by_time = {slot.at: slot for slot in slots}
     at = np.floor(rows.arrived / (plan.lateness / SLOTS))
     for each in np.unique(at).tolist():
         block, slot = rows.part(np.flatnonzero(at == each)), by_time.get(each)
         if slot is not None:
-            block = concat([_read(plan, cells, slot), block])
+            block = concat([_read(plan, cells, slot), block])  # those that came first lie first
         cell = _free(by_time.values()) if slot is None else slot.cell
         cells.put(cell, to_cell({}, to_arrays(block, plan.signs)))
         by_time[each] = Slot(cell, each, len(block.arrived), float(block.arrived.min()))
-    return list(by_time.values())
+    return None, list(by_time.values())
 
 
 def _read(plan: Plan, cells: Cells, slot: Slot) -> RowBlock:

@@ -29,7 +29,8 @@ from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.spark.processors import GroupProcessor, SensorProcessor
-from fogline.spark.session import PARTITIONS, warn_once
+from fogline.spark.partitions import PARTITIONS
+from fogline.spark.session import warn_once
 from fogline.spark.share import shared
 
 _PARCELS = "group string, parcel binary, event timestamp"
