@@ -6,6 +6,7 @@ family, so that later values of the stream fit.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,16 @@ def read_objects(column: Any, name: str, refused: Reasons) -> tuple[list[Any], p
                 refused.setdefault(i, f"{name!r} is {each!r}, which cannot name a row")
                 values[i] = None
     return values, kind
+
+
+def decimal_text(value: Decimal) -> str:
+    """A decimal as a text, exactly, however many zeros it came with.
+
+    >>> decimal_text(Decimal("5.00")), decimal_text(Decimal("0.10")), decimal_text(Decimal("100"))
+    ('5', '0.1', '100')
+    """
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType | None:

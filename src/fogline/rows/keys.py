@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Ints
+from fogline.rows.ids import decimal_text
 
 Key = str
 NO_COLUMNS = "[]"
@@ -65,6 +66,8 @@ def _lettered(column: pa.Array) -> pa.Array:
         return pa.array([None if each is None else each.hex() for each in column.to_pylist()], pa.string())
     if pa.types.is_floating(column.type):
         return pc.add(column, 0.0)
+    if pa.types.is_decimal(column.type):
+        return pa.array([None if each is None else decimal_text(each) for each in column.to_pylist()], pa.string())
     return column.cast(_letters(column.type))
 
 

@@ -1,8 +1,8 @@
 """What has each sensor read lately?
 
 The living part of a repository: the newest values of every sensor's attributes, which join as they pass, whatever else
-their rows lack, and leave when newer ones need the place or when they are too old. A sensor is named by the query's
-groups and id.
+their rows lack, and leave when newer ones need the place or when they are too old (`retention`); a sensor that has none
+left leaves too. A sensor is named by the query's groups and id.
 
 Small, because of a sensor's own past the newest readings matter most. A row sees only readings that are older than
 itself and that have arrived with it or before: within a call rows are taken in the order of their times, and a late row
@@ -21,6 +21,8 @@ from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels import sensors as kernel
 from fogline.kernels.sensors import Newest, Readings, Recent
 from fogline.packing import pack, unpack
+from fogline.repository.sensors.retention import groups_of, too_old
+from fogline.rows.ids import decimal_text
 
 READINGS = 8  # values kept of each attribute of each sensor
 MOST = 100_000  # sensors of one state; beyond, those that have been silent longest go
@@ -46,6 +48,8 @@ def _plain(value: Any) -> str | None:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return str(value)
+    if isinstance(value, Decimal):
+        return decimal_text(value)
     return str(int(value)) if value == int(value) else str(float(value))
 
 
@@ -60,6 +64,7 @@ class SensorState:
         self.times = np.full((0, d, READINGS), -np.inf)
         self.values = np.full((0, d, READINGS), np.nan)
         self.untouched = False  # whether it holds readings of the history, and none of the stream
+        self.taken = 0  # rows since it was last looked at what is too old
 
     def update(
         self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
@@ -78,6 +83,9 @@ class SensorState:
         kernel.walk(readings, Newest(self.times, self.values), self.recent, self.longest, out)
         if len(self.number) > self.most:
             self._forget()
+        self.taken += len(order)
+        if self.taken >= len(self.number):  # now and then: what it costs is shared by that many rows
+            self.retire()
         place = np.empty(len(order), np.int64)
         place[order] = np.cumsum(wanted[order]) - 1
         return out[place[wanted]]
@@ -107,9 +115,24 @@ class SensorState:
         """The half that was heard last stays."""
         count = len(self.number)
         stay = np.sort(np.argsort(-self.times[:count, :, 0].max(axis=1), kind="stable")[: self.most // 2])
+        self._keep(stay)
+
+    def _keep(self, stay: Ints) -> None:
         names = list(self.number)
         self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
         self.times, self.values = self.times[stay], self.values[stay]
+
+    def retire(self) -> None:
+        """Readings that no row will see leave, and sensors that have none left: no answer changes by it."""
+        self.taken = 0
+        if self.untouched or not self.number or np.isinf(self.longest):
+            return
+        times, values = self.arrays()
+        gone = too_old(times, groups_of(self.number), self.longest)
+        times[gone], values[gone] = -np.inf, np.nan  # the oldest are the last: order stays
+        stay = np.flatnonzero(times[:, :, 0].max(axis=1) > -np.inf)
+        if len(stay) < len(times):
+            self._keep(stay)
 
     def arrays(self) -> tuple[Floats, Floats]:
         """Times and values (s, d, READINGS), in the order of the names."""
@@ -120,18 +143,26 @@ class SensorState:
         """This state with other readings: those of `arrays`."""
         self.number = {name: k for k, name in enumerate(names)}
         self.times, self.values = np.array(times), np.array(values)
+        self.taken = len(names)  # it may have lain for long
         return self
 
     def to_bytes(self) -> bytes:
-        """Everything, in one bytes object."""
+        """Everything, in one bytes object; places without a reading take no room."""
+        self.retire()
         times, values = self.arrays()
+        there = times > -np.inf
         header = {"names": [*self.number], "untouched": self.untouched}
-        return pack(header, {"times": times, "values": values})
+        return pack(
+            header, {"count": there.sum(axis=2, dtype=np.uint8), "times": times[there], "values": values[there]}
+        )
 
     def load(self, saved: bytes) -> SensorState:
         """This state with what `to_bytes` saved of another of its kind."""
         header, arrays = unpack(saved, "state of sensors")
-        self.holding([tuple(each) for each in header["names"]], arrays["times"], arrays["values"])
+        there = np.arange(READINGS) < arrays["count"][:, :, None]
+        times, values = np.full(there.shape, -np.inf), np.full(there.shape, np.nan)
+        times[there], values[there] = arrays["times"], arrays["values"]
+        self.holding([tuple(each) for each in header["names"]], times, values)
         self.untouched = header["untouched"]
         return self
 
