@@ -16,7 +16,19 @@ from fogline.errors import FoglineError
 from fogline.spark import java as java_module
 from fogline.spark.java import NEEDLESS, find_java, without_flags
 from fogline.spark.partitions import PARTITIONS
-from fogline.spark.session import FILES, PROVIDER, SparkAdvice, advise, session, tuned, warn_once
+from fogline.spark.scratch import scratch
+from fogline.spark.session import (
+    _ADVISED,
+    FILES,
+    PROVIDER,
+    SparkAdvice,
+    _ready,
+    advise,
+    for_a_while,
+    session,
+    tuned,
+    warn_once,
+)
 from tests.spark.conftest import ROOTS
 
 
@@ -222,6 +234,47 @@ def test_a_running_session_is_taken_and_what_it_keeps_is_reported(spark):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert session() is spark
+
+
+def test_a_running_session_is_left_as_it_is_unless_settings_are_passed(spark):
+    zone, before = "spark.sql.session.timeZone", dict(spark.conf.getAll)
+    try:
+        spark.conf.set(zone, "Europe/Berlin")
+        spark.conf.set(PARTITIONS, "3")
+        set_by_user = dict(spark.conf.getAll)
+        assert session(name="other") is spark
+        assert {**spark.conf.getAll, _ADVISED: "true"} == {**set_by_user, _ADVISED: "true"}
+        with pytest.warns(SparkAdvice, match=r"spark.executor.memory is not set in the session that already runs"):
+            session(settings={zone: "UTC", "spark.executor.memory": "9g"})
+        assert [spark.conf.get(zone), spark.conf.get(PARTITIONS)] == ["UTC", "3"]
+    finally:
+        for key in (zone, PARTITIONS):
+            spark.conf.set(key, before[key])
+
+
+def test_a_command_leaves_a_running_session_and_no_files(spark):
+    with for_a_while() as same:
+        assert same is spark
+    assert spark.range(3).count() == 3
+    assert list(scratch().glob("log-*")) == []
+
+
+def test_sockets_of_a_local_session_lie_where_only_its_user_can_go(spark):
+    assert spark.range(3).mapInArrow(unchanged, "id long").count() == 3
+    folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
+    assert any(folder.glob(".*.sock"))
+    assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize(("master", "python"), [("local[2]", sys.executable), ("yarn", None), ("spark://x", None)])
+def test_only_a_local_session_runs_the_python_of_the_driver(monkeypatch, master, python):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(sys.modules["fogline.spark.session"], "find_java", lambda: Path("/some/java"))
+    with _ready(master, None):
+        assert os.environ.get("PYSPARK_PYTHON") == python
+    assert "PYSPARK_PYTHON" not in os.environ
+    with _ready("yarn", "./environment/bin/python"):
+        assert os.environ["PYSPARK_PYTHON"] == "./environment/bin/python"
 
 
 QUIET = """

@@ -18,6 +18,7 @@ from numba import njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
 from fogline.kernels.cache import KernelCache
@@ -36,6 +37,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 def inner(function: Callable[..., Any]) -> Any:
     """Compile as a part of the kernels that call it; see the module. Calling it from Python is a TypeError."""
     return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Inner, **HOW)(function)
+
+
+def load_compiler() -> None:
+    """Do now what Numba does before the first kernel of a process, be it kept or not: a third of a second."""
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
 
 
 class _Unfinished(JITCodeLibrary):

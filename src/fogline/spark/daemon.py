@@ -1,7 +1,8 @@
 """Where do Python workers come from, and how do they end?
 
-Spark forks them from a daemon. This one has imported Fogline before it forks, so that no worker has to: a second and a
-hundred megabytes each. Spark finds it by `spark.python.daemon.module`; without that, workers import what they need.
+Spark forks them from a daemon. This one has imported Fogline, and loaded the compiler of its kernels, before it forks,
+so that no worker has to: a second or two and a hundred megabytes each. Spark finds it by `spark.python.daemon.module`;
+without that, workers import what they need.
 
 A fork copies one thread and all locks, also those that other threads hold at that moment: a worker that asks for such a
 lock waits for ever. So the daemon forks only while it has a single thread, and looks whether that is so. Libraries that
@@ -27,6 +28,7 @@ import fogline.spark.fitting
 import fogline.spark.imputing
 import fogline.spark.pipeline
 import fogline.spark.source  # noqa: F401
+from fogline.kernels.compile import load_compiler
 from fogline.spark.scratch import socket_folder
 from fogline.spark.threads import QUIET, threads
 
@@ -45,6 +47,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 def serve() -> None:
     """Be the daemon, until Spark closes stdin."""
+    load_compiler()
     if len(threads()) > 1:
         _start_with_fewer_threads()
     os.register_at_fork(after_in_child=np.random.seed)  # or all workers would draw the same numbers
