@@ -28,8 +28,8 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.spark.processors import GroupProcessor, SensorProcessor
 from fogline.spark.partitions import PARTITIONS
+from fogline.spark.processors import GroupProcessor, SensorProcessor
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
 
