@@ -212,7 +212,7 @@ BY_EXPIRY = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e")
 
 
 def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_a_lifetime():
-    plan = make_plan(SIMPLE, SCHEMA)
+    plan = make_plan(SIMPLE, SCHEMA, idle=0)
     keeper = Keeper(plan)
     first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
     assert first.timer == event(plan.kind, 13)
@@ -231,7 +231,7 @@ def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_
 
 
 def test_with_lateness_an_empty_group_is_forgotten_later_and_one_in_which_rows_wait_is_not():
-    plan = make_plan(SIMPLE, SCHEMA, lateness=5)
+    plan = make_plan(SIMPLE, SCHEMA, lateness=5, idle=0)
     keeper = Keeper(plan)
     first = keeper.take("[]", None, parcels(plan, ("a", 3, 1.0)))
     assert not first.group.empty  # it waits
@@ -241,7 +241,7 @@ def test_with_lateness_an_empty_group_is_forgotten_later_and_one_in_which_rows_w
 
 
 def test_a_count_window_is_never_empty_and_never_forgotten():
-    plan = make_plan(fl.Query(attributes={"a": "max"}, id="id", time="t", last=2), SCHEMA)
+    plan = make_plan(fl.Query(attributes={"a": "max"}, id="id", time="t", last=2), SCHEMA, idle=0)
     taken = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0)))
     assert taken.timer is None
     assert Keeper(plan).take("[]", taken.state, watermark=event(plan.kind, 10**9)).state is not None
@@ -249,7 +249,7 @@ def test_a_count_window_is_never_empty_and_never_forgotten():
 
 def test_with_expiries_a_group_is_kept_as_long_again_as_its_newest_row_counted():
     schema = SCHEMA.append(pa.field("e", pa.int64()))
-    plan = make_plan(BY_EXPIRY, schema)
+    plan = make_plan(BY_EXPIRY, schema, idle=0)
     table = pa.Table.from_pylist([{"id": "a", "t": 3, "a": 1.0, "e": 8}], schema=schema)
     found = [p for out in screened(plan, table.to_batches()) for p in out["parcel"]]
     first = Keeper(plan).take("[]", None, [Parcel.from_bytes(p.as_py(), plan) for p in found])
@@ -334,7 +334,7 @@ def test_a_small_group_costs_one_read_and_one_write_and_nothing_when_it_is_forgo
     handed(store, ("a", 3, 1.0))
     assert (store.reads, store.writes, list(store.values)) == (["group"], ["group"], ["group"])
     for minute in (20, 30):
-        processor = GroupProcessor(make_plan(SIMPLE, SCHEMA))
+        processor = GroupProcessor(make_plan(SIMPLE, SCHEMA, idle=0))
         processor.init(store)
         list(processor.handleExpiredTimer(("[]",), Watermark(event(pa.int64(), minute)), None))
     assert not store.values

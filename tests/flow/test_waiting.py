@@ -28,7 +28,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("a", pa.float64()), 
 @settings(deadline=None, max_examples=100)
 def test_where_rows_wait_changes_no_answer(drive, few):
     stream, pieces, hold, slice_rows, chunk_rows = drive
-    plan = plan_of(stream, pieces[0][0].schema, lateness=hold)
+    plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=0)
     before, waiting.FEW = waiting.FEW, few
     try:
         engine, journal = Engine(plan, slice_rows, chunk_rows), Journal()
