@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ import fogline as fl
 from fogline.errors import QueryError
 from fogline.flow.ahead import Ahead
 from fogline.flow.ground import moved
-from fogline.flow.heard import KEPT, Cell, count_ids, hash_ids, joined
+from fogline.flow.heard import Cell, count_ids, hash_ids, joined
 from fogline.flow.journal import Journal
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
+from fogline.kernels.heard import KEPT
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10)
@@ -39,14 +41,22 @@ def bad(t: int = FAR, name: str = "bad") -> Row:
     return name, t, 2.0, 2.0  # it would beat all
 
 
-def drive(rows: list[Row], cuts: list[int], *, parts: int = 1, **how: Any) -> tuple[list[Any], Journal]:
+def drive(
+    rows: list[Row], cuts: list[int], *, parts: int = 1, sizes: tuple[int, int] = (40, 100), **how: Any
+) -> tuple[list[Any], Journal]:
     """The answers one after the other, with the tick from which each holds; and what was reported."""
     table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
     plan = make_plan(QUERY, SCHEMA, **how)
-    engine, journal = Engine(plan, 40, 100), Journal()
+    engine, journal = Engine(plan, *sizes), Journal()
     for piece in cut(table, cuts):
         journal += engine.batch([piece.take(pa.array(range(k, piece.num_rows, parts), pa.int64())) for k in range(parts)])
     return answers(changes_of(journal, plan)), journal
+
+
+@cache
+def undisturbed(count: int, ids: int = 30) -> list[Any]:
+    """The answers without any bad row."""
+    return drive(crowd(count, ids), [], sizes=(500, 1000))[0]
 
 
 def answers(changes: pa.Table) -> list[Any]:
@@ -75,12 +85,12 @@ def said(journal: Journal) -> list[str]:
 HELD = "held: its time runs ahead of its group by more than 100; it enters if other ids follow"
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 700, 1499, 3000])
-@pytest.mark.parametrize("borders", [[], [1], [2], [701], [1000, 2000], range(0, 3000, 300)])
+@pytest.mark.parametrize("place", [0, 1, 1499, 3000])
+@pytest.mark.parametrize("borders", [[], [1], [2, 1500], [1000, 2000]])
 def test_one_row_from_the_future_changes_no_answer_wherever_it_stands_and_however_the_stream_is_cut(place, borders):
     good = crowd(3000)
-    alone, _ = drive(good, [])
-    found, journal = drive([*good[:place], bad(), *good[place:]], list(borders), parts=2)
+    alone = undisturbed(3000)
+    found, journal = drive([*good[:place], bad(), *good[place:]], list(borders), parts=2, sizes=(500, 1000))
     assert found == alone
     assert said(journal) == [HELD]
     sums = counted(journal)
@@ -90,31 +100,28 @@ def test_one_row_from_the_future_changes_no_answer_wherever_it_stands_and_howeve
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 def test_one_id_that_runs_ahead_changes_no_answer_however_many_rows_it_sends(data):
-    good = crowd(400, ids=data.draw(st.sampled_from([2, 5, 30])))
-    alone, _ = drive(good, [])
-    come: list[Row] = list(good)
+    ids = data.draw(st.sampled_from([2, 5, 30]))
+    come = crowd(400, ids)
     count = data.draw(st.integers(1, 60))
     start, step = data.draw(st.sampled_from([400, 2000, FAR])), data.draw(st.sampled_from([0, 1, 7]))
     for k in range(count):
         come.insert(data.draw(st.integers(3, len(come))), bad(start + k * step + (k if step == 0 else 0)))
     borders = data.draw(st.lists(st.integers(5, len(come)), max_size=5))
     found, journal = drive(come, borders)
-    assert found == alone
+    assert found == undisturbed(400, ids)
     sums = counted(journal)
     assert (sums["rows"], sums["held"], sums["released"]) == (400 + count, count, 0)
 
 
 @pytest.mark.parametrize("borders", [[], [30], [200, 210], range(0, 400, 20)])
 def test_a_time_that_many_ids_show_by_mistake_changes_no_answer(borders):
-    good = crowd(400)
-    alone, _ = drive(good, [])
-    come = list(good)
+    come = crowd(400)
     for k in range(12):
         come.insert(31 + 25 * k, bad(FAR, f"s{k}"))
     found, journal = drive(come, list(borders))
-    assert found == alone
+    assert found == undisturbed(400)
     assert said(journal) == [HELD] * 12
 
 
@@ -294,7 +301,7 @@ def test_the_ground_moves_as_its_rule_says():
 
 
 @given(st.lists(st.integers(0, 10**6), max_size=400), st.integers(1, 5))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_what_chunks_have_heard_joins_into_what_all_rows_say(ids, parts):
     plan = make_plan(QUERY, SCHEMA)
     rows = [(f"s{k}", i % 350, 1.0, 1.0) for i, k in enumerate(ids)]

@@ -1,0 +1,151 @@
+"""Does a group that lags lose rows because of others, and when is a silent one moved on?"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+from fogline.flow.journal import Journal
+from fogline.flow.keeper import Keeper
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import make_plan
+from fogline.flow.stages import screened
+from fogline.flow.watermark import event, later, reached
+from tests.contracts import net
+from tests.flow.driving import Engine, changes_of, rows_of
+
+QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=50, by=["site"])
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("site", pa.string()), ("t", pa.int64()), ("a", pa.float64()), ("b", pa.float64())]
+)
+
+
+def rows(site: str, begin: int, end: int, seed: int) -> pa.Table:
+    """One row of a site at each instant."""
+    rng = random.Random(seed)
+    columns = [[f"{site}{t % 7}" for t in range(begin, end)], [site] * (end - begin), list(range(begin, end))]
+    columns += [[rng.random() for _ in range(begin, end)] for _ in range(2)]
+    return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
+
+
+def drive(batches: list[list[pa.Table]], **how: Any) -> tuple[Journal, Any]:
+    plan = make_plan(QUERY, SCHEMA, **how)
+    engine, journal = Engine(plan, 60, 200), Journal()
+    for tables in batches:
+        journal += engine.batch(tables)
+    return journal, plan
+
+
+def changes(journal: Journal, plan: Any, site: str) -> list[dict[str, Any]]:
+    return [row for row in changes_of(journal, plan).to_pylist() if row["site"] == site]
+
+
+def total(journal: Journal, name: str, site: str) -> int:
+    return sum(row[name] for row in rows_of(journal, "health") if row["site"] == site)
+
+
+def test_one_file_per_site_loses_nothing():
+    a, b = rows("a", 1, 1001, 1), rows("b", 501, 901, 2)
+    alone, plan = drive([[b]])
+    found, _ = drive([[a], [b]])
+    assert len(changes(alone, plan, "b")) > 100
+    assert changes(found, plan, "b") == changes(alone, plan, "b")
+    assert total(found, "late", "b") == total(found, "expired", "b") == 0
+
+
+def test_sites_together_then_one_alone_then_the_other_lose_nothing():
+    a, b = rows("a", 1, 1001, 1), rows("b", 1, 1001, 2)
+    alone, plan = drive([[b.slice(0, 300)], [b.slice(300)]])
+    found, _ = drive([[a.slice(0, 300), b.slice(0, 300)], [a.slice(300)], [b.slice(300)]])
+    assert changes(found, plan, "b") == changes(alone, plan, "b")
+    assert total(found, "late", "b") == 0
+
+
+def test_with_an_idle_time_a_silent_group_follows_at_its_distance():
+    a, b = rows("a", 1, 1001, 1), rows("b", 1, 100, 2)
+    for idle in (200, 930, None):
+        found, plan = drive([[a.slice(0, 99), b], [a.slice(99)], [], []], idle=idle)
+        assert (max(row["time"] for row in changes(found, plan, "b")) > 99) is (idle == 200)
+        left = {(row["id"], row["arrived"]) for row in changes(found, plan, "b") if row["change"] == "leave"}
+        came = {(row["id"], row["arrived"]) for row in changes(found, plan, "b") if row["change"] == "enter"}
+        assert (left == came) is (idle == 200)  # all have expired, or the newest are there still
+
+
+def test_a_site_that_is_behind_by_less_than_the_idle_time_loses_nothing():
+    a, b = rows("a", 1, 1001, 1), rows("b", 1, 1001, 2)
+    alone, plan = drive([[b]])
+    batches = [[a.slice(0, 300), b.slice(0, 20)]] + [
+        [a.slice(300 + 50 * k, 50), b.slice(20 + 50 * k, 50)] for k in range(14)
+    ]
+    found, _ = drive([*batches, [b.slice(720)]], idle=400)
+    assert changes(found, plan, "b") == changes(alone, plan, "b")
+    lost, _ = drive([*batches, [], [b.slice(720)]], idle=100)
+    assert total(lost, "expired", "b") > 0
+    assert total(lost, "late", "b") >= total(lost, "expired", "b")
+
+
+def test_rows_that_expired_before_they_could_enter_are_counted():
+    a = rows("a", 1, 1001, 1)
+    found, plan = drive([[a.slice(500)], [a.slice(0, 500)]])
+    assert total(found, "expired", "a") > 0
+    assert total(found, "expired", "a") <= total(found, "late", "a")
+    entered = {row["arrived"] for row in changes(found, plan, "a") if row["change"] == "enter"}
+    assert not any(t <= 450 for t in entered)
+
+
+def test_while_old_rows_are_read_no_group_is_moved_on_and_afterwards_it_is():
+    a, b = rows("a", 1, 1001, 1), rows("b", 1, 100, 2)
+    reading = make_plan(QUERY, SCHEMA, idle=200, moves_idle=False)
+    engine, journal = Engine(reading, 60, 200), Journal()
+    journal += engine.batch([a, b])
+    journal += engine.batch([])
+    assert engine.newest == 0
+    engine.newest = event(reading.kind, 500)  # as an earlier run that followed has left it
+    journal += engine.batch([])
+    journal += engine.batch([])
+    assert max(row["time"] for row in changes(journal, reading, "b")) <= 99
+    engine.plan = make_plan(QUERY, SCHEMA, idle=200)
+    more: Journal = []
+    for tables in ([rows("a", 1001, 1101, 3)], [], []):
+        more += engine.batch(tables)
+    there = {key for key in net(changes_of([*journal, *more], reading), ("site",)) if key[0] == "b"}
+    assert not there  # all of it has expired
+    assert any(key[0] == "b" for key in net(changes_of(journal, reading), ("site",)))
+
+
+def test_no_id_alone_moves_the_clock_of_the_query():
+    plan = make_plan(QUERY, SCHEMA, idle=200)
+    good = rows("a", 1, 101, 1)
+    wild = pa.table({n: [v] for n, v in zip(SCHEMA.names, ["z", "z", 10**9, 1.0, 1.0], strict=True)}, schema=SCHEMA)
+
+    def events(table: pa.Table) -> set[int | None]:
+        out = screened(plan, table.to_batches())
+        return {t for each in out for t in each["event"].cast(pa.int64()).to_pylist()}
+
+    assert events(wild) == {None}
+    [both] = events(pa.concat_tables([good, wild]))
+    [alone] = events(good)
+    assert reached(plan.kind, alone // 1000) == pytest.approx(99)  # the second of seven ids
+    assert both is not None
+    assert both <= alone * 1.0001
+
+
+def test_the_timer_is_set_where_the_clock_will_surely_have_reached_the_expiry():
+    for instant, idle in ((0.1, 0.2), (1e15, 0.3), (3.0, 1e16), (7.0, 5.0)):
+        assert later(instant, idle) - idle >= instant
+
+
+def test_a_group_is_not_moved_on_by_the_watermark_without_an_idle_time():
+    plan = make_plan(QUERY, SCHEMA)
+    table = rows("a", 1, 60, 1)
+    parcels = [
+        Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
+    ]
+    first = Keeper(plan).take('["a"]', None, parcels)
+    assert first.timer is None
+    then = Keeper(plan).take('["a"]', first.state, watermark=event(plan.kind, 10**6))
+    assert not rows_of(then.journal, "changes")
