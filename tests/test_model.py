@@ -79,7 +79,9 @@ def test_a_missing_or_broken_query_file_is_an_error_that_names_it(tmp_path):
 
 def test_names_in_a_query_file_are_texts_however_they_look(tmp_path):
     path = tmp_path / "q.yaml"
-    path.write_text("attributes: {NO: min, on: max, 1e3: max, null: min}\nid: y\ntime: 2024-01-01\nby: [off, 12]\nlast: 7\n")
+    path.write_text(
+        "attributes: {NO: min, on: max, 1e3: max, null: min}\nid: y\ntime: 2024-01-01\nby: [off, 12]\nlast: 7\n"
+    )
     query = fl.Query.load(path)
     assert query.names == ("NO", "on", "1e3", "null")
     assert (query.id, query.time, query.by, query.last) == ("y", "2024-01-01", ("off", "12"), 7)

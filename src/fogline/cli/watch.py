@@ -39,6 +39,12 @@ def run(
     every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
     lateness: Lateness = "0",
     files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    keep: Annotated[
+        int | None, typer.Option(help="Remove changes, rejects and health older than so many batches.", min=1)
+    ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="Go on though the stream's folder has another path than before.")
+    ] = False,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -59,7 +65,7 @@ def run(
             from fogline.flow.output import RunConfig
             from fogline.spark.running import Run
 
-            config = RunConfig(stream, output, asked, known, every, number_or_text(lateness))
+            config = RunConfig(stream, output, asked, known, every, number_or_text(lateness), moved=moved, keep=keep)
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
             progress("reading the first files", 0, 0)
             finish(running.start(follow=follow, files_per_batch=files_per_batch), running)

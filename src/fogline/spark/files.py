@@ -59,10 +59,17 @@ def table(spark: SparkSession, path: str, shape: Mapping[str, str]) -> DataFrame
     return _opened(spark.read, path, shape)
 
 
-def stream(spark: SparkSession, path: str, shape: Mapping[str, str], files_per_batch: int | None = None) -> DataFrame:
-    """The rows of files as they come."""
+def stream(
+    spark: SparkSession,
+    path: str,
+    shape: Mapping[str, str],
+    files_per_batch: int | None = None,
+    *,
+    by_name: bool = False,
+) -> DataFrame:
+    """The rows of files as they come. `by_name`: a file of a known name is known, wherever its folder was before."""
     limit = ("maxBytesPerTrigger", BATCH) if files_per_batch is None else ("maxFilesPerTrigger", files_per_batch)
-    return _opened(spark.readStream.option(*limit), path, shape)
+    return _opened(spark.readStream.option(*limit).option("fileNameOnly", by_name), path, shape)
 
 
 def _opened(reader: Any, path: str, shape: Mapping[str, str]) -> DataFrame:

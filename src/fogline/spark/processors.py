@@ -17,33 +17,36 @@ from fogline.flow.keeper import Keeper, Outcome
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.sensors import SensorStage
-from fogline.flow.stages import event_times, packed
+from fogline.flow.spill import Carrier, Spill
+from fogline.flow.stages import event_times
 from fogline.rows.keys import Key
 
 
 class GroupProcessor(StatefulProcessor):
     """A group's rows have come, or its timer fires."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
+        self.plan, self.spill = plan, spill
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
+        self.carrier = Carrier(self.spill)
         self.state = handle.getValueState("group", "mark binary, saved binary")
         self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
         self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
         parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
-        yield self._take(key[0], parcels, None)
+        yield from self._take(key[0], parcels, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
+        yield from self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Files that were too much to be carried are whole."""
+        self.carrier.close()
 
-    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Any:
+    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.keeper = self.keeper or Keeper(self.plan)
         outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark)
         self._write(outcome)
@@ -52,7 +55,7 @@ class GroupProcessor(StatefulProcessor):
                 self.handle.deleteTimer(outcome.before)
             if outcome.timer is not None:
                 self.handle.registerTimer(outcome.timer)
-        return pd.DataFrame(packed(outcome.journal))
+        return map(pd.DataFrame, self.carrier.carry(outcome.journal))
 
     def _read(self) -> bytes | cache.LoadedGroup | None:
         found = self.state.get()
