@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from fogline.errors import FoglineError
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
-from fogline.flow.spill import COLLECTED, PIECES, spilled_files
+from fogline.flow.spill import PIECES, spilled_files
 from fogline.flow.stages import opened
 
 FEW = 16  # packed tables that are read from a file at once
@@ -47,7 +47,7 @@ def collect(batch: DataFrame, place: Folder) -> Collected:
     return _collected(place, journals, [pair for pair in files if pair[0] != HEALTH], health)
 
 
-def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int = COLLECTED // 4) -> Collected:
+def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int) -> Collected:
     """Through files that Spark writes; `root` is the path of the folder, `most` bytes of files are read at once."""
     batch.write.mode("overwrite").parquet(f"{root}/{PIECES}/batch")
     names = place.listing(f"{PIECES}/batch")

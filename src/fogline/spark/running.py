@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from fogline.flow.folder import absolute, is_local
 from fogline.flow.journal import CHANGES, REJECTS
 from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
-from fogline.flow.spill import COLLECTED, Spill
+from fogline.flow.spill import COLLECTED, PIECES, Spill
 from fogline.spark import files
 from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.errors import plainly
@@ -72,12 +72,14 @@ class Run:
         if is_local(self.config.output):
             collected = collect(batch, place)
         else:
-            collected = collect_through_files(batch, place, self.config.output)
+            collected = collect_through_files(batch, place, self.config.output, COLLECTED // 4)
         if not collected:
             return
         seconds = perf_counter() - began
         parts = tables_of(collected.journals, number, seconds, collected.health)
         self.output.write(number, parts, collected.files)
+        if collected.files or collected.health:
+            place.clear(PIECES)
         self.status.update(parts, number, seconds, self.config.query)
         self.status.changes += collected.rows[CHANGES]
         self.status.rejected += collected.rows[REJECTS]
