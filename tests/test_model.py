@@ -94,16 +94,16 @@ def test_names_in_a_query_file_are_texts_however_they_look(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "stated"),
     [
         ("attributes: {a: min, b: max, a: max}\nid: s", "line 1: 'a' is there twice"),
         ("id: s\ntime: t\nid: u", "line 3: 'id' is there twice"),
         ("attributes: {[a]: min}", "a name is one word"),
     ],
 )
-def test_a_query_file_that_contradicts_itself_is_refused(tmp_path, text, said):
+def test_a_query_file_that_contradicts_itself_is_refused(tmp_path, text, stated):
     (tmp_path / "q.yaml").write_text(text)
-    with pytest.raises(fl.QueryError, match=said):
+    with pytest.raises(fl.QueryError, match=stated):
         fl.Query.load(tmp_path / "q.yaml")
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import fogline as fl
+from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.flow.answers import read_answer
 from fogline.flow.batches import counted
@@ -52,7 +55,8 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
         ("hadoop", f"file://{tmp_path}/hadoop", 20_000, None),
     ]:
         monkeypatch.setattr(running, "COLLECTED", limit)
-        run = Run(spark, RunConfig(str(tmp_path / "in"), output, QUERY))
+        stream = f"{'file://' if name == 'hadoop' else ''}{tmp_path}/in"
+        run = Run(spark, RunConfig(stream, output, QUERY))
         run.start(files_per_batch=at_once).awaitTermination()
         assert (run.status.total, run.status.rejected) == (len(made), 60)
         place = folders[name] = tmp_path / name
@@ -67,6 +71,8 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
     for at in ("100", "249", "400"):
         assert answer(LocalFolder(folders["parts"]), at) == answer(LocalFolder(folders["plain"]), at)
         assert answer(folder(f"file://{tmp_path}/hadoop", spark), at) == answer(LocalFolder(folders["plain"]), at)
+    printed = CliRunner().invoke(app, ["answer", f"file://{tmp_path}/hadoop", "--json"]).output.splitlines()
+    assert {(row["g"], row["id"], row["arrived"]) for row in map(json.loads, printed)} == true
 
 
 class Refusing:

@@ -76,7 +76,8 @@ def must_be_there(path: str) -> Any:
     """Report what is wrong with a path before Spark, which takes seconds, is started. Returns what reads files."""
     from fogline.spark import files
 
-    files.kind_of(path, existing=True)
+    if is_local(path):  # others are looked at by Spark, once it is there
+        files.kind_of(path, existing=True)
     return files
 
 

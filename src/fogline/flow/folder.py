@@ -1,6 +1,6 @@
 """How is a file put into a folder, whole or not at all?
 
-Written beside its place, brought to disk, and then renamed, so that a reader sees all of it or nothing, also after a
+Written beside its place, synced to disk, and then renamed, so that a reader sees all of it or nothing, also after a
 power cut, and writing it again changes nothing. `LocalFolder` is on this machine; engines bring folders in the file
 systems they reach.
 """

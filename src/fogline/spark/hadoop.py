@@ -104,7 +104,8 @@ class HadoopFolder:
             found = {
                 status.getPath().getName(): status.getLen() for status in self.system.listStatus(self._path(below))
             }
-        return {f"{below}/{name}": found[name] for name in sorted(found) if not name.startswith((".", "_"))}
+        below = f"{below}/" if below else ""
+        return {f"{below}{name}": found[name] for name in sorted(found) if not name.startswith((".", "_"))}
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:

@@ -65,7 +65,7 @@ def watch(
 def journal(df: DataFrame, plan: Plan, spill: Spill | None = None) -> DataFrame:
     """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `flow.stages.opened` opens.
 
-    Of a stream: what is too much to be carried goes where `spill` says, see `flow.spill`.
+    Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
     if not df.isStreaming:
         return _parcels(df, plan).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
