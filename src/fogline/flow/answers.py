@@ -54,9 +54,13 @@ def _answer(place: Folder, output: str, query: Query, at: str | None) -> pa.Tabl
     stand = _stand(place, output, at)
     after = -1 if stand is None else stand.number
     found = [] if stand is None or stand.answer is None else [stand.answer]
+    instant = None
     for held in counted(place.listing(CHANGES)):
-        if held.last > after:
-            found += [table for name in held.names for table in _until(pq.ParquetFile(opened(place, name)), at)]
+        for name in held.names if held.last > after else ():
+            file = pq.ParquetFile(opened(place, name))
+            if at is not None and instant is None:
+                instant = as_instant(at, file.schema_arrow.field("time").type).as_py()
+            found.append(file.read() if at is None else _until(file, instant))
     return answer_of(found, query, at)
 
 
@@ -88,18 +92,15 @@ def _stand(place: Folder, output: str, at: str | None) -> Stand | None:
     return read_stand(place, stands[chosen][1]) if chosen >= 0 else None
 
 
-def _until(file: Any, at: str | None) -> list[pa.Table]:
+def _until(file: Any, instant: Any) -> pa.Table:
     """The row groups of a file that begin before an instant; an empty table where none does."""
-    if at is None:
-        return [file.read()]
     time = file.schema_arrow.get_field_index("time")
-    instant = as_instant(at, file.schema_arrow.field("time").type).as_py()
     groups = []
     for k in range(file.num_row_groups):
         known = file.metadata.row_group(k).column(time).statistics
         if known is None or not known.has_min_max or known.min <= instant:
             groups.append(k)
-    return [file.read_row_groups(groups)]
+    return file.read_row_groups(groups)
 
 
 def _again(read: Callable[[], Read]) -> Read:
