@@ -7,6 +7,7 @@ import pytest
 
 import fogline as fl
 from fogline.model import duration
+from fogline.repository.rules import load as load_rules
 
 GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": "ts", "lifetime": "5 minutes"}
 
@@ -74,6 +75,36 @@ def test_a_missing_or_broken_query_file_is_an_error_that_names_it(tmp_path):
     (tmp_path / "bad.yaml").write_text("a: [")
     with pytest.raises(fl.QueryError, match="is not YAML"):
         fl.Query.load(tmp_path / "bad.yaml")
+
+
+def test_names_in_a_query_file_are_texts_however_they_look(tmp_path):
+    path = tmp_path / "q.yaml"
+    path.write_text(
+        "attributes: {NO: min, on: max, 1e3: max, null: min}\nid: y\ntime: 2024-01-01\nby: [off, 12]\nlast: 7\n"
+    )
+    query = fl.Query.load(path)
+    assert query.names == ("NO", "on", "1e3", "null")
+    assert (query.id, query.time, query.by, query.last) == ("y", "2024-01-01", ("off", "12"), 7)
+    path.write_text("attributes: {a: min}\nid: s\ntime: t\nexpires: ~\nlifetime: 5\nby: yes\nlimits: {a: [0, 1]}\n")
+    query = fl.Query.load(path)
+    assert (query.expires, query.lifetime, query.by, query.limits["a"]) == (None, 5.0, ("yes",), (0.0, 1.0))
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("- {given: {NO: 1, on: 0.5}, then: off, within: 2}\n")
+    assert [str(rule) for rule in load_rules(rules)] == ["NO(1), on(0.5) -> off(2)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("attributes: {a: min, b: max, a: max}\nid: s", "line 1: 'a' is there twice"),
+        ("id: s\ntime: t\nid: u", "line 3: 'id' is there twice"),
+        ("attributes: {[a]: min}", "a name is one word"),
+    ],
+)
+def test_a_query_file_that_contradicts_itself_is_refused(tmp_path, text, stated):
+    (tmp_path / "q.yaml").write_text(text)
+    with pytest.raises(fl.QueryError, match=stated):
+        fl.Query.load(tmp_path / "q.yaml")
 
 
 def test_a_rule_reads_like_a_sentence_and_refuses_nonsense():

@@ -1,7 +1,7 @@
 """What is asked, and in which words do the rooms talk to each other?
 
 `Query` is the question, validated once; the rest are small frozen values. No module of the package is below this one
-but `errors`, so everything here can be read without knowing how any of it is computed.
+but `errors` and `documents`, so everything here can be read without knowing how any of it is computed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
+from fogline.documents import read_document
 from fogline.errors import QueryError, RuleError, did_you_mean
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
@@ -122,7 +123,7 @@ class Query:
     def load(cls, path: str | Path) -> Query:
         """A query from a YAML (or JSON) file with the fields of this class."""
         try:
-            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            values = read_document(path, names=("id", "time", "expires", "by"))
         except FileNotFoundError:
             raise QueryError(f"there is no query file {str(path)!r}.") from None
         except yaml.YAMLError as error:

@@ -49,7 +49,9 @@ def drive(
     plan = make_plan(QUERY, SCHEMA, **how)
     engine, journal = Engine(plan, *sizes), Journal()
     for piece in cut(table, cuts):
-        journal += engine.batch([piece.take(pa.array(range(k, piece.num_rows, parts), pa.int64())) for k in range(parts)])
+        journal += engine.batch(
+            [piece.take(pa.array(range(k, piece.num_rows, parts), pa.int64())) for k in range(parts)]
+        )
     return answers(changes_of(journal, plan)), journal
 
 

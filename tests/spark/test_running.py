@@ -170,9 +170,20 @@ def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlie
 def test_a_folder_in_any_file_system_keeps_files_whole(tmp_path, spark):
     for place in (folder(str(tmp_path / "here"), spark), folder(f"file://{tmp_path}/there", spark)):
         assert place.get("a/x") is None
-        assert place.names("a") == []
+        assert place.open("a/x") is None
+        assert place.listing("a") == {}
         for content in (b"first", b"again"):
             place.put("a/x", content)
             assert place.get("a/x") == content
         place.put("a/w", b"")
-        assert place.names("a") == ["a/w", "a/x"]
+        place.put("a/long", bytes(300_000))
+        assert place.listing("a") == {"a/long": 300_000, "a/w": 0, "a/x": 5}
+        place.move("a/x", "b/c/y")
+        place.put("b/c/z", b"other")
+        place.move("b/c/z", "b/c/y")
+        assert (place.get("b/c/y"), place.get("a/x"), place.get("b/c/z")) == (b"other", None, None)
+        place.delete(["a/w", "a/none"])
+        assert list(place.listing("a")) == ["a/long"]
+        place.clear("b")
+        assert place.get("b/c/y") is None
+        place.clear("none")

@@ -92,33 +92,38 @@ def must_be_there(path: str) -> Any:
     """Report what is wrong with a path before Spark, which takes seconds, is started. Returns what reads files."""
     from fogline.spark import files
 
-    files.kind_of(path, existing=True)
+    if is_local(path):  # others are looked at by Spark, once it is there
+        files.kind_of(path, existing=True)
     return files
 
 
 @contextmanager
 def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
     """A session for one command, and a progress bar for its jobs."""
-    console = Console(stderr=True)
-    looks = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*looks, console=console) as bars:
-        bar = bars.add_task("starting Spark", total=None)
+    with bars(Console(stderr=True)) as shown:
+        bar = shown.add_task("starting Spark", total=None)
 
         def report(what: str, done: int, of: int) -> None:
             """The next step gets a bar of its own; what has no end (of 0) only changes its words."""
             nonlocal bar
-            if of == 0 and bars.tasks[-1].total is None and bars.tasks[-1].description != "starting Spark":
-                bars.update(bar, description=what)
-            elif bars.tasks[-1].description != what:
-                bars.update(bar, total=1, completed=1)
-                bars.stop_task(bar)
-                bar = bars.add_task(what, total=None)
-            bars.update(bar, total=of or None, completed=done)
+            if of == 0 and shown.tasks[-1].total is None and shown.tasks[-1].description != "starting Spark":
+                shown.update(bar, description=what)
+            elif shown.tasks[-1].description != what:
+                shown.update(bar, total=1, completed=1)
+                shown.stop_task(bar)
+                bar = shown.add_task(what, total=None)
+            shown.update(bar, total=of or None, completed=done)
 
         from fogline.spark.session import for_a_while
 
         with for_a_while(master=master, memory=memory) as spark:
             yield spark, report
+
+
+def bars(console: Console) -> Progress:
+    """Bars for what takes long; their words may hold names from the data, which are no markup."""
+    words = TextColumn("{task.description}", markup=False)
+    return Progress(SpinnerColumn(), words, BarColumn(), TimeElapsedColumn(), console=console)
 
 
 def reading(output: str, read: Callable[[Folder], Read]) -> Read:
@@ -133,8 +138,11 @@ def reading(output: str, read: Callable[[Folder], Read]) -> Read:
 
 
 def paper() -> Console:
-    """Where tables are printed; without a terminal they are as wide as they need to be."""
-    return Console(highlight=False, width=None if Console().is_terminal else 160)
+    """Where tables are printed; without a terminal they are as wide as they need to be.
+
+    Without markup: names and values come from the data, and `pump[north]` is the name of a pump.
+    """
+    return Console(highlight=False, markup=False, emoji=False, width=None if Console().is_terminal else 160)
 
 
 def number_or_text(given: str) -> float | str:

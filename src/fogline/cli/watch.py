@@ -43,6 +43,12 @@ def run(
     ahead: Ahead = "auto",
     idle: Idle = "auto",
     files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    keep: Annotated[
+        int | None, typer.Option(help="Remove changes, rejects and health older than so many batches.", min=1)
+    ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="Go on though the stream's folder has another path than before.")
+    ] = False,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -64,7 +70,7 @@ def run(
             from fogline.spark.running import Run
 
             clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(stream, output, asked, known, every, *clocks)
+            config = RunConfig(stream, output, asked, known, every, *clocks, moved=moved, keep=keep)
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
@@ -112,7 +118,8 @@ def answer(
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 @app.command()

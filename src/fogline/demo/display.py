@@ -74,7 +74,7 @@ def answer(view: MineView, lines: int, width: int) -> RenderableType:
         values = (cell(*each) for each in zip(*view.cells(sensor), DECIMALS, strict=True))
         bar = Bar(1.0, 0.0, probability, width=max(width // 4 - 10, 5), color="red" if probability > 0.9 else "yellow")
         stay = _clock(view.now - view.since[sensor])
-        table.add_row(sensor, gallery_of(sensor), bar, f"{probability:.2f}", *values, stay)
+        table.add_row(Text(sensor), gallery_of(sensor), bar, f"{probability:.2f}", *values, stay)
     for _ in range(lines - len(order)):
         table.add_row()
     return table

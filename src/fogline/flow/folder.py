@@ -1,22 +1,49 @@
-"""How is a small file put into a folder, whole or not at all?
+"""How is a file put into a folder, whole or not at all?
 
-Written beside its place and then renamed, so that a reader sees all of it or nothing, and writing it again changes
-nothing. `LocalFolder` is on this machine; engines bring folders in the file systems they reach.
+Written beside its place, synced to disk, and then renamed, so that a reader sees all of it or nothing, also after a
+power cut, and writing it again changes nothing. `LocalFolder` is on this machine; engines bring folders in the file
+systems they reach.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
+
+import pyarrow as pa
 
 
 class Folder(Protocol):
     """A place for files by name."""
 
-    def put(self, name: str, content: bytes) -> None: ...
-    def get(self, name: str) -> bytes | None: ...
-    def names(self, below: str) -> list[str]: ...
+    def put(self, name: str, content: bytes) -> None:
+        """The content becomes the file, which is replaced if it is there."""
+
+    def filling(self, name: str) -> AbstractContextManager[Path]:
+        """A path of this machine to be written to; what is there at the end becomes the file."""
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None: it is not there."""
+
+    def open(self, name: str) -> pa.NativeFile | None:
+        """The file, to be read here and there; None: it is not there."""
+
+    def listing(self, below: str) -> dict[str, int]:
+        """The names in a subfolder, in their order, and the sizes of the files."""
+
+    def move(self, name: str, to: str) -> None:
+        """A file gets another name, and replaces what has it."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Files that are there no longer; those that are not there do not matter."""
+
+    def clear(self, below: str) -> None:
+        """A subfolder is there no longer."""
 
 
 class LocalFolder:
@@ -26,11 +53,18 @@ class LocalFolder:
         self.root = Path(root)
 
     def put(self, name: str, content: bytes) -> None:
+        with self.filling(name) as path:
+            path.write_bytes(content)
+
+    @contextmanager
+    def filling(self, name: str) -> Iterator[Path]:
         place = self.root / name
-        place.parent.mkdir(parents=True, exist_ok=True)
+        _make(place.parent)
         fresh = place.with_name(f".{place.name}.new")
-        fresh.write_bytes(content)
+        yield fresh
+        to_disk(fresh)
         fresh.replace(place)
+        to_disk(place.parent)
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -38,10 +72,48 @@ class LocalFolder:
         except FileNotFoundError:
             return None
 
-    def names(self, below: str) -> list[str]:
-        """The names in a subfolder, in their order."""
-        found = (self.root / below).glob("[!._]*")
-        return sorted(f"{below}/{each.name}" for each in found)
+    def open(self, name: str) -> pa.NativeFile | None:
+        try:
+            return pa.OSFile(str(self.root / name))
+        except FileNotFoundError:
+            return None
+
+    def listing(self, below: str) -> dict[str, int]:
+        try:
+            with os.scandir(self.root / below) as found:
+                sizes = {f"{below}/{e.name}": e.stat().st_size for e in found if not e.name.startswith((".", "_"))}
+        except FileNotFoundError:
+            return {}
+        return dict(sorted(sizes.items()))
+
+    def move(self, name: str, to: str) -> None:
+        _make((self.root / to).parent)
+        (self.root / name).replace(self.root / to)
+        to_disk((self.root / to).parent)
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.root / name).unlink(missing_ok=True)
+
+    def clear(self, below: str) -> None:
+        shutil.rmtree(self.root / below, ignore_errors=True)
+
+
+def to_disk(path: Path) -> None:
+    """What was written there, or in there, survives a power cut from now on."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _make(folder: Path) -> None:
+    """The folder, and those above it, are there and stay."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        to_disk(folder.parent)
 
 
 def absolute(path: str) -> str:

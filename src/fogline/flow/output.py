@@ -1,9 +1,11 @@
 """How do batches of a run become a folder of files, exactly once, and what does the folder know of its run?
 
-One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number. A batch that is
-done again after a crash has the same number and the same content, so its files are written over by themselves.
+One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than one
+where workers have written parts of it (`flow.spill`), and one for many as time goes by (`flow.compaction`). A batch
+that is done again after a crash has the same number and the same content, and replaces what is there of it.
 
-`about.json` remembers the query and the columns of the stream; going on with another is refused.
+`about.json` remembers the query, the columns of the stream and where it came from; going on with another is refused. It
+also holds a mark that lies in the checkpoint too: the numbers of batches are those of that checkpoint and of no other.
 """
 
 from __future__ import annotations
@@ -12,19 +14,25 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
-from fogline.flow.folder import Folder
+from fogline.flow.batches import counted, of_batch, part_name
+from fogline.flow.compaction import Compaction
+from fogline.flow.folder import Folder, absolute
 from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
+from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
 ABOUT = "about.json"
+CHECKPOINT = "checkpoint"
+MARK = f"{CHECKPOINT}/fogline.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ class RunConfig:
     lateness: Any = 0
     ahead: Any = "auto"
     idle: Any = "auto"  # it may differ when a run is resumed
+    moved: bool = False  # the stream's folder has another path than before
+    keep: int | None = None  # batches whose changes are kept, at least; None: all
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -105,42 +115,89 @@ class Output:
     def __init__(self, place: Folder, config: RunConfig) -> None:
         self.place, self.config = place, config
         self.buckets: int | None = None  # of sensors, in the checkpoint of a run that has begun
+        self.compaction = Compaction(place, config.query, keep=config.keep)
+        self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
 
     def shape(self) -> dict[str, str] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
         known = self.place.get(ABOUT)
         if known is None:
+            refuse_leftovers(self.place, self.config.output)
             return None
         before = json.loads(known)
         shape: dict[str, str] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
+        refuse_other_checkpoint(self.place, before.pop("mark", None), self.config.output)
+        came, _ = before.pop("stream", None), before.pop("moved", None)
         refuse_other(before, self.config.about(), self.config.output)
+        self._same_stream(came, json.loads(known))
+        self.resume()
         return shape
 
     def begin(self, shape: dict[str, str], buckets: int) -> None:
         """Remember what this run is about."""
-        self.buckets = buckets
-        about = {**self.config.about(), "buckets": buckets, "shape": shape}
+        self.buckets, mark = buckets, uuid4().hex
+        self.place.put(MARK, json.dumps({"mark": mark}).encode())
+        known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": mark}
+        about = {**self.config.about(), **known}
         self.place.put(ABOUT, json.dumps(about, indent=1).encode())
+        self.resume()
 
-    def write(self, number: int, parts: dict[str, pa.Table]) -> None:
-        """One file for each kind that has rows."""
-        for kind, table in parts.items():
-            if table.num_rows:
-                sink = pa.BufferOutputStream()
-                pq.write_table(table, sink)
-                self.place.put(f"{kind}/batch-{number:09}.parquet", sink.getvalue().to_pybytes())
+    def resume(self) -> None:
+        """End what an earlier run has begun, and forget what it has not finished."""
+        self.fresh = True
+        self.place.clear(PIECES)
+        self.compaction.resume()
+
+    def _same_stream(self, came: str | None, about: dict[str, Any]) -> None:
+        now = absolute(self.config.stream)
+        if came == now:
+            return
+        if not self.config.moved:
+            raise FoglineError(
+                f"{self.config.output!r} was begun with another stream.\n  it was {came}\n  now it is {now}\n"
+                "If these are the same files in another place, add --moved; else choose another output."
+            )
+        self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
+
+    @property
+    def by_name(self) -> bool:
+        """Whether files are recognised by their names alone, since the stream's folder was moved."""
+        return bool(json.loads(self.place.get(ABOUT) or b"{}").get("moved", False))
+
+    def write(self, number: int, parts: dict[str, pa.Table], spilled: Iterable[tuple[str, str]] = ()) -> None:
+        """One file for each kind that has rows; after it those that workers have written, by kind and name."""
+        files = list(spilled)
+        for kind in KINDS:
+            table, more = parts.get(kind), [name for of, name in files if of == kind]
+            first = [] if table is None or not table.num_rows else [table]
+            self._forget(kind, number)
+            for k, name in enumerate(more):
+                self.place.move(name, part_name(kind, number, k + 1 + len(first), len(first) + len(more)))
+            for each in first:
+                with self.place.filling(part_name(kind, number, 1, 1 + len(more))) as path:
+                    pq.write_table(each, path)
+        self.fresh = False
+        self.compaction.before(number)
+
+    def _forget(self, kind: str, number: int) -> None:
+        """What a crash has left of this batch, which may have had other parts."""
+        if self.fresh:
+            self.place.delete(of_batch(self.place.listing(kind), number))
 
 
-def tables_of(journals: Iterable[pa.RecordBatch], number: int, seconds: float) -> dict[str, pa.Table]:
+def tables_of(
+    journals: Iterable[pa.RecordBatch], number: int, seconds: float, health: Iterable[pa.Table] = ()
+) -> dict[str, pa.Table]:
     """The tables of a batch by their kinds, from packed journals; health with the batch's number and seconds."""
     batches = list(journals)
     found = {kind: list(opened(batches, kind)) for kind in KINDS}
+    found[HEALTH] += health
     parts = {kind: pa.concat_tables(tables) for kind, tables in found.items() if tables}
     if HEALTH in parts:
-        health = parts[HEALTH]
-        about = {"batch": pa.repeat(number, health.num_rows), "seconds": pa.repeat(seconds, health.num_rows)}
-        parts[HEALTH] = pa.table({**about, **dict(zip(health.schema.names, health.columns, strict=True))})
+        whole = parts[HEALTH]
+        about = {"batch": pa.repeat(number, whole.num_rows), "seconds": pa.repeat(seconds, whole.num_rows)}
+        parts[HEALTH] = pa.table({**about, **dict(zip(whole.schema.names, whole.columns, strict=True))})
     return parts
 
 
@@ -152,3 +209,34 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
                 f"{output!r} was begun with another {name}.\n  it was {was}\n  now it is {now[name]}\n"
                 "Go on with the old one, or choose another output."
             )
+
+
+def refuse_leftovers(place: Folder, output: str) -> None:
+    """A run begins in an empty folder: numbers of batches begin at 0."""
+    if place.listing(f"{CHECKPOINT}/offsets") or any(place.listing(kind) for kind in KINDS):
+        raise FoglineError(
+            f"{output!r} holds batches of a run, but no {ABOUT}, which knows what they are about. "
+            f"Put that file back, or choose another output."
+        )
+
+
+def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> None:
+    """Batches are numbered by the checkpoint: with another, or an older copy, old files would stand among new ones."""
+    if mark is None:
+        raise FoglineError(f"{output!r} was begun by another version of Fogline; choose another output.")
+    found = place.get(MARK)
+    way_out = "Put back the one that belongs to it, or choose another output."
+    if found is None:
+        raise FoglineError(
+            f"the checkpoint of {output!r} is gone: a new one would count batches from 0 again, among the files of "
+            f"the old ones. {way_out}"
+        )
+    if json.loads(found)["mark"] != mark:
+        raise FoglineError(f"the checkpoint in {output!r} belongs to another output. {way_out}")
+    newest = max((held.last for kind in KINDS for held in counted(place.listing(kind))), default=-1)
+    known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]
+    if newest > max(known, default=-1):
+        raise FoglineError(
+            f"the checkpoint in {output!r} is an old copy: it knows of batches up to {max(known, default=-1)}, "
+            f"but there are files of batch {newest}. {way_out}"
+        )

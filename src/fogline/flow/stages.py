@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from fogline.flow.journal import Journal
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import CHUNK, SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.flow.screening import Screening
 from fogline.flow.sensors import Dealer
 from fogline.flow.watermark import event
-from fogline.packing import table_as_bytes, table_from_bytes
+from fogline.packing import table_from_bytes
 from fogline.rows.keys import Key
 
 
@@ -65,11 +64,6 @@ def event_times(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> list[int | Non
     """The event times, in microseconds, that these parcels have surely reached; none where groups stand alone."""
     times = [event(plan.kind, parcel.reached - plan.lateness) for _, parcel in parcels]
     return [None if each is None else each * 1000 for each in times]
-
-
-def packed(report: Journal) -> dict[str, list[object]]:
-    """A journal as columns: kind, part."""
-    return {"kind": [kind for kind, _ in report], "part": [table_as_bytes(table).tobytes() for _, table in report]}
 
 
 def opened(batches: Iterable[pa.RecordBatch], kind: str) -> Iterator[pa.Table]:

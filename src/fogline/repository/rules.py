@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from fogline.documents import read_document
 from fogline.errors import QueryError, RuleError, did_you_mean
 from fogline.model import Rule, duration
 from fogline.repository.history import History
@@ -89,7 +90,7 @@ def as_rules(given: Iterable[Any]) -> list[Rule]:
 def load(path: str | Path) -> list[Rule]:
     """The rules of a YAML file: a list of text forms or mappings."""
     try:
-        listed = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        listed = read_document(path, names=("then",))
     except FileNotFoundError:
         raise RuleError(f"there is no rule file {str(path)!r}.") from None
     except yaml.YAMLError as error:

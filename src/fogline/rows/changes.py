@@ -83,20 +83,31 @@ def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.T
     Columns: by…, id, arrived, probability, exact, within, attributes. The tables come in the order in which they were
     reported: what is reported later of the same tick is truer.
     """
-    tables = [table for table in changes if table.num_rows]
-    if not tables:
-        names = (*query.by, "id", "arrived", "probability", "exact", "within", *query.names)
+    there = standing(changes, query, at)
+    names = [*query.by, "id", "arrived", "probability", "exact", "within", *query.names]
+    if there is None:
         return pa.table({name: pa.array([], pa.null()) for name in names})
+    order = [*((name, "ascending") for name in query.by), ("probability", "descending")]
+    return there.select(names).sort_by(order)
+
+
+def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table | None:
+    """Of each row in the answer the last change, as it was reported; None: there are no changes.
+
+    They stand for all that was reported before: what follows may be added to them instead.
+    """
+    tables = [table for table in changes if table.num_columns]
+    if not tables:
+        return None
     reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
-    keys = [*query.by, "id", "arrived"]
-    kept = ["change", "probability", "exact", "within", *query.names]
+    names, keys = reported.schema.names, [*query.by, "id", "arrived"]
+    kept = [name for name in names if name not in keys]
     reported = reported.sort_by([("time", "ascending")])  # a stable sort: the later table stays later
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
-    there = last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select([*keys, *kept[1:]])
-    return there.sort_by([*((name, "ascending") for name in query.by), ("probability", "descending")])
+    return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select(names)
 
 
 def _join(deltas: list[tuple[Key, Delta]], name: str) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from fogline.flow.folder import absolute, is_local
 from fogline.flow.piece import CORRUPT
 from fogline.model import Query
 from fogline.spark.errors import plainly
+from fogline.spark.hadoop import HadoopFolder
 
 SUFFIXES = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 CORRUPT_OPTION = "columnNameOfCorruptRecord"
@@ -59,10 +60,17 @@ def table(spark: SparkSession, path: str, shape: Mapping[str, str]) -> DataFrame
     return _opened(spark.read, path, shape)
 
 
-def stream(spark: SparkSession, path: str, shape: Mapping[str, str], files_per_batch: int | None = None) -> DataFrame:
-    """The rows of files as they come."""
+def stream(
+    spark: SparkSession,
+    path: str,
+    shape: Mapping[str, str],
+    files_per_batch: int | None = None,
+    *,
+    by_name: bool = False,
+) -> DataFrame:
+    """The rows of files as they come. `by_name`: a file of a known name is known, wherever its folder was before."""
     limit = ("maxBytesPerTrigger", BATCH) if files_per_batch is None else ("maxFilesPerTrigger", files_per_batch)
-    return _opened(spark.readStream.option(*limit), path, shape)
+    return _opened(spark.readStream.option(*limit).option("fileNameOnly", by_name), path, shape)
 
 
 def _opened(reader: Any, path: str, shape: Mapping[str, str]) -> DataFrame:
@@ -103,7 +111,7 @@ def kind_of(path: str, *, existing: bool) -> str:
     """What kind of files these are."""
     if existing and is_local(path):
         _must_exist(path)
-    for name in (path, *(_inside(path) if existing and is_local(path) else ())):
+    for name in (path, *(_inside(path) if existing else ())):
         parts = [part for part in Path(name.rstrip("/*")).name.lower().split(".")[1:] if part not in PACKED]
         if parts and parts[-1] in SUFFIXES:
             return SUFFIXES[parts[-1]]
@@ -127,6 +135,10 @@ def _must_exist(path: str) -> None:
 
 def _inside(path: str) -> Iterator[str]:
     """Some file of a folder, a few levels deep."""
+    if not is_local(path):
+        running = SparkSession.getActiveSession()
+        yield from () if running is None else HadoopFolder(running, path).listing("")
+        return
     root = Path(path)
     if root.is_dir():
         for pattern in ("*", "*/*", "*/*/*"):

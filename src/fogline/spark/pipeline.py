@@ -24,6 +24,7 @@ from fogline.flow.machine import NOW, asks_now
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import BUCKETS, Plan, make_plan
 from fogline.flow.sensors import SensorStage
+from fogline.flow.spill import Carrier, Spill
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
@@ -78,15 +79,18 @@ def watch(
     return journal(df, plan).mapInArrow(changes, from_arrow_schema(changes_schema(plan), True))
 
 
-def journal(df: DataFrame, plan: Plan) -> DataFrame:
-    """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `flow.stages.opened` opens."""
+def journal(df: DataFrame, plan: Plan, spill: Spill | None = None) -> DataFrame:
+    """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `flow.stages.opened` opens.
+
+    Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
+    """
     if not df.isStreaming:
         return _parcels(df, plan).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
     keyed = _parcels(df, plan).withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
-    return keyed.transformWithStateInPandas(GroupProcessor(plan), _JOURNAL, "Update", "EventTime")
+    return keyed.transformWithStateInPandas(GroupProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
 
 
 def _parcels(df: DataFrame, plan: Plan) -> DataFrame:
@@ -160,6 +164,8 @@ def _at_the_end(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def at_the_end(key: Any, table: pa.Table) -> pa.Table:
         parcels = [Parcel.from_bytes(each.as_py(), plan) for each in table.column("parcel")]
         report = Keeper(plan).take(key[0].as_py(), None, parcels, end=True).journal
-        return pa.table(stages.packed(report), schema=pa.schema([("kind", pa.string()), ("part", pa.binary())]))
+        schema = pa.schema([("kind", pa.string()), ("part", pa.binary())])
+        frames = Carrier(None).carry(report)
+        return pa.Table.from_batches([pa.record_batch(each, schema=schema) for each in frames], schema)
 
     return at_the_end

@@ -16,7 +16,8 @@ from fogline.flow.keeper import Keeper, Outcome
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.sensors import SensorStage
-from fogline.flow.stages import event_times, packed
+from fogline.flow.spill import Carrier, Spill
+from fogline.flow.stages import event_times
 from fogline.rows.keys import Key
 from fogline.spark.cells import cells_of
 from fogline.spark.identity import identity_of
@@ -25,11 +26,12 @@ from fogline.spark.identity import identity_of
 class GroupProcessor(StatefulProcessor):
     """A group's rows have come, or its timer fires."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.identity = plan, identity_of(plan)
+    def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
+        self.plan, self.spill, self.identity = plan, spill, identity_of(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
+        self.carrier = Carrier(self.spill)
         self.state = handle.getValueState("group", "mark binary, saved binary")
         self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
         self.cells = cells_of(handle, "waiting") if self.plan.lateness else None
@@ -38,15 +40,16 @@ class GroupProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
         parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
-        yield self._take(key[0], parcels, None)
+        yield from self._take(key[0], parcels, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
+        yield from self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Files that were too much to be carried are whole."""
+        self.carrier.close()
 
-    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Any:
+    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.keeper = self.keeper or Keeper(self.plan)
         outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark, cells=self.cells)
         self._write(outcome)
@@ -55,7 +58,7 @@ class GroupProcessor(StatefulProcessor):
                 self.handle.deleteTimer(outcome.before)
             if outcome.timer is not None:
                 self.handle.registerTimer(outcome.timer)
-        return pd.DataFrame(packed(outcome.journal))
+        return map(pd.DataFrame, self.carrier.carry(outcome.journal))
 
     def _read(self) -> bytes | cache.LoadedGroup | None:
         found = self.state.get()

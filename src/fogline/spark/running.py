@@ -13,10 +13,13 @@ from time import perf_counter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from fogline.flow.folder import absolute
+from fogline.flow.folder import absolute, is_local
+from fogline.flow.journal import CHANGES
 from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
 from fogline.flow.resume import as_begun
+from fogline.flow.spill import COLLECTED, PIECES, Spill
 from fogline.spark import files
+from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
@@ -47,10 +50,13 @@ class Run:
             plan = plan_for(
                 source, config.query, config.repository, **how, moves_idle=follow, buckets=self.output.buckets
             )
-            writer = journal(source, plan).writeStream.foreachBatch(self._write).queryName("fogline")
+            count = None if config.query.by or plan.remembers else 1
+            writer = (
+                journal(source, plan, self._spill(count)).writeStream.foreachBatch(self._write).queryName("fogline")
+            )
             writer = writer.option("checkpointLocation", f"{absolute(config.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
-            with _partitions(self.spark, None if config.query.by or plan.remembers else 1):
+            with _partitions(self.spark, count):
                 return writer.start()
 
     def _source(self, files_per_batch: int | None) -> DataFrame:
@@ -59,17 +65,32 @@ class Run:
         if shape is None:
             shape = files.shape_of(self.spark, self.config.stream)
             self.output.begin(shape, buckets_for(self.spark))
-        return files.stream(self.spark, self.config.stream, shape, files_per_batch)
+        return files.stream(self.spark, self.config.stream, shape, files_per_batch, by_name=self.output.by_name)
+
+    def _spill(self, partitions: int | None) -> Spill | None:
+        """Where tasks leave what is too much for the driver; None where only the JVM reaches the output."""
+        if not is_local(self.config.output):
+            return None
+        tasks = int(self.spark.conf.get(PARTITIONS)) if partitions is None else partitions
+        return Spill(absolute(self.config.output), COLLECTED // tasks)
 
     def _write(self, batch: DataFrame, number: int) -> None:
+        """The batch is evaluated exactly once: Spark counts how often its state is committed."""
         began = perf_counter()
-        packed = batch.toArrow()
-        if not packed.num_rows:
+        place = self.output.place
+        if is_local(self.config.output):
+            collected = collect(batch, place)
+        else:
+            collected = collect_through_files(batch, place, self.config.output, COLLECTED // 4)
+        if not collected:
             return
         seconds = perf_counter() - began
-        parts = tables_of(packed.to_batches(), number, seconds)
-        self.output.write(number, parts)
+        parts = tables_of(collected.journals, number, seconds, collected.health)
+        self.output.write(number, parts, collected.files)
+        if collected.files or collected.health:
+            place.clear(PIECES)
         self.status.update(parts, number, seconds, self.config.query)
+        self.status.changes += collected.rows[CHANGES]
         self.report(self.status)
 
 

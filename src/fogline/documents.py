@@ -1,0 +1,58 @@
+"""How is a YAML file read so that names stay names?
+
+Its keys are texts, however they look: `NO`, `on`, `1e3` or `2024-01-01` name a column, and are no truth values, numbers
+or dates. The same holds for the values of the fields that a caller calls names, alone or in a list. A key that is there
+twice is an error: YAML would silently take the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class DocumentError(yaml.YAMLError):
+    """The document is YAML, but contradicts itself."""
+
+
+def read_document(path: str | Path, names: Collection[str] = ()) -> Any:
+    """The values of a YAML (or JSON) file; what stands under a key of `names` is read as texts."""
+    loader = _Loader(Path(path).read_bytes())
+    try:
+        loader.names = names
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    names: Collection[str] = ()
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise DocumentError(f"line {node.start_mark.line + 1}: here should be 'name: value'.")
+        values: dict[Any, Any] = {}
+        own = {id(key) for key, _ in node.value}  # `<<` merges others, which the own ones may replace
+        self.flatten_mapping(node)
+        seen = set()
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise DocumentError(f"line {key_node.start_mark.line + 1}: a name is one word, not a list.")
+            key = key_node.value
+            if id(key_node) in own:
+                if key in seen:
+                    raise DocumentError(f"line {key_node.start_mark.line + 1}: {key!r} is there twice.")
+                seen.add(key)
+            values[key] = self._text(value_node) if key in self.names else self.construct_object(value_node, deep=True)
+        return values
+
+    def _text(self, node: Any) -> Any:
+        """A scalar as it is written, and null as None; of lists the same for what is in them."""
+        if isinstance(node, yaml.SequenceNode):
+            return [self._text(each) for each in node.value]
+        if not isinstance(node, yaml.ScalarNode) or node.tag == "tag:yaml.org,2002:null":
+            return self.construct_object(node, deep=True)
+        return node.value

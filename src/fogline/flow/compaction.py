@@ -1,0 +1,214 @@
+"""How does an output stay small and quick to read, however long a run goes on?
+
+Every hundred batches their files become one, every ten thousand those become one again, as long as it is not large; and
+the answer after the last of them is written down, with what the scores of rules add up to, so that a reader needs only
+what came since. The rows of the files stay as they are, so that the answer at any past instant does too.
+
+Only batches that the engine has committed are touched: while batch n is written, those before it are. Each step may
+be the last before a crash: a new file is complete, and on disk, before those that it stands for go; until they are
+gone no reader counts them (`fogline.flow.batches`); and what was begun is ended with the next run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fogline.flow.batches import Held, batch_name, counted, superseded
+from fogline.flow.folder import Folder
+from fogline.flow.journal import CHANGES, HEALTH, KINDS, SCORES
+from fogline.impute.scoring import Sums, add, from_plain, to_plain
+from fogline.model import Query
+from fogline.rows.changes import standing
+
+ANSWERS = "answers"
+BLOCK = 100  # so many files become one
+LARGE = 128 * 2**20  # bytes: files are not joined beyond
+ROWS = 131_072  # of a row group in a joined file
+_ABOUT = b"fogline"
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """What all batches up to one add up to."""
+
+    number: int  # of the last batch
+    until: Any  # the latest time of a change so far; None: there was none
+    scores: Sums
+    removed: int  # the first batch whose changes are kept
+    answer: pa.Table | None  # the last change of each row in the answer; None: there was no change
+
+
+class Compaction:
+    """Joins the files of an output as it grows."""
+
+    def __init__(self, place: Folder, query: Query, *, block: int = BLOCK, keep: int | None = None) -> None:
+        self.place, self.query, self.block, self.keep = place, query, block, keep
+        self.next = 0  # the first batch that no stand covers
+
+    def resume(self) -> None:
+        """End what an earlier run has begun."""
+        for kind in KINDS:
+            self.place.delete(superseded(self.place.listing(kind)))
+        stands = stand_names(self.place)
+        self.next = max(stands, default=-1) + 1
+
+    def before(self, number: int) -> None:
+        """All batches before this one are committed: join what is due."""
+        while self.next + self.block <= number:
+            self._take(self.next + self.block - 1)
+            self.next += self.block
+
+    def _take(self, last: int) -> None:
+        """The block that ends with this batch, and larger ones that end with it too."""
+        stands = stand_names(self.place)
+        before = read_stand(self.place, stands[max(stands)]) if stands else None
+        removed = self._removed(last, list(stands), before)
+        stands.pop(removed - 1, None)  # stays: the kept changes begin there
+        size, gone = self.block, []
+        while (last + 1) % size == 0:
+            for kind in KINDS:
+                gone += self._join(kind, last + 1 - size, last)
+            gone += [name for number, name in stands.items() if last + 1 - size <= number < last and size > self.block]
+            size *= self.block
+        write_stand(self.place, self._stand(before, last, removed))
+        self.place.delete(gone)
+        if removed:
+            self._remove(removed)
+
+    def _join(self, kind: str, first: int, last: int) -> list[str]:
+        """Neighbouring files become one; returns those that are superseded."""
+        gone: list[str] = []
+        for run in runs([h for h in counted(self.place.listing(kind)) if first <= h.first and h.last <= last]):
+            names = [name for held in run for name in held.names]
+            if len(names) > 1:
+                join(self.place, names, batch_name(kind, run[0].first, run[-1].last))
+                gone += names
+        return gone
+
+    def _stand(self, before: Stand | None, last: int, removed: int) -> Stand:
+        answer, until = (None, None) if before is None else (before.answer, before.until)
+        scores = {} if before is None else dict(before.scores)
+        for table in tables(self.place, CHANGES, after=-1 if before is None else before.number, upto=last):
+            latest = pc.max(table["time"]).as_py()
+            until = latest if until is None or (latest is not None and latest > until) else until
+            answer = standing([*([] if answer is None else [answer]), table], self.query)
+        add_scores(scores, self.place, after=-1 if before is None else before.number, upto=last)
+        return Stand(last, until, scores, removed, answer)
+
+    def _removed(self, last: int, stands: list[int], before: Stand | None) -> int:
+        """The first batch to keep: what is before a stand may go once that is old enough."""
+        already = 0 if before is None else before.removed
+        old = [] if self.keep is None else [number + 1 for number in stands if number + self.keep <= last]
+        return max([already, *old])
+
+    def _remove(self, first: int) -> None:
+        for kind in KINDS:
+            old = [held for held in counted(self.place.listing(kind)) if held.last < first]
+            self.place.delete([name for held in old for name in held.names])
+        self.place.delete([name for number, name in stand_names(self.place).items() if number < first - 1])
+
+
+def runs(held: Iterable[Held]) -> Iterator[list[Held]]:
+    """Neighbours that are not large together."""
+    run: list[Held] = []
+    for each in held:
+        if run and sum(other.size for other in run) + each.size > LARGE:
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
+
+
+def join(place: Folder, names: list[str], name: str) -> None:
+    """One file with the rows of several, in their order."""
+    files = [pq.ParquetFile(opened(place, each)) for each in names]
+    schema = pa.unify_schemas([file.schema_arrow for file in files], promote_options="permissive")
+    with place.filling(name) as path, pq.ParquetWriter(path, schema) as writer:
+        waiting: list[pa.Table] = []
+        for file in files:
+            for k in range(file.num_row_groups):
+                waiting.append(_as(file.read_row_group(k), schema))
+                if sum(table.num_rows for table in waiting) >= ROWS:
+                    writer.write_table(pa.concat_tables(waiting).combine_chunks(), row_group_size=ROWS)
+                    waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting).combine_chunks(), row_group_size=ROWS)
+
+
+def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    empty = schema.empty_table()
+    return pa.concat_tables([empty, table], promote_options="permissive").select(schema.names).cast(schema)
+
+
+def tables(place: Folder, kind: str, *, after: int, upto: int | None = None, columns: Any = None) -> Iterator[pa.Table]:
+    """The row groups of a kind in the batches after one, in their order; a file may also hold some of before."""
+    for held in counted(place.listing(kind)):
+        if held.last > after and (upto is None or held.last <= upto):
+            for name in held.names:
+                file = pq.ParquetFile(opened(place, name))
+                for k in range(file.num_row_groups):
+                    yield file.read_row_group(k, columns=columns)
+
+
+def add_scores(sums: Sums, place: Folder, *, after: int, upto: int | None = None) -> None:
+    """Add what the batches after one have found out about rules."""
+    for table in tables(place, HEALTH, after=after, upto=upto, columns=["batch", SCORES]):
+        for scored in table.filter(pc.greater(table["batch"], after)).column(SCORES).drop_null().to_pylist():
+            add(sums, from_plain(json.loads(scored)))
+
+
+class GoneError(Exception):
+    """A file was listed, but has been joined with others since: list again."""
+
+
+def opened(place: Folder, name: str) -> pa.NativeFile:
+    """A file that was listed."""
+    found = place.open(name)
+    if found is None:
+        raise GoneError(name)
+    return found
+
+
+def stand_names(place: Folder) -> dict[int, str]:
+    """The stands of an output, by the last batch that they cover."""
+    return {held.last: held.names[0] for held in counted(place.listing(ANSWERS))}
+
+
+def write_stand(place: Folder, stand: Stand) -> None:
+    """As a table of changes, with the rest beside its schema."""
+    kind = None if stand.answer is None else stand.answer.schema.field("time").type
+    until = None if kind is None else pa.scalar(stand.until, kind).cast(pa.int64() if _is_stamp(kind) else pa.float64())
+    about = {
+        "until": None if until is None else until.as_py(),
+        "scores": to_plain(stand.scores),
+        "removed": stand.removed,
+    }
+    table = pa.table({"none": pa.array([], pa.null())}) if stand.answer is None else stand.answer
+    with place.filling(batch_name(ANSWERS, stand.number)) as path:
+        pq.write_table(table.replace_schema_metadata({_ABOUT: json.dumps(about)}), path)
+
+
+def _is_stamp(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind))
+
+
+def read_stand(place: Folder, name: str, *, answer: bool = True) -> Stand:
+    """The inverse of `write_stand`; without the answer, if that is not asked for."""
+    file = pq.ParquetFile(opened(place, name))
+    about = json.loads(file.schema_arrow.metadata[_ABOUT])
+    until = about["until"]
+    if until is not None:
+        kind = file.schema_arrow.field("time").type
+        stored = pa.scalar(until, pa.int64() if _is_stamp(kind) else pa.float64())
+        until = stored.cast(kind).as_py()
+    (number,) = (held.last for held in counted({name: 0}))
+    table = file.read().replace_schema_metadata() if answer and about["until"] is not None else None
+    return Stand(number, until, from_plain(about["scores"]), about["removed"], table)

@@ -1,0 +1,323 @@
+"""Is an output folder exact through crashes, compaction and large batches, and does it know its run?"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fogline as fl
+from fogline.errors import FoglineError
+from fogline.flow import compaction, folder, spill
+from fogline.flow.answers import read_answer, read_scores
+from fogline.flow.batches import counted, part_name
+from fogline.flow.folder import LocalFolder
+from fogline.flow.output import Output, RunConfig, tables_of
+from fogline.flow.spill import Carrier, Spill, cut, spilled_files
+from fogline.flow.stages import opened
+from fogline.impute.scoring import to_plain
+from fogline.rows.changes import answer_of
+
+QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])
+CHANGES = pa.schema(
+    [("time", pa.int64()), ("g", pa.string()), ("id", pa.string()), ("arrived", pa.int64()), ("change", pa.string()),
+     ("probability", pa.float64()), ("exact", pa.bool_()), ("x", pa.float64())]
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_disk(request, monkeypatch):
+    """Disks are slow; one test looks whether they are waited for."""
+    if "disk" not in request.node.name:
+        monkeypatch.setattr(folder, "to_disk", lambda path: None)
+
+
+class Plug(Exception):
+    """Pulled."""
+
+
+class Fragile(LocalFolder):
+    """A folder whose process ends before its n-th step."""
+
+    def __init__(self, root: Path, steps: int) -> None:
+        super().__init__(root)
+        self.left = steps
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Plug
+
+    @contextmanager
+    def filling(self, name: str) -> Iterator[Path]:
+        with super().filling(name) as path:
+            yield path
+            self._step()
+
+    def move(self, name: str, to: str) -> None:
+        self._step()
+        super().move(name, to)
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._step()
+            super().delete([name])
+
+
+def batches(count: int, seed: int) -> list[dict[str, pa.Table]]:
+    """What a run of two groups, one of which lags, reports; some batches report no changes, or no rejects."""
+    rng, inside, clocks, out = random.Random(seed), {}, {"a": 10, "b": 0}, []
+    for number in range(count):
+        changes = []
+        for _ in range(rng.choice([0, 1, 3, 5])):
+            group = rng.choice("ab")
+            clocks[group] += rng.choice([0, 0, 1, 4])
+            name = (group, rng.choice("pqrst"), rng.choice([1, 2]))
+            change = rng.choice(["update", "leave"]) if name in inside else "enter"
+            p = None if change == "leave" else round(rng.random(), 3)
+            inside.pop(name) if change == "leave" else inside.update({name: p})
+            row = {"time": clocks[group], "g": group, "id": name[1], "arrived": name[2], "change": change, "x": 1.0}
+            changes.append({**row, "probability": p, "exact": None if p is None else True})
+        rejects = [{"g": "a", "row": "{}", "reason": f"number {number}"}] * (number % 3 == 0)
+        sums = {("x", "a(1) -> x(2)"): (1, 0.5, 0.25, 1)} if number % 2 else {}
+        health = {"batch": number, "g": "a", "rows": len(changes), "waiting": 0, "live": 1, "answer": 1}
+        parts = {"changes": pa.Table.from_pylist(changes, CHANGES)}
+        parts |= {"rejects": pa.Table.from_pylist(rejects)} if rejects else {}
+        parts["health"] = pa.table(
+            {
+                **{k: [v] for k, v in health.items()},
+                "scores": pa.array([json.dumps(to_plain(sums)) if sums else None], pa.string()),
+            }
+        )
+        out.append(parts)
+    return out
+
+
+def expected(made: list[dict[str, pa.Table]], at: int | None = None) -> list[dict]:
+    return in_order(answer_of([parts["changes"] for parts in made], QUERY, at))
+
+
+def answered(place: LocalFolder, at: int | None = None) -> list[dict]:
+    return in_order(read_answer(place, "out", None if at is None else str(at)))
+
+
+def in_order(table: pa.Table) -> list[dict]:
+    return sorted(table.to_pylist(), key=lambda row: (row["g"], row["id"], row["arrived"]))
+
+
+def output_in(place: LocalFolder, block: int = 3, keep: int | None = None) -> Output:
+    output = Output(place, RunConfig("in", str(place.root), QUERY, keep=keep))
+    output.compaction.block = block
+    return output
+
+
+def begun(place: LocalFolder, block: int = 3, keep: int | None = None) -> Output:
+    output = output_in(place, block, keep)
+    output.begin({})
+    return output
+
+
+def rows_in(root: Path, kind: str) -> list[dict]:
+    files = [name for held in counted(LocalFolder(root).listing(kind)) for name in held.names]
+    return [row for name in files for row in pq.ParquetFile(root / name).read().to_pylist()]
+
+
+def test_after_any_number_of_batches_the_answer_at_every_instant_is_that_of_all_changes(tmp_path):
+    made = batches(60, seed=1)
+    output = begun(LocalFolder(tmp_path))
+    for number, parts in enumerate(made):
+        output.write(number, parts)
+        assert number % 7 or answered(output.place) == expected(made[: number + 1])
+    for at in range(-1, 90, 4):
+        assert answered(output.place, at) == expected(made, at), at
+    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)"): (30, 15.0, 7.5, 30)}
+    for kind in ("changes", "rejects", "health"):
+        assert rows_in(tmp_path, kind) == [row for parts in made if kind in parts for row in parts[kind].to_pylist()]
+        assert len(list((tmp_path / kind).iterdir())) <= 9  # 27, 27, 3, and what is left
+        assert pq.read_table(tmp_path / kind).num_rows == len(rows_in(tmp_path, kind))
+    assert len(list((tmp_path / "answers").iterdir())) <= 6
+
+
+def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path):
+    made, steps, over = batches(9, seed=2), 0, False
+    while not over:
+        root = tmp_path / f"after-{steps}"
+        begun(LocalFolder(root), block=2)
+        number, place = 0, Fragile(root, steps)
+        output, over = output_in(place, block=2), True
+        while number < len(made):
+            try:
+                output.resume()
+                for k in range(number, len(made)):
+                    number = k
+                    output.write(k, made[k])
+                number += 1
+            except Plug:
+                over = False
+                seen = answered(LocalFolder(root))
+                assert seen in (expected(made[:number]), expected(made[: number + 1])), steps
+                output = output_in(LocalFolder(root), block=2)
+        for kind in ("changes", "rejects", "health"):
+            whole = [row for parts in made if kind in parts for row in parts[kind].to_pylist()]
+            assert rows_in(root, kind) == whole, (steps, kind)
+        for at in (0, 5, 12, None):
+            assert answered(LocalFolder(root), at) == expected(made, at), (steps, at)
+        assert read_scores(LocalFolder(root), "out") == {("x", "a(1) -> x(2)"): (4, 2.0, 1.0, 4)}
+        steps += 1
+    assert steps > 40
+
+
+def test_files_that_are_large_together_are_not_joined(tmp_path, monkeypatch):
+    monkeypatch.setattr(compaction, "LARGE", 5000)
+    made = batches(30, seed=3)
+    output = begun(LocalFolder(tmp_path))
+    for number, parts in enumerate(made):
+        output.write(number, parts)
+    sizes = [held.size for held in counted(output.place.listing("changes"))]
+    assert 5 < len(sizes) < 30
+    assert max(sizes) <= 5000
+    assert answered(output.place, 14) == expected(made, 14)
+
+
+def test_what_is_older_than_asked_for_is_removed_and_asking_for_it_is_refused(tmp_path):
+    made = batches(60, seed=4)
+    output = begun(LocalFolder(tmp_path), keep=10)
+    for number, parts in enumerate(made):
+        output.write(number, parts)
+    assert answered(output.place) == expected(made)
+    oldest = counted(output.place.listing("changes"))[0].first
+    assert 20 < oldest <= 50
+    since = max(t for parts in made[:oldest] for t in parts["changes"]["time"].to_pylist())
+    for at in range(since, since + 20):
+        assert answered(output.place, at) == expected(made, at)
+    with pytest.raises(FoglineError, match="have been removed"):
+        read_answer(output.place, "out", "3")
+    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)"): (30, 15.0, 7.5, 30)}
+
+
+def test_a_reader_lists_again_where_files_are_joined_meanwhile(tmp_path):
+    made = batches(4, seed=5)
+    output = begun(LocalFolder(tmp_path))
+    for number in range(3):
+        output.write(number, made[number])
+
+    class Late(LocalFolder):
+        def open(self, name: str) -> pa.NativeFile | None:
+            if not output.compaction.next:
+                output.write(3, made[3])
+            return super().open(name)
+
+    assert answered(Late(tmp_path)) == expected(made)
+
+
+def test_files_and_their_folders_are_on_disk_before_a_batch_is(tmp_path, monkeypatch):
+    events: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def synced(number: int) -> None:
+        events.append(f"sync {os.readlink(f'/proc/self/fd/{number}')}")
+        sync(number)
+
+    def replaced(path: Path, to: Path) -> Path:
+        events.append(f"rename to {to}")
+        return replace(path, to)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    LocalFolder(tmp_path / "out").put("changes/x", b"content")
+    assert events == [
+        f"sync {tmp_path}",
+        f"sync {tmp_path}/out",
+        f"sync {tmp_path}/out/changes/.x.new",
+        f"rename to {tmp_path}/out/changes/x",
+        f"sync {tmp_path}/out/changes",
+    ]
+
+
+def test_a_batch_in_parts_counts_when_all_are_there_and_replaces_what_a_crash_left(tmp_path):
+    made = batches(12, seed=6)
+    parts = {"changes": pa.concat_tables([each["changes"] for each in made]), "health": made[0]["health"]}
+    whole = parts["changes"]
+    place, size = LocalFolder(tmp_path), whole.num_rows // 3
+    begun(place)
+    for crash in (False, True):
+        names = [f".pieces/{k}.parquet" for k in range(2)]
+        for k, name in enumerate(names):
+            with place.filling(name) as path:
+                pq.write_table(whole.slice((k + 1) * size, size if k == 0 else None), path)
+        here = {**parts, "changes": whole.slice(0, size)}
+        spilled = [("changes", name) for name in names]
+        if crash:
+            place.put(part_name("changes", 0, 3, 7), b"left by an attempt that had seven parts")
+            place.delete([part_name("changes", 0, 2, 3)])
+            assert counted(place.listing("changes")) == []
+            assert read_answer(place, "out").num_rows == 0
+        output_in(place).write(0, here, spilled)
+        assert [len(held.names) for held in counted(place.listing("changes"))] == [3]
+        assert answered(place) == expected(made)
+        assert rows_in(tmp_path, "changes") == whole.to_pylist()
+    output_in(place).write(0, {**parts})  # done again, and small this time
+    assert rows_in(tmp_path, "changes") == whole.to_pylist()
+
+
+def test_a_journal_is_carried_in_pieces_and_what_is_too_much_goes_into_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(spill, "PIECE", 4000)
+    table = pa.Table.from_pylist(
+        [{"time": k, "g": "a", "id": "p" * 20, "arrived": k, "change": "enter"} for k in range(1000)], CHANGES
+    )
+    health = pa.table({"rows": [1000]})
+    journal = [("changes", table), ("health", health)]
+    assert max(piece.nbytes for _, piece in cut(journal, 4000)) <= 4000
+    carriers = [Carrier(None), Carrier(Spill(str(tmp_path), 20_000)), Carrier(Spill(str(tmp_path), 0))]
+    for carrier, files in zip(carriers, (0, 2, 2), strict=True):
+        frames = [pa.record_batch(frame) for frame in carrier.carry(journal)]
+        carrier.close()
+        assert max(frame.nbytes for frame in frames) < 12_000
+        named = spilled_files(frames)
+        assert len(named) == files
+        carried = list(opened(frames, "changes"))
+        written = [pq.read_table(tmp_path / name) for kind, name in named if kind == "changes"]
+        assert pa.concat_tables([*carried, *written]).equals(table)
+    parts = tables_of(frames, 4, 0.5, [pq.read_table(tmp_path / name) for kind, name in named if kind == "health"])
+    assert parts["health"].to_pylist() == [{"batch": 4, "seconds": 0.5, "rows": 1000}]
+
+
+def test_an_output_knows_its_checkpoint_and_its_stream(tmp_path):
+    place = LocalFolder(tmp_path / "out")
+    output = begun(place)
+    assert output_in(place).shape() == {}
+    output.write(0, batches(1, seed=7)[0])
+    place.put("checkpoint/offsets/0", b"")
+    assert output_in(place).shape() == {}
+    output.write(1, batches(2, seed=7)[1])
+    with pytest.raises(FoglineError, match="an old copy: it knows of batches up to 0, but there are files of batch 1"):
+        output_in(place).shape()
+    place.put("checkpoint/offsets/1", b"")
+
+    def other(stream: str, moved: bool = False) -> Output:
+        return Output(place, RunConfig(stream, "out", QUERY, moved=moved))
+
+    with pytest.raises(FoglineError, match=r"(?s)begun with another stream.*add --moved"):
+        other("elsewhere").shape()
+    assert not other("in").by_name
+    assert other("elsewhere", moved=True).shape() == {}
+    assert other("elsewhere").shape() == {}
+    assert other("elsewhere").by_name
+    mark = place.get("checkpoint/fogline.json")
+    place.put("checkpoint/fogline.json", b'{"mark": "of another"}')
+    with pytest.raises(FoglineError, match="belongs to another output"):
+        other("elsewhere").shape()
+    place.clear("checkpoint")
+    with pytest.raises(FoglineError, match=r"the checkpoint of 'out' is gone.*choose another output"):
+        other("elsewhere").shape()
+    place.put("checkpoint/fogline.json", mark)
+    place.delete(["about.json"])
+    with pytest.raises(FoglineError, match=r"holds batches of a run, but no about\.json"):
+        other("elsewhere").shape()
