@@ -22,10 +22,11 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.model import Query, duration
 from fogline.repository.repository import Repository
-from fogline.rows.clock import INTEGER, REAL
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.clock import INTEGER, REAL, ZONED
+from fogline.rows.reader import Kinds, Reader, lifetime_of
 
 Every = Literal["tick", "batch"]
+CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,21 @@ def make_plan(
     lateness: Any = 0,
     opened: Callable[[], Repository] | None = None,
     imputer: Imputer | ImputeFunction | None = None,
+    clock: str | None = None,
 ) -> Plan:
-    """A plan for a stream of this schema, if the query, the repository and the schema fit each other."""
+    """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
+
+    `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
+    """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
     if every not in ("tick", "batch"):
         raise QueryError(
             f"every is {every!r}; it may be 'tick' (all answers) or 'batch' (the answer after each batch)."
         )
-    kind = Reader(query).read(_no_rows(schema), Kinds()).kinds.time or _kind_of_text(query, lateness)
+    kind = _kind_of(query, Reader(query).read(_no_rows(schema), Kinds()).kinds.time, lateness, clock)
+    if query.lifetime is not None:
+        lifetime_of(query, kind)  # an error if the two do not fit
     held = _lateness(lateness, query, kind)
     if kind == INTEGER and not (held.is_integer() and (query.lifetime is None or _whole(query.lifetime))):
         kind = REAL
@@ -134,15 +141,29 @@ def _whole(lifetime: Any) -> bool:
     return isinstance(lifetime, str) or float(lifetime).is_integer()
 
 
-def _kind_of_text(query: Query, lateness: Any) -> pa.DataType:
-    """Times that come as text are what the rest of the query takes them for."""
+def _kind_of(query: Query, shown: pa.DataType | None, lateness: Any, clock: str | None) -> pa.DataType:
+    """What the clock shows: what its column does or, where that holds texts, what the rest takes them for."""
+    if clock not in (None, *CLOCKS):
+        raise QueryError(f"clock is {clock!r}; it may be 'number' or 'timestamp'.")
+    if shown is None:
+        meant = clock or meant_by(query, lateness)
+        if meant is None:
+            raise QueryError(
+                f"the times in {query.time!r} are texts, and nothing shows whether they mean numbers or timestamps; "
+                "state it: clock='number' or clock='timestamp' (--clock on the command line)."
+            )
+        return CLOCKS[meant]
+    if clock is not None and (clock == "timestamp") != pa.types.is_timestamp(shown):
+        raise QueryError(f"clock is {clock!r}, but the times in {query.time!r} are {shown}; leave it out.")
+    return shown
+
+
+def meant_by(query: Query, lateness: Any) -> str | None:
+    """What times that are texts mean by the rest of the query: "number" or "timestamp"; None: nothing shows it."""
     for given in (query.lifetime, lateness or None):
         if given is not None:
-            return REAL if isinstance(given, int | float) else pa.timestamp("us")
-    raise QueryError(
-        f"the times in {query.time!r} are texts, and nothing shows whether they mean numbers or timestamps.\n"
-        "Give the stream a schema with a number or timestamp there, or cast the column."
-    )
+            return "number" if isinstance(given, int | float) else "timestamp"
+    return None
 
 
 def _lateness(given: Any, query: Query, kind: pa.DataType) -> float:
