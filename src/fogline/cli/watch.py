@@ -24,9 +24,15 @@ from fogline.cli.terminal import (
     paper,
     reading,
 )
+from fogline.flow.listing import must_exist
 from fogline.impute.chain import chain_of
 from fogline.model import Query
 from fogline.repository.repository import Repository
+
+LOOK = 5.0  # seconds between looks for files that are not read
+Clock = Annotated[
+    str | None, typer.Option(help="What times that are texts mean: `number` or `timestamp`; without, rows show it.")
+]
 
 
 @app.command()
@@ -39,6 +45,7 @@ def run(
     every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
     lateness: Lateness = "0",
     files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    clock: Clock = None,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -54,15 +61,15 @@ def run(
         asked = Query.load(query)
         if known is not None:
             chain_of(known, asked)  # do they fit?
-        must_be_there(stream)
+        must_exist(stream)
         with on_spark(master, memory) as (spark, progress):
             from fogline.flow.output import RunConfig
             from fogline.spark.running import Run
 
             config = RunConfig(stream, output, asked, known, every, number_or_text(lateness))
-            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
+            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
             progress("reading the first files", 0, 0)
-            finish(running.start(follow=follow, files_per_batch=files_per_batch), running)
+            finish(running.start(follow=follow, files_per_batch=files_per_batch, clock=clock), running)
     status = running.status
     typer.echo(
         f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected, "
@@ -109,6 +116,7 @@ def check(
     query: QueryFile,
     repository: MaybeRepository = None,
     lateness: Lateness = "0",
+    clock: Clock = None,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -123,9 +131,11 @@ def check(
             from fogline.spark.census import census
             from fogline.spark.progress import followed
 
-            rows = files.table(spark, stream, files.shape_of(spark, stream))
+            held = number_or_text(lateness)
+            shape = files.shape_of(spark, stream, asked, clock=clock, lateness=held, remark=remark)
+            rows = files.table(spark, stream, shape)
             with followed(spark, "reading", progress):
-                found = census(rows, asked, known, lateness=number_or_text(lateness))
+                found = census(rows, asked, known, lateness=held, clock=shape["clock"] or None)
     print_census(found, asked, known)
 
 
@@ -161,12 +171,21 @@ def finish(started: Any, running: Any) -> None:
         from fogline.spark.errors import plainly
 
         with plainly():
+            looked = perf_counter()
             while not started.awaitTermination(0.2):
+                if perf_counter() - looked > LOOK:
+                    running.look()
+                    looked = perf_counter()
                 if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
                     break
     finally:
         started.stop()
         signal.signal(signal.SIGINT, before)
+
+
+def remark(text: str) -> None:
+    """Something that a person should know, though the run goes on."""
+    typer.echo(text, err=True)
 
 
 def status_line(status: Any) -> str:

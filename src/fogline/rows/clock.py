@@ -168,6 +168,18 @@ def _python_times(cells: list[Any], name: str, kind: pa.DataType | None) -> Time
     return Times(value, times.kind, refused | times.refused)
 
 
+def meaning_of(texts: list[str | None]) -> str | None:
+    """What most of these texts are, "number" or "timestamp"; None: none of them is either.
+
+    >>> meaning_of(["2024-05-01T12:00:00Z", "n/a"]), meaning_of(["1", "2.5"]), meaning_of(["soon"])
+    ('timestamp', 'number', None)
+    """
+    read = read_times(texts, "")
+    if read.kind is None or np.isnan(read.value).all():
+        return None
+    return "timestamp" if pa.types.is_timestamp(read.kind) else "number"
+
+
 def _family(kind: pa.DataType) -> str:
     """What goes together on one clock."""
     if not pa.types.is_timestamp(kind):

@@ -15,9 +15,11 @@ from fogline.repository.repository import Repository
 from fogline.spark.pipeline import plan_for
 
 
-def census(df: DataFrame, query: Query, repository: Repository | None = None, *, lateness: Any = 0) -> Census:
+def census(
+    df: DataFrame, query: Query, repository: Repository | None = None, *, lateness: Any = 0, clock: str | None = None
+) -> Census:
     """Read everything and count. What cannot be read at all is an error, as it would be for `watch`."""
-    plan = plan_for(df, query, repository, lateness=lateness)
+    plan = plan_for(df, query, repository, lateness=lateness, clock=clock)
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"found": json.dumps(counted(plan, batches))}])

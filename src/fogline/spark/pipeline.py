@@ -44,6 +44,7 @@ def watch(
     every: str = "tick",
     lateness: Any = 0,
     imputer: Imputer | ImputeFunction | None = None,
+    clock: str | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, attributes. Of a stream or a table.
 
@@ -51,8 +52,9 @@ def watch(
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
     else a duration such as "30 seconds". What comes later still is late: it enters, at the clock.
     `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
+    `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     """
-    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer)
+    plan = plan_for(df, query, repository, every=every, lateness=lateness, imputer=imputer, clock=clock)
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in stages.opened(batches, CHANGES):
