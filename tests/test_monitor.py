@@ -138,8 +138,10 @@ def test_numbers_and_timestamps_do_not_share_a_clock():
     monitor.advance(1, [row()])
     with pytest.raises(fl.ClockError, match="the times in 't' are int64"):
         monitor.advance(datetime(2026, 1, 1))
-    with pytest.raises(fl.FoglineError, match="one stream has one clock"):
-        monitor.advance(2, [row(t=datetime(2026, 1, 1))])
+    monitor.advance(2, [row(t=datetime(2026, 1, 1)), row("good", t=2)])
+    assert "but this clock shows numbers" in monitor.rejects[0].reason
+    with pytest.raises(fl.FoglineError, match="one stream has one clock"):  # a whole column
+        monitor.advance(3, pa.table({"id": ["a"], "t": [datetime(2026, 1, 1)], "gas": [1.0], "oxygen": [1.0]}))
 
 
 @pytest.mark.parametrize(

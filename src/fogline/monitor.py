@@ -281,7 +281,7 @@ class Monitor:
     def _instant(self, now: Any, seen: pa.DataType | None) -> tuple[float, pa.DataType]:
         """`now` as the clock counts, and its kind; `seen` is the kind of the rows' times."""
         try:
-            read = instant(now.as_py() if isinstance(now, pa.Scalar) else now)
+            read = instant(now.as_py() if isinstance(now, pa.Scalar) else now, seen or self.shown)
         except (ValueError, OverflowError, TypeError):
             raise ClockError(f"now is {now!r}, which is neither a number nor a timestamp.") from None
         if read is None or not np.isfinite(read[0]):

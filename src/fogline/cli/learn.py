@@ -66,7 +66,7 @@ def fit(
         store.check_folder(output)
         files = must_be_there(history)
         with on_spark(master, memory) as (spark, progress):
-            rows = files.with_numbers(files.read(spark, history), asked)
+            rows = files.with_numbers(files.with_clock(files.read(spark, history, asked), asked), asked)
             made = fogline.spark.fit(
                 rows, asked, rules=given, method=method, retention=kept, folder=output, progress=progress
             )
@@ -184,7 +184,7 @@ def refit(
         files = must_be_there(rows)
         with on_spark(master, memory) as (spark, progress):
             progress("reading the rows", 0, 0)
-            came = files.with_numbers(files.read(spark, rows), asked).toArrow()
+            came = files.with_numbers(files.with_clock(files.read(spark, rows, asked), asked), asked).toArrow()
         more = read_history(in_order(came, asked), asked).like(known.history)
         past = known.history.joined(more).in_order(asked, newest)
         made = known.again(past, asked)
@@ -245,7 +245,7 @@ def impute(
         with on_spark(master, memory) as (spark, progress):
             from fogline.spark.progress import followed
 
-            filled = fogline.spark.impute(files.read(spark, stream), asked, known)
+            filled = fogline.spark.impute(files.with_clock(files.read(spark, stream, asked), asked), asked, known)
             with followed(spark, "imputing", progress):
                 files.write(filled, output, overwrite=overwrite)
     typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

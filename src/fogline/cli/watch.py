@@ -26,9 +26,15 @@ from fogline.cli.terminal import (
     paper,
     reading,
 )
+from fogline.flow.listing import must_exist
 from fogline.impute.chain import chain_of
 from fogline.model import Query
 from fogline.repository.repository import Repository
+
+LOOK = 5.0  # seconds between looks for files that are not read
+Clock = Annotated[
+    str | None, typer.Option(help="What times that are texts mean: `number` or `timestamp`; without, rows show it.")
+]
 
 
 @app.command()
@@ -49,6 +55,7 @@ def run(
     moved: Annotated[
         bool, typer.Option("--moved", help="Go on though the stream's folder has another path than before.")
     ] = False,
+    clock: Clock = None,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -64,19 +71,20 @@ def run(
         asked = Query.load(query)
         if known is not None:
             chain_of(known, asked)  # do they fit?
-        must_be_there(stream)
+        must_exist(stream)
         with on_spark(master, memory) as (spark, progress):
             from fogline.flow.output import RunConfig
             from fogline.spark.running import Run
 
             clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
             config = RunConfig(stream, output, asked, known, every, *clocks, moved=moved, keep=keep)
-            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0))
+            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
-            if finish(running.start(files_per_batch=files_per_batch), running) and follow:
-                finish(running.start(follow=True, files_per_batch=files_per_batch), running)
+            there = running.start(files_per_batch=files_per_batch, clock=clock)
+            if finish(there, running) and follow:
+                finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
     status = running.status
     typer.echo(
         f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected, "
@@ -129,6 +137,7 @@ def check(
     repository: MaybeRepository = None,
     lateness: Lateness = "0",
     ahead: Ahead = "auto",
+    clock: Clock = None,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -143,10 +152,12 @@ def check(
             from fogline.spark.census import census
             from fogline.spark.progress import followed
 
-            rows = files.table(spark, stream, files.shape_of(spark, stream))
+            held = number_or_text(lateness)
+            shape = files.shape_of(spark, stream, asked, clock=clock, lateness=held, remark=remark)
+            rows = files.table(spark, stream, shape)
             with followed(spark, "reading", progress):
-                clocks = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
-                found = census(rows, asked, known, **clocks)
+                beyond, meant = number_or_text(ahead), shape["clock"] or None
+                found = census(rows, asked, known, lateness=held, ahead=beyond, clock=meant)
     print_census(found, asked, known)
 
 
@@ -185,13 +196,22 @@ def finish(started: Any, running: Any) -> bool:
         from fogline.spark.errors import plainly
 
         with plainly():
+            looked = perf_counter()
             while not started.awaitTermination(0.2):
+                if perf_counter() - looked > LOOK:
+                    running.look()
+                    looked = perf_counter()
                 if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
                     break
     finally:
         started.stop()
         signal.signal(signal.SIGINT, before)
     return not asked_to_stop
+
+
+def remark(text: str) -> None:
+    """Something that a person should know, though the run goes on."""
+    typer.echo(text, err=True)
 
 
 def status_line(status: Any) -> str:

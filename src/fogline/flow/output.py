@@ -25,6 +25,7 @@ from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.folder import Folder, absolute
 from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
+from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
@@ -134,7 +135,7 @@ class Output:
         self.resume()
         return shape
 
-    def begin(self, shape: dict[str, str], buckets: int) -> None:
+    def begin(self, shape: dict[str, str], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
         self.buckets, mark = buckets, uuid4().hex
         self.place.put(MARK, json.dumps({"mark": mark}).encode())

@@ -17,9 +17,11 @@ from fogline.arrays import Ints
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.plan import Plan
+from fogline.rows.clean import cleaned
 from fogline.rows.clock import Reasons
+from fogline.rows.ids import nameable
 from fogline.rows.keys import Key, coded, keyed
-from fogline.rows.reader import Decoded, refuse
+from fogline.rows.reader import Decoded, asked, refuse
 from fogline.rows.source import RowSource
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
@@ -51,28 +53,35 @@ class Decoder:
 
     def decode(self, batch: pa.RecordBatch) -> Piece:
         """The rows of a record batch; what cannot be taken is refused."""
+        refused = Reasons()
         batch, now = without_now(batch)
+        batch = cleaned(batch, asked(self.plan.query), refused)
         keys, group = keyed(batch, self.plan.query.by)
         name = numbered(batch.column(self.plan.query.id))
-        return self._piece(batch, keys, group, name, now)
+        return self._piece(batch, keys, group, name, refused, now)
 
     def decode_sensors(self, batch: pa.RecordBatch) -> tuple[Piece, list[Key]]:
         """The same, names being numbers of sensors (group and id); and the sensors' keys."""
-        query = self.plan.query
+        query, refused = self.plan.query, Reasons()
         batch, now = without_now(batch)
+        batch = cleaned(batch, asked(query), refused)
         sensors, code = keyed(batch, (*query.by, query.id))
         groups: dict[Key, int] = {}
         of_sensor = [groups.setdefault(json.dumps(json.loads(key)[:-1]), len(groups)) for key in sensors]
         group = np.array(of_sensor, np.int64)[code]
-        return self._piece(batch, list(groups), group, code, now), sensors
+        return self._piece(batch, list(groups), group, code, refused, now), sensors
 
-    def _piece(self, batch: pa.RecordBatch, keys: list[Key], group: Ints, name: Ints, now: float) -> Piece:
-        plan, query, refused = self.plan, self.plan.query, Reasons()
+    def _piece(
+        self, batch: pa.RecordBatch, keys: list[Key], group: Ints, name: Ints, refused: Reasons, now: float
+    ) -> Piece:
+        plan, query = self.plan, self.plan.query
         if CORRUPT in batch.schema.names:
             bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
             refuse(refused, bad, "the line cannot be read")
         nameless = batch.column(query.id).is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         refuse(refused, nameless, f"the id {query.id!r} is missing")
+        for column in (query.id, *query.by):
+            nameable(batch.column(column), column, refused)
         rows = self.reader.decode(RowSource(batch), plan.kind, refused)
         refuse_future(rows, plan, now)
         return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)

@@ -24,8 +24,8 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.clock import INTEGER, REAL
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.clock import INTEGER, REAL, ZONED
+from fogline.rows.reader import Kinds, Reader, lifetime_of
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
@@ -40,6 +40,7 @@ _APART = (
     "moves_idle",
     "buckets",
 )  # described otherwise, or not
+CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,12 @@ def make_plan(
     ahead: Any = AUTO,
     idle: Any = None,
     moves_idle: bool = True,
+    clock: str | None = None,
 ) -> Plan:
-    """A plan for a stream of this schema, if the query, the repository and the schema fit each other."""
+    """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
+
+    `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
+    """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
     if every not in ("tick", "batch"):
@@ -158,9 +163,10 @@ def make_plan(
         )
     if not isinstance(buckets, int) or buckets < 1:
         raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
-    kind = Reader(query).read(_no_rows(schema), Kinds()).kinds.time or _kind_of_text(query, lateness)
-    held = lateness_of(lateness, query, kind)
-    silent = idle_of(idle, query, kind)
+    kind = _kind_of(query, Reader(query).read(_no_rows(schema), Kinds()).kinds.time, lateness, clock)
+    if query.lifetime is not None:
+        lifetime_of(query, kind)  # an error if the two do not fit
+    held, silent = lateness_of(lateness, query, kind), idle_of(idle, query, kind)
     if kind == INTEGER and not (held.is_integer() and (silent or 0.0).is_integer() and _whole(query.lifetime)):
         kind = REAL
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -180,12 +186,26 @@ def _whole(lifetime: Any) -> bool:
     return lifetime is None or isinstance(lifetime, str) or float(lifetime).is_integer()
 
 
-def _kind_of_text(query: Query, lateness: Any) -> pa.DataType:
-    """Times that come as text are what the rest of the query takes them for."""
+def _kind_of(query: Query, shown: pa.DataType | None, lateness: Any, clock: str | None) -> pa.DataType:
+    """What the clock shows: what its column does or, where that holds texts, what the rest takes them for."""
+    if clock not in (None, *CLOCKS):
+        raise QueryError(f"clock is {clock!r}; it may be 'number' or 'timestamp'.")
+    if shown is None:
+        meant = clock or meant_by(query, lateness)
+        if meant is None:
+            raise QueryError(
+                f"the times in {query.time!r} are texts, and nothing shows whether they mean numbers or timestamps; "
+                "state it: clock='number' or clock='timestamp' (--clock on the command line)."
+            )
+        return CLOCKS[meant]
+    if clock is not None and (clock == "timestamp") != pa.types.is_timestamp(shown):
+        raise QueryError(f"clock is {clock!r}, but the times in {query.time!r} are {shown}; leave it out.")
+    return shown
+
+
+def meant_by(query: Query, lateness: Any) -> str | None:
+    """What times that are texts mean by the rest of the query: "number" or "timestamp"; None: nothing shows it."""
     for given in (query.lifetime, lateness or None):
         if given is not None:
-            return REAL if isinstance(given, int | float) else pa.timestamp("us")
-    raise QueryError(
-        f"the times in {query.time!r} are texts, and nothing shows whether they mean numbers or timestamps.\n"
-        "Give the stream a schema with a number or timestamp there, or cast the column."
-    )
+            return "number" if isinstance(given, int | float) else "timestamp"
+    return None

@@ -9,6 +9,8 @@ import json
 import math
 from typing import Any
 
+LONGEST = 10_000  # characters of one text; a person will not read more
+
 
 def as_json(row: Any) -> str:
     """A row as it came, readable: what JSON has no word for is written as text.
@@ -16,14 +18,21 @@ def as_json(row: Any) -> str:
     >>> as_json({"gas": float("nan"), "site": "north"})
     '{"gas": "nan", "site": "north"}'
     """
-    return json.dumps(_plain(row), ensure_ascii=False, default=str)
+    return json.dumps(_plain(row), ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list):
+        return {_text(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return _text(value.hex() if isinstance(value, bytes) else value)
+
+
+def _text(value: Any) -> str:
+    """Any value as a text that can be written, and read: no lone surrogates, no megabytes."""
+    text = str(value)
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
+    return cut.encode("utf-8", "backslashreplace").decode()

@@ -78,7 +78,9 @@ class Screening:
     def take(self, piece: Piece, context: Floats | None = None) -> None:
         """Refuse what cannot be taken, and keep what can matter. `context`: (n, w) what sensors have read before."""
         rows, group = piece.rows, self._number(piece.keys)[piece.group]
-        for i in repeats(piece.group, piece.name, rows.arrived).tolist():
+        standing = rows.arrived.copy()
+        standing[list(rows.refused)] = np.nan  # a row that is refused is no row that another could repeat
+        for i in repeats(piece.group, piece.name, standing).tolist():
             rows.refused.setdefault(i, DUPLICATE)
         if self.scorer is not None:
             self._score(piece, group, context)

@@ -24,7 +24,9 @@ from fogline.kernels.compile import inner, kernel
 BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
 NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
 NO_CLOCK, WHOLES, REALS, STAMPS = -1, 0, 1, 2  # a column of instants: int64, float64 or timestamp('us')
-EXACT = 2.0**53  # numbers up to here are exact as float64
+EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
+DAY = 86_400e6  # microseconds
+EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
@@ -161,7 +163,7 @@ def _empty(n, d, room):
 
 @inner
 def _instants(column, kind, n):
-    """The instants of a clock's column (n,), and whether each is there, finite and exact as a number."""
+    """The instants of a clock's column (n,), and whether each is there, finite and one that can be shown."""
     _, offset, buffers, _ = _struct(column)
     bitmap, address = _item(buffers, 0), _item(buffers, 1)
     out, fine = np.empty(n), True
@@ -171,7 +173,7 @@ def _instants(column, kind, n):
         if not _present(bitmap, offset + i):
             return out, False
         out[i] = real[offset + i] if kind == REALS else np.float64(whole[offset + i])
-        fine &= abs(out[i]) <= EXACT or kind == STAMPS  # false of NaN, too
+        fine &= EARLIEST <= out[i] <= LATEST if kind == STAMPS else abs(out[i]) <= EXACT  # false of NaN, too
     return out, fine
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from fogline.errors import RowsError
 from fogline.rows.clock import REAL, Reasons, is_missing
-from fogline.rows.text import is_text, read_numbers
+from fogline.rows.text import is_text, mended, quoted, read_numbers
 
 PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
 
@@ -35,16 +35,20 @@ def read_cells(column: Any, name: str, refused: Reasons) -> pa.Array:
     if is_text(kind):
         values, bad = read_numbers(column)
         for i in np.flatnonzero(bad).tolist():
-            refused.setdefault(i, f"{name!r} is {column[i].as_py()!r}, which is not a number")
+            refused.setdefault(i, f"{name!r} is {quoted(column[i].as_py())}, which is not a number")
         return pa.array(values)
     return _reals(column, name)
 
 
 def _reals(column: pa.Array, name: str) -> pa.Array:
-    try:
-        return column.cast(REAL, safe=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise RowsError(f"attribute {name!r} has type {column.type}, which holds no numbers.") from None
+    if is_text(column.type):  # within pairs: what is no number refuses its row, as infinity does
+        values, bad = read_numbers(mended(column)[0])
+        return pa.array(np.where(bad, np.inf, values))
+    kind = column.type
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (numeric or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+        raise RowsError(f"attribute {name!r} has type {kind}, which holds no numbers.")
+    return column.cast(REAL, safe=False)
 
 
 def _pairs_of(column: pa.Array, name: str) -> pa.Array:
@@ -86,7 +90,7 @@ def _number(cell: Any, i: int, name: str, refused: Reasons) -> float:
     except (TypeError, ValueError, OverflowError):
         if (isinstance(cell, str) and not cell.strip()) or is_missing(cell):
             return math.nan
-        refused.setdefault(i, f"{name!r} is {cell!r}, which is not a number")
+        refused.setdefault(i, f"{name!r} is {quoted(cell)}, which is not a number")
         return math.nan
 
 
@@ -100,6 +104,6 @@ def _pairs(cell: Any, i: int, name: str, refused: Reasons) -> list[tuple[float, 
             value, weight = (pair["value"], pair["weight"]) if isinstance(pair, dict) else pair
             out.append((float(value), float(weight)))
         except (TypeError, ValueError, KeyError, OverflowError):
-            refused.setdefault(i, f"{name!r} holds {pair!r}, which is not a (value, weight) pair")
+            refused.setdefault(i, f"{name!r} holds {quoted(pair)}, which is not a (value, weight) pair")
             return []
     return out

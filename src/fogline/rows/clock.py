@@ -5,15 +5,17 @@ is finer is cut). A *kind* is the Arrow type the clock shows: int64, float64, or
 None as long as nothing but nulls has come.
 
 Texts are read by one rule wherever they come from: what the clock already shows decides. Where it shows nothing yet, a
-column whose texts are all numbers means numbers, any other one means timestamps (ISO 8601). A text that is not an
-instant of the clock refuses its row.
+column means numbers if more of its texts are numbers than timestamps (ISO 8601), else timestamps. A text with a zone is
+the instant that it names, one without counts as UTC; both go together on one clock. A cell that is no instant of the
+clock, or lies outside the years 1 to 9999, refuses its row and no other.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from datetime import UTC, date, datetime
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -21,14 +23,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Floats
+from fogline.arrays import Flags, Floats
 from fogline.errors import ClockError, RowsError
+from fogline.kernels.arrow import DAY, EARLIEST, EXACT, LATEST
 from fogline.kernels.clouds import all_within
-from fogline.rows.text import is_text, read_numbers
+from fogline.rows.text import is_text, quoted, read_numbers
 
 Reasons = dict[int, str]  # row -> why it is rejected
-INTEGER, REAL, STAMP = pa.int64(), pa.float64(), pa.timestamp("us")
-EXACT = 2.0**53  # integers up to here are exact as float64
+INTEGER, REAL, STAMP, ZONED = pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")
+
+_MICROS = {"s": 1_000_000, "ms": 1000, "us": 1, "day": 86_400_000_000}  # of a unit; nanoseconds are cut
+_EDGE = -(2**63) // 1000 + int(DAY), 2**63 // 1000 - int(DAY)  # what nanoseconds reach, in any zone: 1677 to 2262
+_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_UNREADABLE = (ValueError, OverflowError, TypeError)
 
 
 class Times(NamedTuple):
@@ -44,20 +51,39 @@ def read_times(column: Any, name: str, kind: pa.DataType | None = None) -> Times
     if not isinstance(column, pa.Array):
         column = list(column)
         if not column or not all(cell is None or isinstance(cell, str) for cell in column):
-            return _python_times(column, name)
-        column = pa.array(column, pa.string())
+            return _python_times(column, name, kind)
+        column = pa.array([cell if cell is None else cell.encode("utf-8", "replace").decode() for cell in column])
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        when = column.to_numpy(zero_copy_only=False).astype("datetime64[us]")
-        micros = np.where(np.isnat(when), np.nan, when.astype(np.int64).astype(np.float64))
-        return Times(micros, pa.timestamp("us", getattr(column.type, "tz", None)), {})
+        micros, far = micros_of(column)
+        reason = f"{name!r} is outside the years 1 to 9999"
+        shown = pa.timestamp("us", getattr(column.type, "tz", None))
+        return Times(micros, shown, dict.fromkeys(np.flatnonzero(far).tolist(), reason))
     if pa.types.is_integer(column.type):
         return _numeric(column.to_numpy(zero_copy_only=False).astype(np.float64), INTEGER, name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        column = column if pa.types.is_floating(column.type) else column.cast(REAL)
+        column = column.cast(REAL, safe=False)
         return _numeric(np.array(column.to_numpy(zero_copy_only=False), np.float64), REAL, name)
     if is_text(column.type):
         return _texts(column, name, kind)
-    return _python_times(column.to_pylist(), name)
+    if pa.types.is_null(column.type):
+        return Times(np.full(len(column), np.nan), None, {})
+    raise RowsError(f"{name!r} has type {column.type}; a clock shows numbers or timestamps.")
+
+
+def micros_of(column: pa.Array) -> tuple[Floats, Flags]:
+    """(n,) timestamps or dates in microseconds since 1970, NaN = missing; and which lie outside the years 1 to 9999."""
+    kind, null = column.type, column.is_null().to_numpy(zero_copy_only=False)
+    plain = column.cast(pa.int32()).cast(INTEGER) if pa.types.is_date32(kind) else column.cast(INTEGER)
+    whole = plain.fill_null(0).to_numpy(zero_copy_only=False)
+    unit = "day" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
+    scale = _MICROS.get(unit, 1)
+    whole = whole // 1000 if unit == "ns" else whole
+    first, last = _EDGE if unit == "ns" else (int(EARLIEST) // scale, int(LATEST) // scale)
+    far = (whole < first) | (whole > last)
+    gone = null | far
+    return np.where(gone, np.nan, np.where(gone, 0, whole) * float(scale)), far & ~null
 
 
 def _numeric(value: Floats, kind: pa.DataType | None, name: str) -> Times:
@@ -74,65 +100,106 @@ def _texts(column: pa.Array, name: str, kind: pa.DataType | None) -> Times:
     blank = pc.equal(bare, "").fill_null(True).to_numpy(zero_copy_only=False)
     if blank.all():
         return Times(np.full(len(column), np.nan), None, {})
-    if kind is None or not pa.types.is_timestamp(kind):
-        value, bad = read_numbers(bare)
-        if kind is not None or not bad.any():
-            times = _numeric(value, kind or REAL, name)
-            return Times(value, times.kind, _not_a("number", column, bad, name) | times.refused)
-    return _stamps(column, bare, blank, name, kind)
+    if kind is not None and pa.types.is_timestamp(kind):
+        return _stamps(column, bare, blank, name, kind)
+    value, bad = read_numbers(bare)
+    times = _numeric(value, kind or REAL, name)
+    found = Times(value, times.kind, _not_a("number", column, bad, name) | times.refused)
+    if kind is not None or not bad.any():
+        return found
+    stamps = _stamps(column, bare, blank, name, None)
+    return found if int(bad.sum()) < len(stamps.refused) else stamps
 
 
 def _stamps(column: pa.Array, bare: pa.Array, blank: Any, name: str, kind: pa.DataType | None) -> Times:
-    """Texts as timestamps: all at once if they are plain, else one by one."""
-    for shown in (STAMP, pa.timestamp("us", "UTC")) if kind is None else (kind,):
+    """Texts as timestamps: all at once if they are plain and all with a zone, or all without; else one by one."""
+    for shown in (STAMP, ZONED):
         try:
             cast = pc.if_else(pa.array(~blank), bare, None).cast(shown)
-            return Times(read_times(cast, name).value, shown, {})
+            return read_times(cast, name)._replace(kind=kind or shown)
         except pa.ArrowInvalid:
             continue
-    value, bad, zone = np.full(len(column), np.nan), np.zeros(len(column), np.bool_), getattr(kind, "tz", None)
+    value, bad, zoned = np.full(len(column), np.nan), np.zeros(len(column), np.bool_), False
     for i in np.flatnonzero(~blank).tolist():
         try:
-            found = instant(bare[i].as_py())
-        except (ValueError, OverflowError):
-            found = None
-        if found is not None and kind is None:  # the first text that can be read decides whether there are zones
-            kind, zone = found[1], found[1].tz
-        if found is None or (found[1].tz is None) != (zone is None):
+            value[i], shown = _stamp(bare[i].as_py())
+            zoned |= shown.tz is not None
+        except _UNREADABLE:
             bad[i] = True
-        else:
-            value[i] = found[0]
-    return Times(value, kind or STAMP, _not_a("timestamp", column, bad, name))
+    return Times(value, kind or (ZONED if zoned else STAMP), _not_a("timestamp", column, bad, name))
+
+
+def _stamp(cell: str | datetime) -> tuple[float, pa.DataType]:
+    """A timestamp, or a text that is one, as microseconds; ValueError or OverflowError if it is none."""
+    when = datetime.fromisoformat(cell) if isinstance(cell, str) else cell
+    shown = STAMP if when.tzinfo is None else ZONED
+    micros = float(((when.replace(tzinfo=UTC) if when.tzinfo is None else when) - _EPOCH) // _MICRO)
+    if not EARLIEST <= micros <= LATEST:
+        raise OverflowError(cell)
+    return micros, shown
 
 
 def _not_a(what: str, column: pa.Array, bad: Any, name: str) -> Reasons:
-    return {i: f"{name!r} is {column[i].as_py()!r}, which is not a {what}" for i in np.flatnonzero(bad).tolist()}
+    return {i: f"{name!r} is {quoted(column[i].as_py())}, which is not a {what}" for i in np.flatnonzero(bad).tolist()}
 
 
-def _python_times(cells: list[Any], name: str) -> Times:
+def _python_times(cells: list[Any], name: str, kind: pa.DataType | None) -> Times:
+    """Values of any sort: those that are instants of the clock, which is what most of them show where it is new."""
     refused: Reasons = {}
-    value = np.full(len(cells), np.nan)
-    kinds: set[pa.DataType] = set()
+    found: dict[int, tuple[float, pa.DataType]] = {}
     for i, cell in enumerate(cells):
         try:
-            read = instant(cell)
-        except (ValueError, OverflowError):
-            refused[i] = f"{name!r} is {cell!r}, which is neither a number nor a timestamp"
+            read = instant(cell, kind)
+        except _UNREADABLE:
+            refused[i] = f"{name!r} is {quoted(cell)}, which is neither a number nor a timestamp"
             continue
         if read is not None:
-            value[i] = read[0]
-            kinds.add(read[1])
+            found[i] = read
+    counted = Counter(_family(own) for _, own in found.values())
+    family = counted.most_common(1)[0][0] if kind is None and counted else None if kind is None else _family(kind)
+    value, kinds = np.full(len(cells), np.nan), set()
+    for i, (micros, own) in found.items():
+        if _family(own) == family:
+            value[i] = micros
+            kinds.add(own)
+        else:
+            refused[i] = f"{name!r} is {quoted(cells[i])}, but this clock shows {family}"
     times = _numeric(value, _one_kind(kinds, name), name)
     return Times(value, times.kind, refused | times.refused)
 
 
+def meaning_of(texts: list[str | None]) -> str | None:
+    """What most of these texts are, "number" or "timestamp"; None: none of them is either.
+
+    >>> meaning_of(["2024-05-01T12:00:00Z", "n/a"]), meaning_of(["1", "2.5"]), meaning_of(["soon"])
+    ('timestamp', 'number', None)
+    """
+    read = read_times(texts, "")
+    if read.kind is None or np.isnan(read.value).all():
+        return None
+    return "timestamp" if pa.types.is_timestamp(read.kind) else "number"
+
+
+def _family(kind: pa.DataType) -> str:
+    """What goes together on one clock."""
+    if not pa.types.is_timestamp(kind):
+        return "numbers"
+    return "timestamps without a zone" if kind.tz is None else "timestamps with a zone"
+
+
 def is_missing(cell: object) -> bool:
-    """None, NaN, or one of pandas' marks for a missing value."""
-    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell) in ("<NA>", "NaT")
+    """None, NaN, or one of pandas' and NumPy's marks for a missing value."""
+    if cell is None or isinstance(cell, float | np.floating):
+        return cell is None or math.isnan(cell)
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(cell))
+    return type(cell).__name__ in ("NAType", "NaTType")
 
 
-def instant(cell: Any) -> tuple[float, pa.DataType] | None:
-    """A Python value as an instant and its kind; None when it is missing; ValueError when it is neither.
+def instant(cell: Any, kind: pa.DataType | None = None) -> tuple[float, pa.DataType] | None:
+    """A Python value as an instant and its kind; None: it is missing; ValueError or OverflowError: it is none.
+
+    `kind`: what the clock shows; a text means that.
 
     >>> instant("1970-01-01T00:00:01")
     (1000000.0, TimestampType(timestamp[us]))
@@ -147,19 +214,17 @@ def instant(cell: Any) -> tuple[float, pa.DataType] | None:
         return float(cell), INTEGER
     if isinstance(cell, numbers.Real | Decimal):
         return float(cell), REAL
+    if isinstance(cell, str) and kind is not None:
+        return _stamp(cell.strip())[0] if pa.types.is_timestamp(kind) else float(cell), kind
     if isinstance(cell, np.datetime64):
+        if not EARLIEST / DAY <= int(cell.astype("datetime64[D]").astype(np.int64)) <= LATEST / DAY:
+            raise OverflowError(cell)
         return float(cell.astype("datetime64[us]").astype(np.int64)), STAMP
-    if isinstance(cell, str):
-        cell = datetime.fromisoformat(cell)
     if isinstance(cell, date) and not isinstance(cell, datetime):
         cell = datetime(cell.year, cell.month, cell.day)
-    if not isinstance(cell, datetime):
+    if not isinstance(cell, str | datetime):
         raise ValueError(cell)
-    zone = None if cell.tzinfo is None else "UTC"
-    since = cell.replace(tzinfo=UTC) if cell.tzinfo is None else cell.astimezone(UTC)
-    days = (since.date() - date(1970, 1, 1)).days
-    micros = ((days * 24 + since.hour) * 60 + since.minute) * 60_000_000 + since.second * 1_000_000 + since.microsecond
-    return float(micros), pa.timestamp("us", zone)
+    return _stamp(cell)
 
 
 def _one_kind(kinds: set[pa.DataType], name: str) -> pa.DataType | None:
@@ -208,9 +273,8 @@ def time_text(value: float, kind: pa.DataType | None) -> str:
 
 def as_instant(text: Any, kind: pa.DataType) -> pa.Scalar:
     """An instant as a person writes it, in the terms of a clock."""
-    cell = pa.array([text]) if isinstance(text, str) else [text]
     try:
-        read = read_times(cell, "the instant", kind if isinstance(text, str) else None)
+        read = read_times([text], "the instant", kind if isinstance(text, str) else None)
     except RowsError:
         read = Times(np.array([np.nan]), None, {})
     stamps = pa.types.is_timestamp(kind)

@@ -1,11 +1,15 @@
 """Which values name rows and groups, and of which type?
 
 Ids and group keys stay the values they came as; a missing one is None. Types are widened to the largest of their
-family, so that later values of the stream fit.
+family, so that later values of the stream fit. A value that can name nothing (infinite, outside the years 1 to 9999,
+of another type than the rest of the stream) refuses its row.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,30 +17,97 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fogline.arrays import Flags
 from fogline.errors import RowsError
-from fogline.rows.clock import INTEGER, REAL, Reasons, is_missing
+from fogline.rows.clock import INTEGER, REAL, Reasons, is_missing, micros_of
+from fogline.rows.text import quoted
+
+_LONGEST = timedelta.max.days * 86_400  # seconds
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
+NAMELESS = "which can name nothing"
 
 
-def read_objects(column: Any, name: str, refused: Reasons) -> tuple[list[Any], pa.DataType | None]:
-    """Ids or group keys: Python values and their Arrow type (None: nothing but nulls)."""
-    if isinstance(column, pa.Array):
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_floating(column.type):
-            column = pc.if_else(pc.is_nan(column), None, column)
-        if pa.types.is_nested(column.type):
-            raise RowsError(f"{name!r} has type {column.type}; a row is named by a single value.")
-        return column.to_pylist(), plain_type(column.type)
+def read_objects(
+    column: Any, name: str, refused: Reasons, kind: pa.DataType | None = None
+) -> tuple[list[Any], pa.DataType | None]:
+    """Ids or group keys: Python values and their Arrow type (None: nothing but nulls); `kind` is that of the stream."""
+    if not isinstance(column, pa.Array):
+        return _python_objects(column, name, refused, kind)
+    column = nameable(column, name, refused)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return column.to_pylist(), plain_type(column.type)
+
+
+def nameable(column: pa.Array, name: str, refused: Reasons) -> pa.Array:
+    """The column with null where a value can name nothing: rows with such values are refused."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
+        raise RowsError(f"{name!r} has type {column.type}; a row is named by a single value.")
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    wrong = _unnameable(column)
+    if wrong is None or not wrong.any():
+        return column
+    why = "infinite" if pa.types.is_floating(column.type) else "out of range"
+    for i in np.flatnonzero(wrong).tolist():
+        refused.setdefault(i, f"{name!r} is {why}, {NAMELESS}")
+    return pc.if_else(pa.array(wrong), None, column)
+
+
+def _unnameable(column: pa.Array) -> Flags | None:
+    """(n,) which values are there, but none that Python or JSON could hold; None: this type has no such."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return np.asarray(pc.is_inf(column).fill_null(False).to_numpy(zero_copy_only=False))
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return micros_of(column)[1]
+    if pa.types.is_duration(kind) or pa.types.is_time(kind):
+        whole = column.cast(pa.int32() if pa.types.is_time32(kind) else INTEGER).fill_null(0)
+        number = whole.to_numpy(zero_copy_only=False).astype(np.float64) / _PER_SECOND[kind.unit]
+        limit = _LONGEST if pa.types.is_duration(kind) else 86_400
+        return np.asarray((np.abs(number) >= limit) | ((number < 0) & pa.types.is_time(kind)))
+    return None
+
+
+def _python_objects(
+    column: Any, name: str, refused: Reasons, kind: pa.DataType | None
+) -> tuple[list[Any], pa.DataType | None]:
     values = [None if is_missing(each) else each.item() if isinstance(each, np.generic) else each for each in column]
-    kind = None
+    types: dict[int, pa.DataType] = {}
     for i, each in enumerate(values):
         if each is not None:
-            try:
-                kind = join_types(kind, plain_type(pa.scalar(each).type), name)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                refused.setdefault(i, f"{name!r} is {each!r}, which cannot name a row")
+            found = _type_of(each)
+            if found is None:
+                refused.setdefault(i, f"{name!r} is {quoted(each)}, {NAMELESS}")
                 values[i] = None
-    return values, kind
+            else:
+                types[i] = found
+    joined = kind if kind is not None or not types else Counter(types.values()).most_common(1)[0][0]
+    for i, own in types.items():
+        try:
+            joined = join_types(joined, own, name)
+        except RowsError:
+            refused.setdefault(i, f"{name!r} is {quoted(values[i])}; one stream has one kind of value there: {joined}")
+            values[i] = None
+    return values, joined
+
+
+def _type_of(value: Any) -> pa.DataType | None:
+    """The type of a value that can name a row or a group; None if it cannot."""
+    if isinstance(value, float) and math.isinf(value):
+        return None
+    try:
+        shown = pa.scalar(value).type
+        plain = plain_type(shown)
+        if plain is None or pa.types.is_nested(plain) or pa.types.is_decimal256(shown) or pa.types.is_interval(plain):
+            return None
+        if shown != plain:
+            pa.scalar(value, plain)  # does it fit?
+        return plain
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        return None
 
 
 def decimal_text(value: Decimal) -> str:

@@ -1,6 +1,7 @@
 """Which group, or which sensor, does a row belong to?
 
-Its key is the values of some columns as JSON: the same text for the same values, in any version and process.
+Its key is the values of some columns as JSON: the same text for the same values, in any version and process. What can
+name nothing (see `ids`) counts as missing here; such rows are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Ints
-from fogline.rows.ids import decimal_text
+from fogline.rows.ids import decimal_text, nameable
 
 Key = str
 NO_COLUMNS = "[]"
@@ -26,7 +27,7 @@ def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]
         return [NO_COLUMNS], np.zeros(batch.num_rows, np.int64)
     code, columns = np.zeros(batch.num_rows, np.int64), []
     for name in names:
-        column = coded(_lettered(batch.column(name)))
+        column = coded(_lettered(nameable(batch.column(name), name, {})))
         number = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
         code = code * (len(column.dictionary) + 1) + number
         columns.append((number, [*column.dictionary.to_pylist(), None]))
@@ -39,9 +40,12 @@ def key_values(key: Key, kinds: Iterable[pa.DataType]) -> list[pa.Scalar]:
     """The values of a group's columns, in the types they came in."""
     values = []
     for value, kind in zip(json.loads(key), kinds, strict=True):
+        if value is None:
+            values.append(pa.scalar(None, kind))
+            continue
         plain = pa.array([value], _letters(kind))
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            plain = pa.array([None if value is None else bytes.fromhex(value)])
+            plain = pa.array([bytes.fromhex(value)])
         values.append((plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)[0])
     return values
 
@@ -50,7 +54,9 @@ def _letters(kind: pa.DataType) -> pa.DataType:
     """The type in which JSON can hold values of this one."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
-    if pa.types.is_date32(kind):
+    if pa.types.is_date64(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return pa.int32()
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return kind if plain else pa.string()

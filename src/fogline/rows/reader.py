@@ -32,6 +32,7 @@ from fogline.kernels.arrow import (
 from fogline.kernels.clouds import all_within
 from fogline.model import Query
 from fogline.rows.cells import PAIRS, read_cells
+from fogline.rows.clean import cleaned
 from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
 from fogline.rows.ids import join_types, read_objects
 from fogline.rows.source import RowSource
@@ -106,14 +107,20 @@ class Reader:
     def read(self, rows: Any, kinds: Kinds) -> Named:
         """Rows with their names; `kinds` are the types seen so far."""
         query, source, refused = self.query, RowSource(rows), Reasons()
-        ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused)
-        keys = [read_objects(source.require(name, "group column"), name, refused) for name in query.by]
+        if source.batch is not None and (texts := cleaned(source.batch, asked(query), refused)) is not source.batch:
+            source = RowSource(texts)
+        ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused, kinds.id)
+        seen = kinds.by or (None,) * len(query.by)
+        keys = [
+            read_objects(source.require(name, "group column"), name, refused, old)
+            for name, old in zip(query.by, seen, strict=True)
+        ]
         if None in ids:
             refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
         decoded = self.decode(source, kinds.time, refused)
         if decoded.kind is not kinds.time or id_kind is not kinds.id or keys:  # else: nothing new, as in most calls
-            seen = zip(query.by, kinds.by or (None,) * len(keys), keys, strict=True)
-            joined = tuple(join_types(old, new, name) for name, old, (_, new) in seen)
+            both = zip(query.by, seen, keys, strict=True)
+            joined = tuple(join_types(old, new, name) for name, old, (_, new) in both)
             kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), joined)
         return Named(decoded, ids, tuple(values for values, _ in keys), kinds)
 
@@ -143,7 +150,7 @@ class Reader:
         if query.last is not None:
             return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
         if query.lifetime is not None:
-            life = _lifetime(query, kind)
+            life = lifetime_of(query, kind)
             return np.add(times.value, life), kind if life.is_integer() else join_kinds(kind, REAL, query.time)
         assert query.expires is not None
         column = source.require(query.expires, "expiry column")
@@ -208,7 +215,12 @@ def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:
             refused.setdefault(i, reason)
 
 
-def _lifetime(query: Query, kind: pa.DataType | None) -> float:
+def asked(query: Query) -> set[str]:
+    """The columns that the query itself names."""
+    return {query.id, query.time, *query.by, *query.names, *([] if query.expires is None else [query.expires])}
+
+
+def lifetime_of(query: Query, kind: pa.DataType | None) -> float:
     """How long a row lives, in units of the clock."""
     numeric, length = kind is not None and not pa.types.is_timestamp(kind), query.lifetime_us
     if kind is not None and numeric != (length is None):

@@ -1,9 +1,12 @@
-"""Which number does a text mean?
+"""Which number does a text mean, and how is a value quoted?
 
-What looks like a plain number is read all at once; only the rest is looked at one by one, as Python reads floats.
+What looks like a plain number is read all at once; only the rest is looked at one by one, as Python reads floats. Texts
+whose bytes are no UTF-8 (files carry any bytes) are mended before they are read: see `mended`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +15,46 @@ import pyarrow.compute as pc
 from fogline.arrays import Flags, Floats
 
 _PLAIN = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_QUOTED = 80  # characters of a value in a reason
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Does a column of this type hold texts?"""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def quoted(value: Any) -> str:
+    """A value in a reason: short, and never an error.
+
+    >>> quoted("x" * 1000)[-30:], quoted("\\ud800")
+    ("xxxxxxxxx… (1,002 characters)'", "'\\\\ud800'")
+    """
+    try:
+        text = repr(value)
+    except (ValueError, OverflowError, RecursionError):  # such as an integer of too many digits
+        return f"a value of type {type(value).__name__}"
+    if len(text) <= _QUOTED:
+        return text
+    end = text[-1] if text[-1] in "'\"" else ""
+    return f"{text[: _QUOTED - 30]}… ({len(text):,} characters){end}"
+
+
+def mended(column: pa.Array) -> tuple[pa.Array, Flags | None]:
+    """The texts with each byte that is no UTF-8 replaced by U+FFFD, and (n,) where that was so; None: nowhere.
+
+    >>> bad = pa.array([b"a", b"\\xff"]).view(pa.string())
+    >>> mended(bad)[0].to_pylist()
+    ['a', '\\ufffd']
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        cells = plain.cast(pa.binary() if pa.types.is_string(plain.type) else pa.large_binary()).to_pylist()
+        texts = [None if each is None else each.decode("utf-8", "replace") for each in cells]
+        changed = [text is not None and text.encode() != each for text, each in zip(texts, cells, strict=True)]
+        return pa.array(texts, plain.type), np.array(changed, np.bool_)
+    return column, None
 
 
 def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:

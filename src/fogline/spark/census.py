@@ -16,10 +16,16 @@ from fogline.spark.pipeline import plan_for, with_now
 
 
 def census(
-    df: DataFrame, query: Query, repository: Repository | None = None, *, lateness: Any = 0, ahead: Any = "auto"
+    df: DataFrame,
+    query: Query,
+    repository: Repository | None = None,
+    *,
+    lateness: Any = 0,
+    ahead: Any = "auto",
+    clock: str | None = None,
 ) -> Census:
     """Read everything and count. What cannot be read at all is an error, as it would be for `watch`."""
-    plan = plan_for(df, query, repository, lateness=lateness, ahead=ahead)
+    plan = plan_for(df, query, repository, lateness=lateness, ahead=ahead, clock=clock)
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"found": json.dumps(counted(plan, batches))}])

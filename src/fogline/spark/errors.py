@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 
@@ -20,6 +21,10 @@ SPARK_REPORTS = "Spark reports"
 _OURS = re.compile(
     r"^fogline\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|SQLSTATE)|\s*SQLSTATE|\Z)", re.MULTILINE | re.DOTALL
 )
+
+
+_BROKEN = re.compile(r"(?:error while reading|read footer for) file:? (\S+?)\.?(?=\s|$)")
+_HEADER = re.compile(r"CSV header does not conform.*?Header: (.*?)\n.*?Schema: (.*?)\n.*?CSV file: (\S+)", re.DOTALL)
 
 
 @contextmanager
@@ -43,7 +48,22 @@ def translated(text: str) -> FoglineError:
     if found is not None:
         kind = getattr(errors, found[1], FoglineError)
         return kind(found[2].strip()) if issubclass(kind, FoglineError) else FoglineError(found[2].strip())
+    if (header := _HEADER.search(text)) is not None:
+        return FoglineError(
+            f"{_shown(header[3])} has other columns ({header[1].strip()}) than the stream had when it began "
+            f"({header[2].strip()}). Take it away or write it with those columns, then run the same command again."
+        )
+    if (broken := _BROKEN.search(text)) is not None:
+        return FoglineError(
+            f"{_shown(broken[1])} cannot be read: it is damaged, not whole yet, gone, or has columns of other types. "
+            "Put a good file in its place or take it away, then run the same command again: it goes on from there."
+        )
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     message = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", lines[0].strip()) if lines else "nothing"
     message = re.sub(r"^Query \S* ?\[id = .*?\] terminated with exception: ", "", message)
     return FoglineError(f"{SPARK_REPORTS}: {re.sub(r' SQLSTATE: .*$', '', message)}")
+
+
+def _shown(address: str) -> str:
+    """A file's address as a person writes it."""
+    return repr(unquote(re.sub(r"^file:(//)?(?=/)", "", address)))

@@ -52,6 +52,7 @@ def watch(
     ahead: Any = "auto",
     idle: Any = None,
     buckets: int | None = None,
+    clock: str | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
 
@@ -67,8 +68,9 @@ def watch(
     time. Without it a group's clock is moved by its own rows alone, and groups that lag lose nothing.
     `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks work at once; by default
     as many as there are shuffle partitions, and at least eight. A checkpoint keeps the number it was begun with.
+    `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     """
-    clocks = {"lateness": lateness, "ahead": ahead, "idle": idle}
+    clocks = {"lateness": lateness, "ahead": ahead, "idle": idle, "clock": clock}
     how = {"every": every, "imputer": imputer, "buckets": buckets, **clocks}
     plan = plan_for(df, query, repository, **how)
 

@@ -13,8 +13,10 @@ from time import perf_counter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from fogline.errors import FoglineError
 from fogline.flow.folder import absolute, is_local
 from fogline.flow.journal import CHANGES
+from fogline.flow.listing import SourceLog, Unread
 from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
 from fogline.flow.resume import as_begun
 from fogline.flow.spill import COLLECTED, PIECES, Spill
@@ -30,26 +32,33 @@ class Run:
     """One stream being watched into a folder."""
 
     def __init__(
-        self, spark: SparkSession, config: RunConfig, report: Callable[[RunStatus], None] = lambda status: None
+        self,
+        spark: SparkSession,
+        config: RunConfig,
+        report: Callable[[RunStatus], None] = lambda status: None,
+        remark: Callable[[str], None] = lambda text: None,
     ) -> None:
         place = folder(absolute(config.output), spark)
         config = as_begun(config, place)
-        self.spark, self.config, self.report = spark, config, report
+        self.spark, self.config, self.report, self.remark = spark, config, report, remark
         self.output = Output(place, config)
         self.status = RunStatus()
+        self.unread: Unread | None = None
 
-    def start(self, *, follow: bool = False, files_per_batch: int | None = None) -> StreamingQuery:
+    def start(
+        self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
+    ) -> StreamingQuery:
         """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read.
 
         While files that are already there are read, silent groups are not moved on by others: theirs may come yet.
+        `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
         config = self.config
-        source = self._source(files_per_batch)
+        source, meant = self._source(files_per_batch, clock)
         with plainly():
             how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle")}
-            plan = plan_for(
-                source, config.query, config.repository, **how, moves_idle=follow, buckets=self.output.buckets
-            )
+            how |= {"clock": meant, "moves_idle": follow, "buckets": self.output.buckets}
+            plan = plan_for(source, config.query, config.repository, **how)
             count = None if config.query.by or plan.remembers else 1
             writer = (
                 journal(source, plan, self._spill(count)).writeStream.foreachBatch(self._write).queryName("fogline")
@@ -59,13 +68,21 @@ class Run:
             with _partitions(self.spark, count):
                 return writer.start()
 
-    def _source(self, files_per_batch: int | None) -> DataFrame:
-        """The stream in the columns it had when this run was first started."""
-        shape = self.output.shape()
+    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, str | None]:
+        """The stream in the columns it had when this run was first started; and what times that are texts mean."""
+        config, shape = self.config, self.output.shape()
         if shape is None:
-            shape = files.shape_of(self.spark, self.config.stream)
+            how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
+            shape = files.shape_of(self.spark, config.stream, config.query, **how)
             self.output.begin(shape, buckets_for(self.spark))
-        return files.stream(self.spark, self.config.stream, shape, files_per_batch, by_name=self.output.by_name)
+        elif clock is not None and clock != shape["clock"]:
+            was = shape["clock"] or "what its column shows"
+            raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")
+        self.unread = Unread(config.stream, shape["kind"], shape["pattern"], SourceLog(self.output.place))
+        for text in self.unread.begin():
+            self.remark(text)
+        rows = files.stream(self.spark, config.stream, shape, files_per_batch, by_name=self.output.by_name)
+        return rows, shape["clock"] or None
 
     def _spill(self, partitions: int | None) -> Spill | None:
         """Where tasks leave what is too much for the driver; None where only the JVM reaches the output."""
@@ -73,6 +90,11 @@ class Run:
             return None
         tasks = int(self.spark.conf.get(PARTITIONS)) if partitions is None else partitions
         return Spill(absolute(self.config.output), COLLECTED // tasks)
+
+    def look(self) -> None:
+        """Remark on files that are not read, each once."""
+        for text in [] if self.unread is None else self.unread.look():
+            self.remark(text)
 
     def _write(self, batch: DataFrame, number: int) -> None:
         """The batch is evaluated exactly once: Spark counts how often its state is committed."""

@@ -11,6 +11,7 @@ finds its place. So where rows come in order the cut of the stream into batches 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -46,7 +47,7 @@ def _plain(value: Any) -> str | None:
     """A value as a text, the same whether it came as a whole number, as 5.0 or as "5"."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         return str(value)
     if isinstance(value, Decimal):
         return decimal_text(value)

@@ -1,0 +1,212 @@
+"""Which files does `fogline run` read, which not, and what is said about it? As a person types it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import fogline as fl
+from fogline.cli import app
+from fogline.errors import FoglineError
+from fogline.flow.listing import kind_of, pattern_of
+from fogline.rows.changes import answer_of
+
+QUERY = "attributes: {x: max}\nid: s\ntime: t\nlast: 100\n"
+RUN = ("run", "in", "-q", "q.yaml", "-o", "out")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, spark):
+    monkeypatch.chdir(tmp_path)
+    Path("q.yaml").write_text(QUERY)
+    Path("in").mkdir()
+    return tmp_path
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def csv(name: str, *lines: str, age: float = 0.0, sep: str = ",") -> None:
+    path = Path("in", name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join([sep.join(("s", "t", "x")), *lines]) + "\n")
+    when = path.stat().st_mtime - age
+    os.utime(path, (when, when))
+
+
+def answer() -> dict[Any, Any]:
+    tables = [pq.read_table(path) for path in sorted(Path("out/changes").glob("*.parquet"))]
+    return {row["id"]: row["arrived"] for row in answer_of(tables, fl.Query.load("q.yaml")).to_pylist()}
+
+
+def seen() -> set[str]:
+    """The ids of all rows that ever entered."""
+    return {name for path in Path("out/changes").glob("*.parquet") for name in pq.read_table(path)["id"].to_pylist()}
+
+
+def rejects() -> dict[str, str]:
+    return {row["row"]: row["reason"] for row in pq.read_table("out/rejects").to_pylist()}
+
+
+def total() -> int:
+    return int(pq.read_table("out/health").to_pandas()["rows"].sum())
+
+
+def test_old_files_are_read_and_what_is_no_csv_is_named_not_read(place):
+    csv("a.csv", "a,1,1")
+    csv("old.csv", "old,1,2", age=30 * 86_400)
+    csv("b.csv.tmp", "torn,1,9")
+    csv("c.csv.part", "part,1,9")
+    csv("sub/d.csv", "sub,1,9")
+    Path("in/README.txt").write_text("hello")
+    Path("in/_SUCCESS").write_text("")
+    Path("in/.hidden.csv").write_text("garbage")
+    printed = run(*RUN)
+    assert "not read, for this is a stream of csv files: README.txt, b.csv.tmp, c.csv.part." in printed
+    assert "column=value folders: sub." in printed
+    assert "hidden" not in printed
+    assert "_SUCCESS" not in printed
+    assert "the times in 't' are taken for numbers" in printed
+    assert answer() == {"old": 1.0}
+    assert total() == 2
+    csv("stray.json", "{}")  # of another kind, once a run has begun
+    csv("older.csv", "older,2,3", age=300 * 86_400)
+    with Path("in/a.csv").open("a") as file:
+        file.write("late,5,50\n")
+    os.utime("in/a.csv", (9e9, 9e9))
+    again = run(*RUN)
+    assert "stray.json" in again
+    assert "changed after it was taken up; what was added is not read: a.csv." in again
+    assert answer() == {"older": 2.0}
+    assert total() == 3
+
+
+def test_a_broken_file_is_named_and_once_it_is_mended_the_run_goes_on(place):
+    good = pa.table({"s": ["a", "b"], "t": [1, 2], "x": [1.0, 2.0]})
+    pq.write_table(good, "in/1.parquet")
+    run(*RUN)
+    Path("in/2.parquet").write_bytes(b"PAR1 torn")
+    Path("in/3.parquet").write_bytes(b"torn as well")
+    printed = run(*RUN, code=2)
+    assert ".parquet' cannot be read" in printed
+    assert "run the same command again" in printed
+    pq.write_table(pa.table({"s": ["c"], "t": [3], "x": [3.0]}), "in/2.parquet")
+    Path("in/3.parquet").unlink()
+    pq.write_table(pa.table({"s": ["d"], "t": [4], "x": [4.0]}), "in/4.parquet")
+    assert "3.parquet was to be read next when this run stopped, and is gone" in run(*RUN)
+    assert seen() == {"a", "b", "c", "d"}
+    assert total() == 4
+
+
+def test_a_csv_with_other_columns_is_named(place):
+    csv("1.csv", "a,1,1")
+    run(*RUN)
+    Path("in/2.csv").write_text("x,s,t\n5,b,2\n")
+    printed = run(*RUN, code=2)
+    assert "in/2.csv' has other columns (x, s, t) than the stream had when it began (s, t, x)" in printed
+
+
+def test_tabs_separate_where_files_are_called_tsv_and_two_kinds_are_refused(place):
+    csv("1.tsv", "a\t1\t1.5", sep="\t")
+    run(*RUN)
+    assert answer() == {"a": 1.0}
+    csv("2.csv", "b,1,1")
+    assert "not read, for this is a stream of tsv files: 2.csv" in run(*RUN)
+    assert "holds csv and tsv files; choose one kind by a pattern" in run(*RUN[:-1], "out2", code=2)
+    assert kind_of("in/*.csv", existing=True) == "csv"
+
+
+def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
+    Path("q.yaml").write_text("attributes: {x: max, y: min}\nid: s\ntime: t\nlast: 100\n")
+    Path("in/1.jsonl").write_text('{"s": 7, "t": 1, "x": 2}\n{"s": 8, "t": 1, "x": null}\n')
+    printed = run(*RUN)
+    assert "no line has 'y' yet: it counts as missing until one does." in printed
+    lines = [
+        {"s": 1, "t": 2, "x": 2.5, "y": 1}, {"s": "2", "t": 2.5, "x": "3.5", "y": 1.5, "more": 1},
+        {"s": 3, "t": "3", "x": "n/a", "y": 1}, {"s": "north", "t": 4, "x": 1, "y": 1}, {"s": 4.5, "t": 4, "x": 1, "y": 1},
+        {"s": 5, "t": "soon", "x": 1, "y": 1}, {"s": 6, "t": 4, "x": True, "y": {"z": 1}}, {"s": 9, "t": 3, "x": 9, "y": 0},
+    ]  # fmt: skip
+    Path("in/2.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n{torn\n")
+    run(*RUN)
+    assert seen() == {1, 2, 9}
+    assert answer() == {9: 3.0}
+    found = sorted(rejects().values())
+    assert found == sorted([
+        "'x' is 'n/a', which is not a number", "'t' is 'soon', which is not a number", "'x' is 'true', which is not a number",
+        "the line cannot be read", "the line cannot be read", "the line cannot be read",
+        "'y' is missing, and there is no repository to impute it from",
+        "'x' is missing, and there is no repository to impute it from",
+    ])  # fmt: skip
+    assert any("'s' is north, which is no bigint" in row for row in rejects())
+    assert total() == 11
+
+
+ZONES = ("a,2026-03-01T12:00:00Z,1", "b,2026-03-01T14:30:00+02:00,2", "c,2026-03-01 12:40:00.123456789,3",
+         "d,2026-03-01T12:50:00+0000,4", "e,noon,5", "f,9999-12-31T23:59:59Z,6")  # fmt: skip
+
+
+def test_texts_with_and_without_a_zone_are_instants_of_one_clock(place):
+    csv("1.csv", *ZONES)
+    printed = run("check", "in", "-q", "q.yaml")
+    assert "the times in 't' are taken for timestamps, as the first rows show; --clock states otherwise." in printed
+    assert "the times in 't' are taken for timestamps" in run(*RUN)
+    times = {row["id"]: row["arrived"].isoformat() for path in Path("out/changes").glob("*.parquet")
+             for row in pq.read_table(path).to_pylist()}  # fmt: skip
+    assert times == {
+        "a": "2026-03-01T12:00:00+00:00", "b": "2026-03-01T12:30:00+00:00", "c": "2026-03-01T12:40:00.123456+00:00",
+        "d": "2026-03-01T12:50:00+00:00",
+    }  # fmt: skip
+    assert sorted(rejects().values()) == [
+        "'t' is '9999-12-31T23:59:59Z', which is not a timestamp", "'t' is 'noon', which is not a timestamp",
+    ]  # fmt: skip
+    csv("2.csv", "g,2026-03-02,9")
+    assert "taken for" not in run(*RUN)  # it is remembered
+    assert list(answer()) == ["g"]
+    assert "was begun with the clock timestamp, not number" in run(*RUN, "--clock", "number", code=2)
+
+
+def test_the_kind_of_clock_can_be_stated(place):
+    csv("1.csv", "a,20260301,1")
+    run(*RUN, "--clock", "timestamp")
+    assert [when.isoformat() for when in answer().values()] == ["2026-03-01T00:00:00+00:00"]
+    assert "it may be 'number' or 'timestamp'" in run(*RUN[:-1], "o2", "--clock", "sundial", code=2)
+    csv("1.csv", "a,soon,1")
+    assert "state it: --clock number, or --clock timestamp" in run(*RUN[:-1], "o3", code=2)
+
+
+def test_a_history_and_a_stream_read_the_same_names_and_times(place):
+    Path("q.yaml").write_text("attributes: {x: max}\nid: s\ntime: t\nlast: 100\n")
+    Path("h.csv").write_text("s,t,x\n" + "".join(f"00{k % 3},2026-03-01T0{k % 9}:00:00+02:00,{k}\n" for k in range(40)))
+    from fogline.spark import files
+    from fogline.spark.session import session
+
+    query = fl.Query.load("q.yaml")
+    rows = files.with_clock(files.read(session(), "h.csv", query), query).toArrow()
+    assert set(rows["s"].to_pylist()) == {"000", "001", "002"}
+    assert rows["t"].to_pylist()[0].isoformat() == "2026-02-28T22:00:00+00:00"
+
+
+def test_what_a_folder_holds_is_shown_by_its_files(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "day=1").mkdir(parents=True)
+    (folder / "README.txt").write_text("")
+    with pytest.raises(FoglineError, match="does not show what it holds"):
+        kind_of(str(folder), existing=True)
+    (folder / "day=1" / "part-0.snappy.parquet").write_text("")
+    assert kind_of(str(folder), existing=True) == "parquet"
+    bare = tmp_path / "x.csv"
+    bare.mkdir()
+    (bare / "part-00000").write_text("")
+    assert pattern_of(str(bare), "csv") == ""
+    (bare / "part-00001.csv").write_text("")
+    assert pattern_of(str(bare), "csv").startswith("*.{csv,")
