@@ -120,7 +120,7 @@ class SourceLog:
 
     def read(self) -> dict[str, Taken]:
         """The files by their paths on this machine; those of other machines are left out."""
-        for name in self.place.names(f"{_CHECKPOINT}/sources/0"):
+        for name in self.place.listing(f"{_CHECKPOINT}/sources/0"):
             if name not in self.seen and (content := self.place.get(name)) is not None:
                 self.seen.add(name)
                 for line in content.decode().splitlines()[1:]:
@@ -132,7 +132,7 @@ class SourceLog:
 
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there."""
-        done = max((int(name.rsplit("/", 1)[1]) for name in self.place.names(f"{_CHECKPOINT}/commits")), default=-1)
+        done = max((int(name.rsplit("/", 1)[1]) for name in self.place.listing(f"{_CHECKPOINT}/commits")), default=-1)
         offset = self.place.get(f"{_CHECKPOINT}/offsets/{done}")
         read = -1 if offset is None else json.loads(offset.decode().splitlines()[-1])["logOffset"]
         return [path for path, each in self.read().items() if each.batch > read and not Path(path).exists()]
