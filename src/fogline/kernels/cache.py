@@ -108,7 +108,7 @@ class KernelCache:
         """Numba asks for it; this cache always is enabled."""
 
     def flush(self) -> None:
-        """Numba asks for it; names tell what is old."""
+        """Numba asks for it; what is old is known by its name."""
 
     def _places(self) -> tuple[Path, ...]:
         return _folders(self._room, os.environ.get(CARRIED, ""), config.CACHE_DIR, self._stamp)
