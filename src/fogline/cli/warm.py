@@ -37,12 +37,14 @@ def warm(
         from fogline.flow.warming import warm as warm_up
 
         with TemporaryDirectory() as draft, Console(stderr=True).status("compiling") as status:
-            folder = output if output is not None and kind is None else Path(draft, "cache")
+            folder = output if kind is None else Path(draft, "cache")
             files = warm_up(folder, lambda step: status.update(f"compiling: {step}"))
             if output is not None and kind is not None:
                 shutil.move(shutil.make_archive(str(Path(draft, "packed")), kind, folder), output)
+        if not files:
+            raise FoglineError("compiled kernels can be kept nowhere on this machine; name a place with --output.")
     where = "kept for this machine" if output is None else f"in {output}"
-    typer.echo(f"{files} kernels {where}, {perf_counter() - began:.0f} s")
+    typer.echo(f"{files} files of machine code {where}, {perf_counter() - began:.0f} s")
 
 
 def _kind(output: Path) -> str | None:

@@ -7,6 +7,7 @@ same types whatever the attributes are, so the machine code that these calls use
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
-from fogline.kernels.cache import copy_used
+from fogline.kernels.cache import CARRIED, copy_used, count_used
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.repository.repository import Repository
@@ -30,14 +31,30 @@ RULES = ("a(1) -> b(5)", "a(1), b(1) -> c(5)", "a(1), c(1) -> b(5)", "b(1), c(1)
 Progress = Callable[[str], None]
 
 
-def warm(folder: Path, progress: Progress = lambda what: None) -> int:
-    """Put the machine code of all kernels of a pipeline into the folder; how many files is that?"""
-    for step in _steps():
-        progress(step)
+def warm(folder: Path | None = None, progress: Progress = lambda what: None) -> int:
+    """Put the machine code of all kernels of a pipeline into the folder, or where it is kept; how many files?"""
+    if folder is None:
+        return _call_all(progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    before = os.environ.get(CARRIED)
+    try:
+        os.environ[CARRIED] = str(folder)
+        _call_all(progress)
+    finally:
+        if before is None:
+            del os.environ[CARRIED]
+        else:
+            os.environ[CARRIED] = before
     return copy_used(folder)
 
 
-def _steps() -> Iterator[str]:
+def _call_all(progress: Progress) -> int:
+    for step in steps():
+        progress(step)
+    return count_used()
+
+
+def steps() -> Iterator[str]:
     """Do the work, step by step; each is named before it is done."""
     history = _rows(np.random.default_rng(1), 600, gaps=0.0)
     yield "a history with sensors and rules"

@@ -179,6 +179,11 @@ def _text(source: Path) -> bytes:
     return source.read_bytes()
 
 
+def count_used() -> int:
+    """How many files of machine code has this process used so far?"""
+    return len(_used)
+
+
 def copy_used(folder: Path) -> int:
     """Copy the machine code that this process has used so far; how many files is that?"""
     for (room, name), path in _used.items():
