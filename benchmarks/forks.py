@@ -123,6 +123,8 @@ def on_spark(tasks: int) -> None:
     spark = session(master="local[2]", settings={"spark.python.worker.reuse": False})
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from benchmarks.forks import first_work  # by name: a kernel that is sent with the code is compiled there
+
         for _ in batches:
             yield pa.record_batch([pa.array([os.getpid()]), pa.array([first_work()])], ["process", "good"])
 

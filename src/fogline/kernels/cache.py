@@ -27,6 +27,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -121,7 +122,8 @@ class KernelCache:
         """What was compiled from another text of the sources."""
         for path in folder.glob(f"{self._family}*.nbc"):
             if not path.name.startswith(f"{self._family}{self._stamp}-"):
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # another user's, or gone meanwhile
+                    path.unlink()
 
 
 @cache
