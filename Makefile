@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test explore check bench bench-impute bench-fit bench-spark crash lab lab-quick clean
+.PHONY: help setup demo test explore check bench bench-impute bench-fit bench-spark bench-forks crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
 	@echo "make bench-spark    the pipeline beside an identity mapInArrow and a trivial stateful operator"
+	@echo "make bench-forks    10,000 Python workers, none used twice: does each of them start?"
 	@echo "make crash          kill -9 in the middle, again and again: is every change reported exactly once?"
 	@echo "make lab            the paper's experiments and a report; resumes; DATA=folder adds the real sets"
 	@echo "make lab-quick      the same in minutes: small, to see that it works"
@@ -60,6 +61,9 @@ bench-fit: $(STAMP)
 
 bench-spark: $(STAMP)
 	$(PY) -m benchmarks.spark
+
+bench-forks: $(STAMP)
+	$(PY) -m benchmarks.forks --starts $(or $(STARTS),10000)
 
 crash: $(STAMP)
 	$(PY) -m benchmarks.crash

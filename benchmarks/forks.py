@@ -6,6 +6,9 @@ asked for thousands of workers, none of which is used twice. Each does what a wo
 a sum by Arrow, a compiled kernel) and reports; one that has not after a minute hangs.
 
     python -m benchmarks.forks --starts 10000
+    python -m benchmarks.forks --spark 300
+
+The second asks Spark itself, for one task per worker.
 """
 
 from __future__ import annotations
@@ -36,12 +39,14 @@ DONE = 7
 
 def first_steps(infile: Any, outfile: Any) -> None:
     """What stands in for a task."""
-    x = np.random.default_rng().random(
-        (300, 300)
-    )  # large enough for OpenBLAS to share the work among threads, if it has any
-    good = bool(np.isfinite((x @ x).sum())) and pc.sum(pa.array(x[0])).as_py() > 0 and beats(x + 1, 0, x, 0)
-    outfile.write(struct.pack("!i", DONE if good else 0))
+    outfile.write(struct.pack("!i", DONE if first_work() else 0))
     outfile.flush()
+
+
+def first_work() -> bool:
+    """Whether NumPy, Arrow and a kernel give what they should."""
+    x = np.random.default_rng().random((300, 300))  # OpenBLAS would share this among its threads
+    return bool(np.isfinite((x @ x).sum())) and pc.sum(pa.array(x[0])).as_py() > 0 and bool(beats(x + 1, 0, x, 0))
 
 
 def daemon() -> None:
@@ -111,14 +116,36 @@ def started(command: list[str], folder: Path, **env: str) -> Iterator[Daemon]:
         process.stdout.close()
 
 
+def on_spark(tasks: int) -> None:
+    """So many tasks, each in a worker of its own."""
+    from fogline.spark.session import session
+
+    spark = session(master="local[2]", settings={"spark.python.worker.reuse": False})
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from benchmarks.forks import first_work  # by name: a kernel that is sent with the code is compiled there
+
+        for _ in batches:
+            yield pa.record_batch([pa.array([os.getpid()]), pa.array([first_work()])], ["process", "good"])
+
+    began = time.perf_counter()
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(task, "process long, good boolean").collect()
+    processes, good = len({row.process for row in rows}), sum(row.good for row in rows)
+    print(f"{tasks:,} tasks in {processes:,} processes, {good:,} good, {time.perf_counter() - began:.0f} s", flush=True)
+    spark.stop()
+
+
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--starts", type=int, default=10_000)
     asked.add_argument("--at-once", type=int, default=4)
+    asked.add_argument("--spark", type=int, default=0, help="so many tasks through Spark instead")
     asked.add_argument("--daemon", action="store_true", help=argparse.SUPPRESS)
     given = asked.parse_args()
     if given.daemon:
         return daemon()
+    if given.spark:
+        return on_spark(given.spark)
     beats(np.ones((1, 1)), 0, np.zeros((1, 1)), 0)  # compiled once, as `fogline warm` would
     command = [sys.executable, "-m", "benchmarks.forks", "--daemon"]
     with TemporaryDirectory() as folder, started(command, Path(folder)) as serving:

@@ -119,7 +119,7 @@ def test_a_torn_file_is_compiled_anew(places):
         assert [again(4), counts(again)] == [8, (0, 1)]
 
 
-def test_what_a_read_only_cache_lacks_is_kept_elsewhere_and_said(monkeypatch, places):
+def test_what_a_read_only_cache_lacks_is_kept_elsewhere_with_a_warning(monkeypatch, places):
     first, second, read_only = places
     read_only.add(first)
     monkeypatch.setenv("FOGLINE_CACHE", str(first))
@@ -129,7 +129,7 @@ def test_what_a_read_only_cache_lacks_is_kept_elsewhere_and_said(monkeypatch, pl
     assert [again(4), counts(again), len(list(second.iterdir()))] == [8, (1, 0), 1]
 
 
-def test_with_nowhere_to_write_kernels_work_and_it_is_said_once(places):
+def test_with_nowhere_to_write_kernels_work_with_one_warning(places):
     first, second, read_only = places
     read_only |= {first, second}
     with pytest.warns(RuntimeWarning, match="every process compiles them again.*Set FOGLINE_CACHE"):

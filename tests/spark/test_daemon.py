@@ -43,7 +43,7 @@ def test_sockets_of_workers_lie_where_only_their_user_can_go(tmp_path):
     assert not folder.exists()
 
 
-def test_a_daemon_with_threads_gives_way_to_pysparks_own_and_says_so(monkeypatch, capsys):
+def test_a_daemon_with_threads_gives_way_to_pysparks_own_and_reports_it(monkeypatch, capsys):
     became = []
     monkeypatch.setattr(daemon, "threads", lambda: ["python", "busy"])
     monkeypatch.setattr(os, "execv", lambda *command: became.append(command))

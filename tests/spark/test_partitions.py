@@ -71,12 +71,12 @@ def test_waiting_ends_when_no_more_executors_come(monkeypatch):
     status = SimpleNamespace(getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: next(counts)))
     context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: status))
     monkeypatch.setattr(partitions, "context_of", lambda session: context)
-    monkeypatch.setattr(partitions.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     partitions._wait(FakeSession("spark://x", 2, {}))
     assert list(counts) == []
 
 
-def test_under_dynamic_allocation_the_number_is_said():
+def test_under_dynamic_allocation_the_number_is_stated():
     [text] = _fixed(FakeSession("yarn", 2, {**GROWS, PARTITIONS: "24"}))
     assert "spark.sql.shuffle.partitions is 24" in text
     assert "for life" in text

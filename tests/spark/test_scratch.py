@@ -22,10 +22,15 @@ def started(code: str, temporary: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code], env=env, stdin=pipe, stdout=pipe, text=True)
 
 
+def first_line(process: subprocess.Popen[str]) -> Path:
+    assert process.stdout is not None
+    return Path(process.stdout.readline().strip())
+
+
 def test_folders_of_the_killed_are_removed_and_those_of_the_living_are_not(tmp_path):
     (tmp_path / "fogline-of-another-kind").mkdir()
     with started(WAITS, tmp_path) as lives, started(WAITS, tmp_path) as killed:
-        kept, left = Path(lives.stdout.readline().strip()), Path(killed.stdout.readline().strip())
+        kept, left = first_line(lives), first_line(killed)
         assert stat.S_IMODE(left.stat().st_mode) == 0o700
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)

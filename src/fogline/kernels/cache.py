@@ -27,6 +27,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -108,7 +109,7 @@ class KernelCache:
         """Numba asks for it; this cache always is enabled."""
 
     def flush(self) -> None:
-        """Numba asks for it; names tell what is old."""
+        """Numba asks for it; what is old is known by its name."""
 
     def _places(self) -> tuple[Path, ...]:
         return _folders(self._room, os.environ.get(CARRIED, ""), config.CACHE_DIR, self._stamp)
@@ -121,7 +122,8 @@ class KernelCache:
         """What was compiled from another text of the sources."""
         for path in folder.glob(f"{self._family}*.nbc"):
             if not path.name.startswith(f"{self._family}{self._stamp}-"):
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # another user's, or gone meanwhile
+                    path.unlink()
 
 
 @cache
@@ -177,6 +179,11 @@ def _room_stamp() -> str:
 @cache
 def _text(source: Path) -> bytes:
     return source.read_bytes()
+
+
+def count_used() -> int:
+    """How many files of machine code has this process used so far?"""
+    return len(_used)
 
 
 def copy_used(folder: Path) -> int:

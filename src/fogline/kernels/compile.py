@@ -1,7 +1,7 @@
 """How does a loop become machine code, once per machine?
 
 `kernel` is for what Python calls: it is compiled on the first call and kept on disk (`cache`). Where it can be kept
-nowhere, it is compiled anew in each process, which is said once.
+nowhere, it is compiled anew in each process, with a warning.
 
 `inner` is for what only other kernels call. It gets no way in from Python, no cache and no machine code of its own: it
 is optimised once, as part of the kernel that calls it. (Numba would optimise and translate it, with all that it calls,

@@ -71,7 +71,7 @@ def _start_with_fewer_threads() -> None:
 
 
 def _hide_sockets() -> None:
-    """Whoever can connect to a worker's Unix socket can have it run code: it lies where only this user can go."""
+    """A worker runs what it gets through its Unix socket, from any process that can connect: only this user's can."""
     given = os.environ.get(SOCKETS)
     if given is not None and os.stat(given).st_mode & 0o077:
         os.environ[SOCKETS] = str(socket_folder())

@@ -69,7 +69,7 @@ def context_of(spark: SparkSession) -> Any:
 
 
 def setting(spark: SparkSession, key: str, otherwise: str) -> str:
-    """What the session says, with Spark's default, which a default of ours would hide."""
+    """What is set in the session, with Spark's default, which a default of ours would hide."""
     try:
         return str(spark.conf.get(key))
     except PySparkException:

@@ -25,12 +25,12 @@ _made: dict[tuple[int, str], Path] = {}  # process and temporary folder -> our f
 def scratch(base: str | None = None) -> Path:
     """The folder of this process; made, with mode 0700, when it is first asked for."""
     base = base or gettempdir()
-    mine = (os.getpid(), base)
-    if mine not in _made:
+    key = (os.getpid(), base)
+    if key not in _made:
         _remove_left_over(Path(base))
-        _made[mine] = _locked(Path(base))
-        atexit.register(_remove, *mine)
-    return _made[mine]
+        _made[key] = _locked(Path(base))
+        atexit.register(_remove, *key)
+    return _made[key]
 
 
 def socket_folder() -> Path:

@@ -79,6 +79,7 @@ def session(
         advice = [*_kept(spark, master, memory), *_changed(spark, settings or {}), *_advice_once(spark)]
     else:
         chosen, ran = tuned(master, memory=memory, settings=settings), SparkContext._gateway is not None
+        master = chosen["spark.master"]  # settings have the last word
         if is_local(master) and chosen[_SOCKETS] == "true":
             chosen.setdefault(_SOCKET_FOLDER, str(socket_folder()))
         with _ready(master, chosen.get(_PYTHON)), nullcontext() if ran else stderr_to(log):

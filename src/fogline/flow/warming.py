@@ -1,0 +1,111 @@
+"""Which calls compile every kernel that a pipeline needs?
+
+A small stream with all that makes a difference: gaps, distributions, each kind of window, groups, a history with rules
+and sensors, held in memory and mapped from files, a monitor that is stored and restored. Kernels take arrays of the
+same types whatever the attributes are, so the machine code that these calls use is what any pipeline uses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.flow.plan import make_plan
+from fogline.flow.stages import screened
+from fogline.kernels.cache import CARRIED, copy_used, count_used
+from fogline.model import Query
+from fogline.monitor import Monitor
+from fogline.repository.repository import Repository
+from fogline.static import skyline
+
+WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
+DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
+RULES = ("a(1) -> b(5)", "a(1), b(1) -> c(5)", "a(1), c(1) -> b(5)", "b(1), c(1) -> a(5)")
+
+Progress = Callable[[str], None]
+
+
+def warm(folder: Path | None = None, progress: Progress = lambda what: None) -> int:
+    """Put the machine code of all kernels of a pipeline into the folder, or where it is kept; how many files?"""
+    if folder is None:
+        return _call_all(progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    before = os.environ.get(CARRIED)
+    try:
+        os.environ[CARRIED] = str(folder)
+        _call_all(progress)
+    finally:
+        if before is None:
+            del os.environ[CARRIED]
+        else:
+            os.environ[CARRIED] = before
+    return copy_used(folder)
+
+
+def _call_all(progress: Progress) -> int:
+    for step in steps():
+        progress(step)
+    return count_used()
+
+
+def steps() -> Iterator[str]:
+    """Do the work, step by step; each is named before it is done."""
+    history = _rows(np.random.default_rng(1), 600, gaps=0.0)
+    yield "a history with sensors and rules"
+    learnt = Repository.fit(history, _query(lifetime=5))
+    given = Repository.fit(history, _query(lifetime=5), rules=RULES)
+    for k, repository in enumerate((None, learnt, given)):
+        yield f"a stream {('without history', 'with sensors', 'with rules')[k]}"
+        _use(repository)
+    yield "a history in files"
+    with TemporaryDirectory() as folder:
+        for k, repository in enumerate((learnt, given)):
+            repository.save(Path(folder, str(k)))
+            _use(Repository.load(Path(folder, str(k))))
+
+
+def _use(repository: Repository | None) -> None:
+    rows = _rows(np.random.default_rng(2), 300, gaps=0.0 if repository is None else 0.2)
+    uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _clouds(rows.column("c").to_pylist()))
+    for window in WINDOWS:
+        query = _query(**window)
+        for table in (rows, uncertain):
+            _watch(table, query, repository)
+            plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository)
+            for _ in screened(plan, table.to_batches()):
+                pass
+            skyline(table, query, repository)
+
+
+def _watch(table: pa.Table, query: Query, repository: Repository | None) -> None:
+    monitor = Monitor(query, repository)
+    for now in range(10):
+        monitor.advance(now, table.slice(now * 30, 30))
+        if now == 5:
+            monitor = Monitor.restore(query, monitor.snapshot(), repository)
+
+
+def _query(**window: Any) -> Query:
+    return Query(attributes={"a": "max", "b": "min", "c": "max"}, id="id", time="t", by=["site"], **window)
+
+
+def _rows(random: np.random.Generator, n: int, gaps: float) -> pa.Table:
+    """Readings of 30 sensors, one each per tick; attributes follow each other."""
+    a = random.uniform(0, 100, n)
+    values = {"a": a, "b": a + random.normal(0, 1, n), "c": 100 - a + random.normal(0, 1, n)}
+    missing = random.uniform(size=(3, n)) < gaps
+    columns = {name: pa.array(x, mask=missing[k]) for k, (name, x) in enumerate(values.items())}
+    t = np.arange(n) // 30
+    ids = [f"s{k % 30}" for k in range(n)]
+    return pa.table({"site": [f"{k % 2}" for k in range(n)], "id": ids, "t": t, "until": t + 5, **columns})
+
+
+def _clouds(values: list[float | None]) -> pa.Array:
+    pairs = [None if x is None else [{"value": x + k, "weight": 0.5} for k in range(2)] for x in values]
+    return pa.array(pairs, DISTRIBUTION)

@@ -1,0 +1,54 @@
+"""Does `fogline warm` make what workers look for?"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fogline.cli import app
+from fogline.flow import warming
+from fogline.kernels import cache
+from fogline.kernels.compile import kernel
+
+
+@pytest.fixture
+def one_kernel(monkeypatch):
+    """A pipeline that needs one kernel only, which is compiled anew."""
+
+    def steps():
+        yield "one kernel"
+        assert kernel(double)(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
+
+    monkeypatch.setattr(cache, "_used", {})
+    monkeypatch.setattr(warming, "steps", steps)
+    return cache._room_name(Path(__file__).parent)
+
+
+def double(x):
+    return x + x
+
+
+def test_machine_code_goes_into_a_folder(one_kernel, tmp_path):
+    done = CliRunner().invoke(app, ["warm", "--output", str(tmp_path / "cache")])
+    assert done.output.startswith("1 files of machine code in")
+    [path] = (tmp_path / "cache" / one_kernel).iterdir()
+    assert path.name.startswith("test_warming.double-")
+    assert cache.CARRIED not in os.environ
+
+
+def test_machine_code_goes_into_an_archive(one_kernel, tmp_path):
+    CliRunner().invoke(app, ["warm", "--output", str(tmp_path / "cache.zip")])
+    with zipfile.ZipFile(tmp_path / "cache.zip") as packed:
+        files = [Path(name) for name in packed.namelist() if name.endswith(".nbc")]
+    assert [str(path.parent) for path in files] == [one_kernel]
+
+
+def test_what_is_neither_folder_nor_archive_is_refused(tmp_path):
+    done = CliRunner().invoke(app, ["warm", "--output", str(tmp_path / "cache.rar")])
+    assert done.exit_code == 2
+    assert "name it such as 'cache' or 'cache.zip'" in done.stderr
