@@ -20,7 +20,8 @@ Flags = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 Objects = NDArray[Any]
 
-ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them
+ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them; …
+SHARED = -3  # … or has the one that many rows share, which the live set holds once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
 
@@ -30,7 +31,9 @@ class Clouds(NamedTuple):
 
     lo: Floats  # (n, d) lowest possible value
     hi: Floats  # (n, d) highest
-    start: Ints  # (n, d) where the cell's values begin in the pools, ONE for a single value, VAGUE for bounds only
+    start: (
+        Ints  # (n, d) where the cell's values begin in the pools, ONE for a single value, VAGUE for bounds only, SHARED
+    )
     size: Ints  # (n, d) how many values
     value: Floats  # (p,)
     weight: Floats  # (p,)
@@ -122,6 +125,7 @@ class LiveSet(NamedTuple):
     pool: int  # how much of the clouds' pools is in use
     filled: int  # how much of the sums is in use
     latest: float  # the last expiry so far while slots lie in order of expiry; +inf when they do not
+    shared: Ints  # (d,) where the list begins that cells of this attribute share; SHARED: there is none
 
 
 class Arrivals(NamedTuple):
@@ -216,6 +220,11 @@ def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
         weight=np.empty(pool),
         tail=np.empty(pool),
     )
+
+
+def unshared(d: int) -> Ints:
+    """Where shared lists begin, among clouds that do not hold them."""
+    return np.full(d, SHARED, np.int64)
 
 
 def no_rows(d: int) -> Batch:

@@ -198,7 +198,9 @@ class Monitor:
         query, chain = self.query, self.chain
         if chain is None:
             return Group(len(query.names), query.alpha, query.last, self.places)
-        return Group(len(query.names), query.alpha, query.last, self.places, chain.width, chain.fill)
+        return Group(
+            len(query.names), query.alpha, query.last, self.places, chain.width, chain.fill_sharing, chain.shared
+        )
 
     def _take(self, read: Named) -> dict[Key, Batch]:
         """Rejects out, what is missing imputed, and the others by their groups."""

@@ -185,8 +185,8 @@ class Keeper:
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
-        fill = None if plan.chain is None else plan.chain.fill
-        return Group(len(query.names), query.alpha, query.last, 1_000_000, plan.width, fill)
+        fill, shared = (None, None) if plan.chain is None else (plan.chain.fill_sharing, plan.chain.shared)
+        return Group(len(query.names), query.alpha, query.last, 1_000_000, plan.width, fill, shared)
 
     def _load(self, state: bytes | None) -> LoadedGroup:
         if state is None:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import ONE, VAGUE, Clouds, Distributions, Flags, Floats, Ints, empty_clouds
+from fogline.arrays import ONE, SHARED, VAGUE, Clouds, Distributions, Flags, Floats, Ints, empty_clouds
+from fogline.impute.fewer import fewer
 from fogline.impute.imputer import Evidence, Imputer, part
 from fogline.impute.past import Last, Past, RecentRule, readings
 from fogline.impute.rules import Rules
-from fogline.impute.whole import Mean, Whole
+from fogline.impute.whole import Constant, Mean, Whole
 from fogline.kernels.distributions import pour
 from fogline.kernels.hiding import known_values
 from fogline.model import Query
@@ -45,6 +46,7 @@ class Chain:
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
         self.width = ends[-1]
+        self.shared = self._shared()
 
     def evidence(self, rows: Evidence) -> Floats:
         """(n, width) what is kept of these rows."""
@@ -108,6 +110,20 @@ class Chain:
         """The clouds with distributions where `gaps` (n, d) are."""
         return self._write(clouds, list(self.search(known, gaps)))
 
+    def fill_sharing(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
+        """As `fill`; but a cell that gets what `shared` lists for its attribute is SHARED, and has no values."""
+        return self._write(clouds, list(self.search(known, gaps)), sharing=True)
+
+    def _shared(self) -> Clouds:
+        """One cloud: the distributions that the last imputer gives every row, if it is such a one."""
+        d, row = len(self.signs), np.zeros(1, np.int64)
+        answers = []
+        for each in self.lasting[-1:]:
+            if isinstance(each, Constant):
+                found = [each.distributions(np.empty((1, 0)), j) for j in range(d)]
+                answers = [Answer(j, row, each, one) for j, one in enumerate(found) if one.size[0] > 1]
+        return self._write(empty_clouds(1, d, 0), answers)
+
     def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[Answer]:
         """The distributions of all missing cells; `after`: by the imputers behind this one only."""
         asked = self.lasting[self.lasting.index(after) + 1 :] if after is not None else self.lasting
@@ -116,7 +132,7 @@ class Chain:
                 found = each.distributions(known[rows, self.at[id(each)]], j)
                 there = found.size > 0
                 if there.any():
-                    yield Answer(j, rows[there], each, found if there.all() else part(found, there))
+                    yield Answer(j, rows[there], each, fewer(found if there.all() else part(found, there)))
                 rows = rows[~there]
                 if not len(rows):
                     break
@@ -135,8 +151,10 @@ class Chain:
                     yield Answer(j, left[there], each, part(found, there))
                 left = left[~there]
 
-    def _write(self, clouds: Clouds, answers: Sequence[Answer]) -> Clouds:
+    def _write(self, clouds: Clouds, answers: Sequence[Answer], *, sharing: bool = False) -> Clouds:
         used, (n, d) = len(clouds.value), clouds.lo.shape
+        common = [each for each in answers if sharing and self._is_shared(each)]
+        answers = [each for each in answers if not sharing or not self._is_shared(each)]
         out = empty_clouds(n, d, used + sum(int(each.found.size.sum()) for each in answers))
         for name in ("lo", "hi", "start", "size"):
             getattr(out, name)[:] = getattr(clouds, name)
@@ -144,7 +162,14 @@ class Chain:
             getattr(out, name)[:used] = getattr(clouds, name)
         for j, rows, _, found in answers:
             used = pour(found, rows, j, self.signs[j], out, used)
+        for j, rows, _, _ in common:
+            for name in ("lo", "hi", "size"):
+                getattr(out, name)[rows, j] = getattr(self.shared, name)[0, j]
+            out.start[rows, j] = SHARED
         return out
+
+    def _is_shared(self, answer: Answer) -> bool:
+        return answer.imputer is self.lasting[-1] and bool(self.shared.start[0, answer.attribute] >= 0)
 
 
 def missing(gaps: Flags) -> list[tuple[int, Ints]]:

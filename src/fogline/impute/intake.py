@@ -84,7 +84,7 @@ def filled(chain: Chain, looked: Looked) -> Clouds:
     if not len(looked.lacking):
         return looked.clouds
     few = looked.clouds.part(looked.lacking)
-    return put(looked.clouds, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))
+    return put(looked.clouds, looked.lacking, chain.fill_sharing(few, looked.known, np.isnan(few.lo)))
 
 
 def unable(clouds: Clouds, looked: Looked, names: tuple[str, ...], repository: bool = True) -> dict[int, str]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats
+from fogline.impute.fewer import merged
 from fogline.impute.imputer import Evidence, nothing
 
 
@@ -50,10 +51,11 @@ class Constant:
 
 
 class Whole(Constant):
-    """The distribution of each attribute over the whole history."""
+    """The distribution of each attribute over the whole history, of very many values some."""
 
     def __init__(self, values: Sequence[Floats], often: Sequence[Floats]) -> None:
-        super().__init__("whole history", values, often)
+        lists = [merged(*each) for each in zip(values, often, strict=True)]
+        super().__init__("whole history", [value for value, _ in lists], [count for _, count in lists])
 
 
 class Mean(Constant):

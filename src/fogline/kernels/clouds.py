@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import ONE, Clouds, Ints, empty_clouds
+from fogline.arrays import ONE, SHARED, Clouds, Ints, empty_clouds, unshared
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.sorting import argsort
 
@@ -80,8 +80,11 @@ def fill_cell(clouds, i, j, first, cursor):
 
 
 @inner
-def write_cells(source, rows, target, at, cursor):
-    """Copy the chosen clouds into rows `at`, `at + 1`, … of `target` and its pools. Returns the new cursor."""
+def write_cells(source, rows, target, at, cursor, was, now):
+    """Copy the chosen clouds into rows `at`, `at + 1`, … of `target` and its pools. Returns the new cursor.
+
+    Where lists that cells share begin: `was` (d,) in the source, `now` (d,) in the target; they are not copied.
+    """
     d = source.lo.shape[1]
     for k in range(rows.shape[0]):
         i = rows[k]
@@ -90,6 +93,9 @@ def write_cells(source, rows, target, at, cursor):
             target.hi[at + k, j] = source.hi[i, j]
             target.size[at + k, j] = source.size[i, j]
             start = source.start[i, j]
+            if start == was[j]:
+                target.start[at + k, j] = now[j]
+                continue
             if start < 0:
                 target.start[at + k, j] = start
                 continue
@@ -102,7 +108,14 @@ def write_cells(source, rows, target, at, cursor):
     return cursor
 
 
-copy_cells = kernel(write_cells.py_func)  # the same, to be called from Python
+copy_sharing = kernel(write_cells.py_func)  # the same, to be called from Python
+
+
+@kernel
+def copy_cells(source, rows, target, at, cursor):
+    """`write_cells` for clouds that share nothing."""
+    none = np.full(source.lo.shape[1], SHARED)
+    return write_cells(source, rows, target, at, cursor, none, none)
 
 
 @kernel
@@ -123,11 +136,18 @@ def all_within(values, limit):
     return True
 
 
-def dense(clouds: Clouds, which: Ints) -> Clouds:
-    """A copy of some clouds with pools of just their size."""
-    pool = int(clouds.size[which][clouds.start[which] >= 0].sum())
-    out = empty_clouds(len(which), clouds.lo.shape[1], pool)
-    copy_cells(clouds, which, out, 0, 0)
+def own_values(clouds: Clouds, which: Ints, shared: Ints) -> int:
+    """How many values some clouds have of their own."""
+    start = clouds.start[which]
+    return int(clouds.size[which][(start >= 0) & (start != shared)].sum())
+
+
+def dense(clouds: Clouds, which: Ints, shared: Ints | None = None) -> Clouds:
+    """A copy of some clouds with pools of just their size; cells whose list lies at `shared` (d,) become SHARED."""
+    d = clouds.lo.shape[1]
+    was = unshared(d) if shared is None else shared
+    out = empty_clouds(len(which), d, own_values(clouds, which, was))
+    copy_sharing(clouds, which, out, 0, 0, was, unshared(d))
     return out
 
 

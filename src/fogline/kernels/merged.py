@@ -13,7 +13,7 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import share, shares
-from fogline.kernels.sorting import ascending
+from fogline.kernels.sorting import argsort, ascending
 from fogline.kernels.sums import SCALE, SURE, logarithm
 
 
@@ -31,13 +31,21 @@ class Walk(NamedTuple):
 
 @inner
 def breaks_of(clouds, near, j):
-    """All values of the rivals in attribute j, sorted."""
-    count = 0
-    for g in near:
-        count += clouds.size[g, j]
+    """All values of the rivals in attribute j, sorted. Lists that many of them share are looked at once."""
+    start = np.empty(near.shape[0], np.int64)
+    for k in range(near.shape[0]):
+        start[k] = clouds.start[near[k], j]
+    order = argsort(start)
+    different = np.empty(near.shape[0], np.int64)
+    m = count = 0
+    for k in order:
+        if start[k] < 0 or m == 0 or clouds.start[different[m - 1], j] != start[k]:
+            different[m] = near[k]
+            count += clouds.size[near[k], j]
+            m += 1
     breaks = np.empty(count)
     count = 0
-    for g in near:
+    for g in different[:m]:
         if clouds.start[g, j] < 0:
             breaks[count] = clouds.lo[g, j]
             count += 1

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Arrivals, Boxes, Clouds, Columns, Ints, Limits, LiveSet, Sums, Turn
+from fogline.arrays import SHARED, Arrivals, Boxes, Clouds, Columns, Ints, Limits, LiveSet, Sums, Turn
 from fogline.kernels.admit import admit
 from fogline.kernels.clouds import write_cells
 from fogline.kernels.compile import inner, kernel
@@ -79,7 +79,8 @@ def meet(live, rows, turn, places, ladders):
     else:
         which, until = admit(there, boxes, live.latest < np.inf, ladders)
     conquer(columns, there, boxes, which, went, counts, ladders)
-    pool = write_cells(rows.clouds, which, live.clouds, used, live.pool)
+    none = np.full(live.shared.shape[0], SHARED)
+    pool = write_cells(rows.clouds, which, live.clouds, used, live.pool, none, live.shared)
     enter(live, rows, boxes, which, until, turn.now, places)
     latest = live.latest
     for k in range(which.shape[0]):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Batch, Delta, Floats
+from fogline.arrays import Batch, Clouds, Delta, Floats
 from fogline.kernels.clouds import extent
 from fogline.skyline.live import Fill, Live, Report
 from fogline.skyline.window import CountWindow, moved_expiries
@@ -22,9 +22,16 @@ class Group:
     """One independent skyline."""
 
     def __init__(
-        self, d: int, alpha: float, last: int | None, places: int, known: int = 0, fill: Fill | None = None
+        self,
+        d: int,
+        alpha: float,
+        last: int | None,
+        places: int,
+        known: int = 0,
+        fill: Fill | None = None,
+        shared: Clouds | None = None,
     ) -> None:
-        self.live = Live(d, alpha, places=places, known=known, fill=fill)
+        self.live = Live(d, alpha, places=places, known=known, fill=fill, shared=shared)
         self.window = None if last is None else CountWindow(last)
         self.late = 0
         self.expired_on_arrival = 0

@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import VAGUE, Arrivals, Batch, Clouds, Floats, Ints, Limits, Turn, no_rows
+from fogline.arrays import SHARED, VAGUE, Arrivals, Batch, Clouds, Floats, Ints, Limits, Turn, no_rows, unshared
+from fogline.errors import SnapshotError
 from fogline.kernels import tick as tick_kernels
 from fogline.kernels.bracket import Bounds, bracket
-from fogline.kernels.clouds import copy_cells
+from fogline.kernels.clouds import copy_sharing
 from fogline.kernels.report import report_changes
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT
 from fogline.kernels.tick import screen, tick
@@ -44,7 +45,7 @@ SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: 
 SLACK = 64  # fewer slots than this are not worth closing gaps for
 MANY = 256  # rows at once for which it pays to sort the others first
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
-WORK = 8_000_000  # … and no more is done for it: looks at a rival in a box, about a second
+WORK = 2_000_000  # … and no more is done for it: looks at a rival in a box, a quarter of a second or so
 
 
 @dataclass(slots=True)
@@ -66,7 +67,14 @@ class Live:
     """The live set of one group. `step` costs O(arrivals · live) word comparisons, and little else."""
 
     def __init__(
-        self, d: int, alpha: float, *, places: int = 1_000_000, known: int = 0, fill: Fill | None = None
+        self,
+        d: int,
+        alpha: float,
+        *,
+        places: int = 1_000_000,
+        known: int = 0,
+        fill: Fill | None = None,
+        shared: Clouds | None = None,
     ) -> None:
         self.alpha = alpha
         self.limit = places
@@ -78,7 +86,7 @@ class Live:
             places=min(PLACES, places),
             many=MANY,
         )
-        self.slots = Slots(d, self.limits.places, known)
+        self.slots = Slots(d, self.limits.places, known, shared)
         self.counts = Counts()
         self.now = -np.inf
         self.alive = 0
@@ -107,9 +115,12 @@ class Live:
 
     def load(self, rows: Batch) -> None:
         """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `judge_due`."""
-        s, which = self.slots, np.arange(len(rows.id))
+        s, which, clouds = self.slots, np.arange(len(rows.id)), rows.clouds
+        there = np.where(s.shared >= 0, s.lists.size[:1].sum(axis=0), -1)
+        if np.any((clouds.start == SHARED) & (clouds.size != there)):
+            raise SnapshotError("the repository that this was saved with had other values; use the same one.")
         s.make_room(rows)
-        s.pool = copy_cells(rows.clouds, which, s.clouds, 0, 0)
+        s.pool = copy_sharing(clouds, which, s.clouds, 0, s.pool, unshared(s.d), s.shared)
         s.raw[: len(which)] = rows.raw
         s.name(rows, which)
         s.columns.places[: s.used] = s.places_of(rows.clouds)
@@ -257,9 +268,15 @@ class Live:
         """
         s, c, threshold = self.slots, self.slots.columns, self.limits.threshold
         opened = np.flatnonzero(c.state[: s.used] >= OUT)
+        alike: dict[bytes, tuple[float, float, float]] = {}  # clouds of the same cells have the same bounds
         for o in opened[c.state[opened] == HEAVY].tolist():
-            low, high, soon = self.bracket(o, opened)
-            self.counts.evaluations += 1
+            cells = s.clouds.lo[o].tobytes() + s.clouds.start[o].tobytes()
+            if cells not in alike:
+                low, high, soon = self.bracket(o, opened)
+                self.counts.evaluations += 1
+                alike[cells] = low, high, min(soon, c.expires[o])  # each is a rival of the others
+            else:
+                low, high, soon = alike[cells]
             middle, half = (low + high) / 2, (high - low) / 2
             c.probability[o], c.within[o] = middle, half if half > TOLERANCE and high > threshold else 0.0
             c.state[o], c.until[o] = (IN, -np.inf) if middle > threshold else (OUT, soon)

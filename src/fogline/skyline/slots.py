@@ -4,6 +4,8 @@ One slot per live cloud, in columns, roughly by expiry. A slot that died keeps i
 which closes the gaps, sorts by expiry and chooses new cut points; it comes when half the slots are dead, so its cost is
 constant per arrival.
 
+Lists of values that cells of many rows share (`shared`) lie once, at the head of the pools, and stay there.
+
 Invariant: dead slots have state DEAD and expiry -inf; words are made from lo and hi by the present cut points.
 """
 
@@ -14,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import Batch, Clouds, Columns, Floats, Ints, LiveSet, Sums, empty_clouds
-from fogline.kernels.clouds import copy_cells, dense
+from fogline.arrays import SHARED, Batch, Clouds, Columns, Floats, Ints, LiveSet, Sums, empty_clouds, unshared
+from fogline.kernels.clouds import copy_sharing, dense, own_values
 from fogline.kernels.words import cut_points, fences, words
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
@@ -39,18 +41,20 @@ _TYPES: dict[str, Any] = {
 class Slots:
     """The columns of the live set. Growing is amortised O(rows · d), `compact` O(live · (d + log live))."""
 
-    def __init__(self, d: int, places: int = PLACES, known: int = 0) -> None:
+    def __init__(self, d: int, places: int = PLACES, known: int = 0, shared: Clouds | None = None) -> None:
         self.d = d
         self.most_places = places
         self.used = 0  # slots 0 … used - 1 are alive or dead
-        self.pool = 0  # how much of the clouds' pools is in use
+        self.lists = empty_clouds(0, d, 0) if shared is None else shared  # one cloud: the lists that cells share, …
+        self.shared = unshared(d) if shared is None else np.where(shared.start[0] >= 0, shared.start[0], SHARED)
+        self.pool = len(self.lists.value)  # … and how much of the clouds' pools is in use
         self.filled = 0  # how much of the members' sums is in use, …
         self.packed = 0  # … and how much was, when gaps were last closed
         self.latest = -np.inf  # the last expiry so far while slots lie in order of expiry; +inf when they do not
         self.coded = 0  # how many clouds the cut points were made from
         self.fence = fences(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
-        self.clouds: Clouds = empty_clouds(16, d, 16)
+        self.clouds: Clouds = self._room_for_clouds(16, 16)
         self.columns = Columns(**{name: np.empty(16, kind) for name, kind in _TYPES.items()})
         self.id: NDArray[Any] = np.empty(16, object)
         self.raw: Floats = np.empty((16, d))  # as it came
@@ -61,7 +65,7 @@ class Slots:
         """The slots as kernels see them."""
         return LiveSet(
             self.clouds, self.columns, self.raw, self.sums, self.cuts, self.fence,
-            self.used, self.pool, self.filled, self.latest,
+            self.used, self.pool, self.filled, self.latest, self.shared,
         )  # fmt: skip
 
     def alive(self) -> Ints:
@@ -102,7 +106,7 @@ class Slots:
 
     def again(self, which: Ints) -> Batch:
         """Some clouds as rows on their way in."""
-        c, clouds = self.columns, dense(self.clouds, which)
+        c, clouds = self.columns, dense(self.clouds, which, self.shared)
         return Batch(self.id[which], c.arrived[which], c.expires[which], self.raw[which], self.known[which], clouds)
 
     def places_of(self, clouds: Clouds) -> Ints:
@@ -133,15 +137,22 @@ class Slots:
         alive, old = self.alive(), self.clouds
         order = alive[np.lexsort((self.columns.arrived[alive], self.columns.expires[alive]))]
         size = max(16, 2 * len(order))
-        pool = int(old.size[order][old.start[order] >= 0].sum())
-        self.clouds = empty_clouds(size, self.d, max(16, 2 * pool))
-        self.pool = copy_cells(old, order, self.clouds, 0, 0)
+        self.clouds = self._room_for_clouds(size, max(16, 2 * own_values(old, order, self.shared)))
+        self.pool = copy_sharing(old, order, self.clouds, 0, len(self.lists.value), self.shared, self.shared)
         self.columns = Columns(*(_longer(column[order], size) for column in self.columns))
         self.id, self.raw = _longer(self.id[order], size), _longer(self.raw[order], size)
         self.known = _longer(self.known[order], size)
         self.used = len(order)
         self.look_at_order()
         self.recode(self.view())
+
+    def _room_for_clouds(self, rows: int, pool: int) -> Clouds:
+        """Room for clouds, with the lists that they share at the head of the pools."""
+        head = len(self.lists.value)
+        clouds = empty_clouds(rows, self.d, head + pool)
+        for name in ("value", "weight", "tail"):
+            getattr(clouds, name)[:head] = getattr(self.lists, name)
+        return clouds
 
     def look_at_order(self) -> None:
         """Do the slots, none of them dead, lie in order of expiry?"""

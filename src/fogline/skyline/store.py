@@ -45,7 +45,10 @@ def save_group(group: Group) -> dict[str, Any]:
 def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays:
     """The columns of all groups, one after the other."""
     alive = [group.live.slots.alive() for group in groups]
-    clouds = [dense(group.live.slots.clouds, which) for group, which in zip(groups, alive, strict=True)]
+    clouds = [
+        dense(group.live.slots.clouds, which, group.live.slots.shared)
+        for group, which in zip(groups, alive, strict=True)
+    ]
     out: Arrays = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in _CELLS}
     out |= {name: _join([getattr(each, name) for each in clouds], (0,)) for name in _POOLS}
     out["pools"] = np.array([len(each.value) for each in clouds], np.int64)
