@@ -4,8 +4,8 @@
 
 Makes an output folder as `fogline run` does, with changes of a slowly moving answer and a line of health for each
 batch; then reads the answer, now and then, and the scores of rules. The last `--slowly` batches are written one by one,
-and timed; those before are written a hundred at a time, as they lie there once they were joined, and joined further from
-there. `--without-disk` does not wait for disks. Times of a core are given too, since other programs may run beside.
+and timed; those before are written a hundred at a time, as they lie there once they were joined, and then joined
+further. `--without-disk` does not wait for disks. Times of a core are given too, since other programs may run beside.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -140,17 +141,22 @@ def test_lines_that_cannot_be_read_are_rejected_whole(place, spark):
     assert "not json" in reject["row"]
 
 
-def test_new_files_are_taken_up_where_the_last_run_stopped(place, spark):
+def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that_was_moved(place, spark):
     for part in (2, 3):
         (place / "in" / f"{part}.csv").rename(place / f"{part}.csv")
     run(*RUN)
+    (place / "in").rename(place / "there")
     for part in (2, 3):
-        (place / f"{part}.csv").rename(place / "in" / f"{part}.csv")
-    run(*RUN)
+        (place / f"{part}.csv").rename(place / "there" / f"{part}.csv")
+    elsewhere = ("run", "there", *RUN[2:])
+    assert "was begun with another stream" in run(*elsewhere, code=2)
+    assert "400 rows" in run(*elsewhere, "--moved")
     parts = answer_of(changes_in("out"), fl.Query.load("q.yaml"))
     (place / "whole").mkdir()
-    run("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "whole/out")
+    run("run", "there", "-q", "q.yaml", "-r", "repo", "-o", "whole/out")
     assert parts.equals(answer_of(changes_in("whole/out"), fl.Query.load("q.yaml")))
+    shutil.rmtree(place / "out" / "checkpoint")
+    assert "the checkpoint of 'out' is gone" in run(*elsewhere, code=2)
 
 
 def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlier():
