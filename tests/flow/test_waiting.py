@@ -80,7 +80,7 @@ def test_only_the_newest_and_the_oldest_slots_are_touched_and_the_state_stays_sm
         outcome = Keeper(plan).take("[]", state, front(plan, 250 * k, 2_500), cells=cells)
         assert outcome.state is not None
         state = outcome.state
-        assert outcome.group.ahead == min(20_000, 2_500 * (k + 1))
+        assert outcome.group.waits == min(20_000, 2_500 * (k + 1))
         touched.append(sum(size for what, size in cells.calls if what == "put"))
         sizes.append(sum(map(len, cells.saved.values())))
         assert len(cells.saved) <= SLOTS + 1

@@ -35,7 +35,7 @@ class LoadedGroup:
         return self.group.live.alive == 0 and self.waiting is None and not self.slots
 
     @property
-    def ahead(self) -> int:
+    def waits(self) -> int:
         """How many rows wait."""
         return (0 if self.waiting is None else len(self.waiting.arrived)) + sum(slot.rows for slot in self.slots)
 

@@ -78,7 +78,7 @@ class Keeper:
         clock = max(loaded.clock, newest - (0.0 if end else self.plan.lateness))
         if watermark is not None:
             clock = max(clock, reached(self.plan.kind, watermark))
-        forgotten = loaded.empty and (watermark is not None or not np.isfinite(clock))
+        outlived = loaded.empty and self._outlived(loaded, clock, watermark)
         blocks = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
         stored, slots = open_slots(self.plan, loaded.slots, clock, cells)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *blocks], clock)
@@ -90,9 +90,10 @@ class Keeper:
             rejects += again
             changes = self._advance(key, loaded, clock, rows)
         waiting, slots = put_away(self.plan, waiting, slots, cells)
-        then = LoadedGroup(loaded.group, clock, waiting, None, slots)
+        then = LoadedGroup(loaded.group, clock, waiting, None, slots=slots)
+        forgotten = outlived and then.empty
         then.timer = None if forgotten else self._next(then)
-        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.ahead)
+        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
         scores: Sums = {}
         for parcel in parcels:
             add(scores, parcel.scores)
@@ -137,17 +138,23 @@ class Keeper:
         if then.waiting is not None:
             instants.append(float(then.waiting.arrived.min()))
         if self.plan.query.last is None:
-            instants.append(then.clock + self._silence(then) if then.empty else then.group.live.next_expiry)
+            instants.append(self._end(then) if then.empty else then.group.live.next_expiry)
         return timer(self.plan.kind, min(instants, default=np.inf))
 
-    def _silence(self, then: LoadedGroup) -> float:
-        """How far the watermark passes the clock of an empty group before it is forgotten."""
+    def _outlived(self, loaded: LoadedGroup, clock: float, watermark: int | None) -> bool:
+        """Whether there is nothing to remember of an empty group: no row was ever taken, or that was long ago."""
+        if watermark is None:
+            return not np.isfinite(clock)
+        return reached(self.plan.kind, watermark) >= self._end(loaded)
+
+    def _end(self, empty: LoadedGroup) -> float:
+        """Where the watermark must be for an empty group to be forgotten."""
         life: Any = self.plan.query.lifetime
         if life is None:
-            life = then.clock - then.group.newest if np.isfinite(then.group.newest) else 0.0
+            life = empty.clock - empty.group.newest if np.isfinite(empty.group.newest) else 0.0
         elif isinstance(life, str):
             life = duration(life)
-        return self.plan.lateness + float(life)
+        return empty.clock + self.plan.lateness + float(life)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
@@ -162,7 +169,7 @@ class Keeper:
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
         slots = [Slot(*each) for each in header["slots"]]
-        return LoadedGroup(group, header["clock"], rows, header["timer"], slots)
+        return LoadedGroup(group, header["clock"], rows, header["timer"], slots=slots)
 
     def _save(self, loaded: LoadedGroup) -> bytes:
         header = {
