@@ -93,7 +93,7 @@ def test_a_small_bucket_lies_in_its_state_and_a_large_one_writes_only_parts_that
         written = len(then or b"") + sum(each for what, each in cells.calls if what == "put")
         assert len(cells.calls) <= calls
         assert (then is None) is bool(calls)  # the state of a large one knows only how many there are
-        assert calls == 0 or written < size / 50
+        assert calls == 0 or written < size / 15
 
 
 def test_beyond_a_limit_sensors_that_were_silent_longest_are_forgotten(small):

@@ -81,7 +81,7 @@ class Keeper:
         clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
         if watermark is not None and plan.idle is not None and plan.moves_idle:
             clock = max(clock, reached(plan.kind, watermark) - plan.idle)
-        forgotten = loaded.empty and (watermark is not None or not np.isfinite(clock))
+        outlived = loaded.empty and self._outlived(loaded, clock, watermark)
         stored, slots = open_slots(plan, loaded.slots, clock, cells)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         late = loaded.group.late
@@ -95,6 +95,7 @@ class Keeper:
         held = reports(found, plan, end=end)
         waiting, slots = put_away(plan, waiting, slots, cells)
         then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots)
+        forgotten = outlived and then.empty
         then.timer = None if forgotten else self._next(then, watermark)
         health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
         health |= {"expired": expired, "screened": health["screened"] - found.screened, "released": found.released}
@@ -162,7 +163,7 @@ class Keeper:
         """When time alone changes something: the next expiry, a waiting row that becomes due, or the group's end."""
         plan, instants = self.plan, [slot.first for slot in then.slots]
         if then.empty and plan.query.last is None:
-            instants.append(then.clock + self._silence(then))
+            instants.append(self._end(then))
         elif plan.idle is None:
             return None  # the others do not move it
         elif plan.query.last is None:
@@ -174,14 +175,20 @@ class Keeper:
             return max(soon, watermark + 1)  # it fires when the watermark moves again, by a query that moves groups on
         return soon
 
-    def _silence(self, then: LoadedGroup) -> float:
-        """How far the watermark passes the clock of an empty group before it is forgotten."""
+    def _outlived(self, loaded: LoadedGroup, clock: float, watermark: int | None) -> bool:
+        """Whether there is nothing to remember of an empty group: no row was ever taken, or that was long ago."""
+        if watermark is None:
+            return not np.isfinite(clock)
+        return reached(self.plan.kind, watermark) >= self._end(loaded)
+
+    def _end(self, empty: LoadedGroup) -> float:
+        """Where the watermark must be for an empty group to be forgotten."""
         life: Any = self.plan.query.lifetime
         if life is None:
-            life = then.clock - then.group.newest if np.isfinite(then.group.newest) else 0.0
+            life = empty.clock - empty.group.newest if np.isfinite(empty.group.newest) else 0.0
         elif isinstance(life, str):
             life = duration(life)
-        return self.plan.lateness + float(life)
+        return empty.clock + self.plan.lateness + float(life)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query

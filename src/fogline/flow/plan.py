@@ -29,18 +29,10 @@ from fogline.rows.reader import Kinds, Reader, lifetime_of
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
-_APART = (
-    "query",
-    "kind",
-    "id",
-    "by",
-    "opened",
-    "imputer",
-    "idle",
-    "moves_idle",
-    "buckets",
-)  # described otherwise, or not
 CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
+
+# Fields of a plan that are described in words of their own, or that state does not depend on.
+_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle")
 
 
 @dataclass(frozen=True)
@@ -64,8 +56,7 @@ class Plan:
     def described(self) -> dict[str, str]:
         """All that state depends on, in words: state of a plan that is described otherwise is refused."""
         words: dict[str, Any] = dict(self.query.to_dict())
-        plain = [each.name for each in fields(self) if each.name not in _APART]
-        words |= {name: getattr(self, name) for name in plain}
+        words |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _OTHERWISE}
         words |= {"clock": str(self.kind), "type of id": str(self.id)}
         words |= {"types of by": [str(each) for each in self.by]} if self.by else {}
         if self.repository is not None:

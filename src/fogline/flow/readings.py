@@ -24,7 +24,7 @@ from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import MOST, Name, SensorState
 
 SMALL = 1_000  # sensors of a bucket that lie in its state
-PART = 16  # sensors of a part, when parts are made; up to twice as many later
+PART = 64  # sensors of a part, when parts are made; up to twice as many later
 
 _WHAT = "state of sensors"
 
