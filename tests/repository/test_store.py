@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import fogline as fl
+from fogline.cli import app
 from fogline.repository import files, store
 from fogline.repository.store import Draft
 
@@ -26,7 +28,7 @@ def fitted(seed: int = 0, rows: int = 200) -> fl.Repository:
 
 
 def imputed(repository: fl.Repository) -> list[float]:
-    return repository.search("b", {"a": np.array([0.5]), "site": np.array([1.0])}, 1).value.tolist()
+    return list(repository.search("b", {"a": np.array([0.5]), "site": np.array([1.0])}, 1).value)
 
 
 def test_a_newer_version_leaves_the_older_one_as_it_was(tmp_path):
@@ -63,10 +65,10 @@ def test_pruning_leaves_alone_what_is_being_written_and_removes_what_was_given_u
 def test_two_that_are_saved_into_one_folder_at_once_are_both_complete(tmp_path):
     made = [fitted(seed) for seed in range(4)]
     writers = [threading.Thread(target=each.save, args=(tmp_path / "r",)) for each in made]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
     for each in made:
         assert imputed(fl.Repository.load(tmp_path / "r", each.fingerprint)) == imputed(each)
     assert fl.Repository.load(tmp_path / "r").fingerprint in {each.fingerprint for each in made}
@@ -161,6 +163,15 @@ def test_a_folder_that_cannot_be_mapped_is_refused_with_the_way_out(tmp_path, mo
         with pytest.raises(fl.HistoryError, match="a folder that every machine sees under one path"):
             do(folder)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_command_refuses_such_a_folder_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("q.yaml").write_text("attributes: {a: max}\nid: id\ntime: t\nlifetime: 12\n")
+    result = CliRunner().invoke(app, ["fit", "h.csv", "-q", "q.yaml", "-o", "hdfs://plant/r.repo"])
+    assert result.exit_code == 2
+    assert "lies in hdfs" in result.output
+    assert [each.name for each in tmp_path.iterdir()] == ["q.yaml"]
 
 
 def test_a_file_url_is_the_folder_that_it_names(tmp_path):

@@ -141,7 +141,7 @@ def test_no_word_and_no_name_lies_in_a_manifest(tmp_path):
         assert not {"sensor-7", "remark-7"} & set(json.dumps(json.loads(manifest.read_text())).split('"'))
     loaded = fl.Repository.load(tmp_path / "r")
     assert loaded.history.columns["remark"].words is not None
-    assert loaded.history.columns["remark"].words.texts.to_pylist() == sorted(row["remark"] for row in rows)
+    assert loaded.history.columns["remark"].words.texts.to_pylist() == sorted(f"remark-{k}" for k in range(50))
     assert loaded.sensors is not None
     assert repository.sensors is not None
     assert loaded.sensors.known_sensors == repository.sensors.known_sensors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -66,6 +68,31 @@ def test_tiny_histories_are_fitted(spark, rows):
     by_spark, in_memory = fl.spark.fit(spark.createDataFrame(table), QUERY), fl.Repository.fit(table, QUERY)
     assert by_spark.history.rows == rows
     assert by_spark.fingerprint == in_memory.fingerprint
+
+
+def test_ids_and_groups_beyond_2_to_the_53_stay_apart_on_spark_too(spark, tmp_path):
+    query = fl.Query(**{**QUERY.to_dict(), "by": ["site"]})
+    rows = [
+        {"t": t, "id": 2**60 + k % 2, "site": Decimal(10**20 + k // 2), "a": 1.0 * k, "b": 1.0, "c": 2.0}
+        for t in range(5)
+        for k in range(4)
+    ]
+    table = pa.Table.from_pylist(rows, pa.schema([
+        ("t", pa.int64()), ("id", pa.int64()), ("site", pa.decimal128(38, 2)),
+        ("a", pa.float64()), ("b", pa.float64()), ("c", pa.float64()),
+    ]))  # fmt: skip
+    in_memory = fl.Repository.fit(table, query, method="last")
+    frame = spark.createDataFrame(table)
+    by_spark = fl.spark.fit(frame.repartition(3), query, method="last", folder=tmp_path / "repo")
+    assert in_memory.sensors is not None
+    assert len(in_memory.sensors.known_sensors) == 4
+    assert by_spark.fingerprint == in_memory.fingerprint
+    gaps = table.slice(0, 4).set_column(0, "t", pa.array([9] * 4)).set_column(3, "a", pa.nulls(4, pa.float64()))
+    by_spark.append(table.slice(0, 1), query).save(
+        tmp_path / "repo"
+    )  # a newer version: workers open the one of the plan
+    found = fl.spark.impute(spark.createDataFrame(gaps), query, by_spark).toArrow()
+    assert sorted(found["value"].to_pylist()) == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_given_rules_are_kept_and_imputing_by_spark_gives_the_same_distributions(spark):

@@ -124,12 +124,19 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     shown = command("rules", "repo", "--live", "out")
     assert "otherwise" in shown
     assert "sensor's own past" in shown
-    shown = command("refit", "repo", "in/1.parquet", "-q", "q.yaml", "--newest", "3000", "-o", "new")
+    shown = command("refit", "repo", "in/1.parquet", "-q", "q.yaml", "--newest", "3000")  # in place
     assert "3,000 rows" in shown
-    made = Repository.load("new")
+    assert "Older versions: 1" in shown
+    made = Repository.load("repo")
     assert made.sensors is not None
     assert made.sensors.times.max() == 299
-    assert "was begun with another repository" in command("run", "in", "-q", "q.yaml", "-r", "new", "-o", "out", code=2)
+    pq.write_table(walks(steps=1, begin=299).set_column(1, "t", pa.array([300] * 12)), "in/2.parquet")
+    shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out")
+    assert "goes on with the version it was begun with" in shown
+    assert "12 rows" in shown
+    assert "1 removed, 1 left" in command("prune", "repo")
+    shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", code=2)
+    assert "was begun with another repository" in shown
 
 
 def command(*words: str, code: int = 0) -> str:

@@ -198,10 +198,9 @@ def show_versions(folder: Path) -> None:
     newest, *older = store.versions(folder)
     typer.echo(f"{newest.size / 1e6:,.0f} MB")
     if older:
-        typer.echo(
-            f"{len(older)} older versions stay, {sum(each.size for each in older) / 1e6:,.0f} MB: runs that were begun "
-            f"with them go on with them. Remove them with: fogline prune {folder}"
-        )
+        size = sum(each.size for each in older) / 1e6
+        typer.echo(f"Older versions: {len(older)}, {size:,.0f} MB. Runs that were begun with them go on with them.")
+        typer.echo(f"Remove them with: fogline prune {folder}")
 
 
 @app.command()

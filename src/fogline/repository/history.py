@@ -168,7 +168,7 @@ def read_history(data: Any, query: Query) -> History:
 
 def in_order(table: pa.Table, query: Query) -> pa.Table:
     """Oldest first, if the rows have times: what is newest is held out when rules are judged."""
-    keys = [(name, "ascending") for name in (query.time, query.id) if name in table.schema.names]
+    keys = [(name, "ascending") for name in (query.time, query.id, *query.by) if name in table.schema.names]
     sortable = [key for key in keys if not pa.types.is_nested(table.schema.field(key[0]).type)]
     return table.sort_by(sortable) if query.time in table.schema.names else table
 
@@ -199,7 +199,9 @@ def _times(column: pa.ChunkedArray, name: str) -> Column | None:
 def _names(column: pa.ChunkedArray, name: str) -> Column | None:
     """What names rows or groups: words, exactly, whatever they came as."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+    if pa.types.is_integer(kind):
+        return Column(*coded(_whole(column.cast(kind))))
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return Column(*coded(as_texts(_whole(column))))
     return _column(column, name)
 

@@ -72,17 +72,22 @@ class Words:
 
 def sorted_words(texts: pa.Array) -> Words:
     """The distinct ones of these texts, in their order: the same wherever they come from."""
-    distinct = pc.unique(texts)
-    distinct = distinct.filter(distinct.is_valid())
-    return Words(distinct.take(pc.array_sort_indices(distinct)))
+    return _ranked(pc.unique(texts).drop_null())[1]
 
 
-def coded(texts: pa.Array) -> tuple[Floats, Words]:
-    """(n,) codes of texts, NaN where there is none; and the words, in their order."""
-    encoded = texts.dictionary_encode()
-    words = sorted_words(encoded.dictionary)
-    rank = pc.index_in(encoded.dictionary, value_set=words.texts).to_numpy(zero_copy_only=False)
+def coded(column: pa.Array) -> tuple[Floats, Words]:
+    """(n,) codes of texts, or of whole numbers as texts, NaN where there is none; and the words, in their order."""
+    encoded = column.dictionary_encode()
+    rank, words = _ranked(encoded.dictionary.cast(TEXTS))
     return recoded(encoded.indices.to_numpy(zero_copy_only=False), rank), words
+
+
+def _ranked(distinct: pa.Array) -> tuple[Ints, Words]:
+    """(n,) the codes of distinct texts when they are in order; and the words."""
+    order = pc.array_sort_indices(distinct)
+    rank = np.empty(len(distinct), np.int64)
+    rank[order.to_numpy()] = np.arange(len(distinct))
+    return rank, Words(distinct.take(order))
 
 
 def recoded(codes: Any, table: Any) -> Floats:

@@ -5,7 +5,7 @@ is joined; then each step of the recipe is one job with one task per attribute. 
 repository's folder and map what earlier jobs left there; the driver maps them too, to look up what each sensor has read
 last in the newest two million rows. The folder must be one that every worker sees, as when it is used later.
 
-Rows are put in the order of (time, id), so the repository does not depend on files and partitions.
+Rows are put in the order of (time, id, groups), so the repository does not depend on files and partitions.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: 
 def _in_order(df: DataFrame, query: Query) -> DataFrame:
     if query.time not in df.columns:
         return df
-    keys = [name for name in (query.time, query.id) if name in df.columns]
+    keys = [name for name in (query.time, query.id, *query.by) if name in df.columns]
     return df.sort(*(F.col(_quoted(name)).asc_nulls_last() for name in keys))
 
 
