@@ -49,7 +49,9 @@ def drive(
     plan = make_plan(QUERY, SCHEMA, **how)
     engine, journal = Engine(plan, *sizes), Journal()
     for piece in cut(table, cuts):
-        journal += engine.batch([piece.take(pa.array(range(k, piece.num_rows, parts), pa.int64())) for k in range(parts)])
+        journal += engine.batch(
+            [piece.take(pa.array(range(k, piece.num_rows, parts), pa.int64())) for k in range(parts)]
+        )
     return answers(changes_of(journal, plan)), journal
 
 
@@ -175,7 +177,7 @@ def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small(
     keeper, plan = Keeper(make_plan(QUERY, SCHEMA)), make_plan(QUERY, SCHEMA)
     state: Any = None
     for k in range(12):
-        rows = crowd(120, 6, begin=60 * k, step=1 / 2, seed=k) + [bad(FAR + 1000 * k)]
+        rows = [*crowd(120, 6, begin=60 * k, step=1 / 2, seed=k), bad(FAR + 1000 * k)]
         state = keeper.take("[]", state, parcels(plan, rows)).group
         assert state.ahead.held is None or len(state.ahead.held.arrived) <= 4
         assert len(state.ahead.heard) <= 8

@@ -19,6 +19,7 @@ from fogline.model import Query
 from fogline.packing import Arrays, table_as_bytes, table_from_bytes
 from fogline.rows.clock import REAL
 from fogline.rows.reader import Decoded
+from fogline.rows.show import row_of
 
 _POOLS = ("value", "weight", "tail")
 
@@ -48,7 +49,7 @@ class RowBlock(NamedTuple):
 
     def row(self, i: int, query: Query) -> dict[str, Any]:
         """A row as it came."""
-        row: dict[str, Any] = self.columns.slice(i, 1).to_pylist()[0]
+        row = row_of(self.columns, i)
         plain = {name: self.raw[i, j] for j, name in enumerate(query.names) if name not in row}
         return row | {name: None if np.isnan(value) else float(value) for name, value in plain.items()}
 

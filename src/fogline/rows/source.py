@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.errors import QueryError, RowsError, did_you_mean
+from fogline.rows.show import row_of
 
 
 class RowSource:
@@ -37,7 +38,7 @@ class RowSource:
             table = batches[0]
         self.batch, self.length = table, table.num_rows
         self.column = table.column
-        self.row = lambda i: table.slice(i, 1).to_pylist()[0]
+        self.row = lambda i: row_of(table, i)
 
     def _pandas(self, frame: Any) -> None:
         if not frame.columns.is_unique:
