@@ -55,7 +55,7 @@ def test_one_row_of_three_thousand_from_the_future_changes_no_answer(spark, tmp_
     assert [sum(row[name] for row in health) for name in ("rows", "held", "late")] == [3001, 1, 0]
 
 
-def test_a_table_whose_milliseconds_are_read_as_seconds_is_answered_and_says_so(spark):
+def test_a_table_whose_milliseconds_are_read_as_seconds_is_answered_and_names_them(spark):
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime="1 hour")
     seconds = [(f"s{k}", 1_700_000_000 + 60 * k, 1.0 + k % 3) for k in range(30)]
     table = spark.createDataFrame([*seconds, ("ms", 1_700_000_000_000, 9.0)], "id string, s bigint, a double")
