@@ -80,7 +80,7 @@ def counted(journal: Journal) -> dict[str, int]:
     return {name: sum(row[name] for row in health) for name in ("rows", "rejected", "held", "released", "late")}
 
 
-def said(journal: Journal) -> list[str]:
+def reasons(journal: Journal) -> list[str]:
     return [row["reason"] for row in rows_of(journal, "rejects")]
 
 
@@ -94,7 +94,7 @@ def test_one_row_from_the_future_changes_no_answer_wherever_it_stands_and_howeve
     alone = undisturbed(3000)
     found, journal = drive([*good[:place], bad(), *good[place:]], list(borders), parts=2, sizes=(500, 1000))
     assert found == alone
-    assert said(journal) == [HELD]
+    assert reasons(journal) == [HELD]
     sums = counted(journal)
     assert (sums["rows"], sums["rejected"], sums["held"], sums["released"]) == (3001, 0, 1, 0)
     if place != 0:
@@ -124,7 +124,7 @@ def test_a_time_that_many_ids_show_by_mistake_changes_no_answer(borders):
         come.insert(31 + 25 * k, bad(FAR, f"s{k}"))
     found, journal = drive(come, list(borders))
     assert found == undisturbed(400)
-    assert said(journal) == [HELD] * 12
+    assert reasons(journal) == [HELD] * 12
 
 
 @pytest.mark.parametrize("back", [2, 3, 30])
@@ -136,16 +136,16 @@ def test_after_a_silence_the_stream_goes_on_as_soon_as_a_few_ids_are_back(back, 
     found, journal = drive(come, list(borders))
     assert found == monitored
     sums = counted(journal)
-    assert sums["held"] == sums["released"] == len(said(journal))
+    assert sums["held"] == sums["released"] == len(reasons(journal))
     assert sums["late"] == 0
 
 
-def test_one_id_that_is_back_alone_is_held_and_so_said():
+def test_one_id_that_is_back_alone_is_held_and_so_reported():
     come = crowd(300) + crowd(100, 1, begin=50_000, seed=2)
     found, journal = drive(come, [320, 350])
     assert found == drive(crowd(300), [])[0]
     assert counted(journal)["held"] == 100
-    assert sum(1 for reason in said(journal) if reason.startswith(HELD)) == len(said(journal)) > 0
+    assert sum(1 for reason in reasons(journal) if reason.startswith(HELD)) == len(reasons(journal)) > 0
 
 
 @pytest.mark.parametrize("borders", [[], [150], [1, 2, 3], [300, 301], range(0, 400, 9)])
@@ -177,7 +177,7 @@ def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small(
     keeper, plan = Keeper(make_plan(QUERY, SCHEMA)), make_plan(QUERY, SCHEMA)
     state: Any = None
     for k in range(12):
-        rows = crowd(120, 6, begin=60 * k, step=1 / 2, seed=k) + [bad(FAR + 1000 * k)]
+        rows = [*crowd(120, 6, begin=60 * k, step=1 / 2, seed=k), bad(FAR + 1000 * k)]
         state = keeper.take("[]", state, parcels(plan, rows)).group
         assert state.ahead.held is None or len(state.ahead.held.arrived) <= 4
         assert len(state.ahead.heard) <= 8
@@ -205,7 +205,7 @@ def test_at_the_end_of_a_table_what_runs_ahead_is_rejected():
         found = Keeper(plan).take("[]", None, parcels(plan, [*good, bad(), bad(FAR + 7)]), end=True).journal
         assert answers(changes_of(found, plan)) == answers(changes_of(alone, plan))
         reason = "its time runs ahead of its group by more than 100, and no other id followed"
-        assert said(found) == [reason] * 2
+        assert reasons(found) == [reason] * 2
         assert (counted(found)["rejected"], counted(found)["held"]) == (2, 0)
 
 
@@ -224,14 +224,14 @@ def test_rows_that_run_ahead_together_are_counted_though_they_were_screened():
     taken = Keeper(plan).take("[]", state, parcels(plan, come))  # in a chunk of their own none runs ahead of another
     [health] = rows_of(taken.journal, "health")
     assert (health["rows"], health["held"], health["screened"]) == (3, 3, 0)
-    assert sum(int(r.split("(")[1].split()[0]) if "(" in r else 1 for r in said(taken.journal)) == 3
+    assert sum(int(r.split("(")[1].split()[0]) if "(" in r else 1 for r in reasons(taken.journal)) == 3
 
 
 def test_switched_off_one_row_moves_the_clock_as_far_as_it_likes():
     come = [*crowd(100), bad(), *crowd(100, begin=40, seed=2)]
     _, journal = drive(come, [101], ahead="off")
     assert counted(journal)["late"] > 0
-    assert not said(journal)
+    assert not reasons(journal)
 
 
 def test_times_of_any_size_are_taken_or_held_and_never_an_error():
@@ -245,7 +245,7 @@ def test_times_of_any_size_are_taken_or_held_and_never_an_error():
         journal += engine.batch([piece])
     sums = counted(journal)
     assert sums["rows"] == 11
-    assert sums["rejected"] + sums["held"] == len(said(journal))
+    assert sums["rejected"] + sums["held"] == len(reasons(journal))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def cell(names: str, least: float, greatest: float | None = None) -> Cell:
     return Cell(least, least if greatest is None else greatest, len(names), np.array(ids, np.uint64))
 
 
-def test_the_ground_moves_as_its_rule_says():
+def test_the_ground_moves_as_its_rule_states():
     assert moved(0, {0: cell("abc", 0, 5)}) == 0
     assert moved(0, {0: cell("abc", 0, 5), 1: cell("a", 10, 15)}) == 0
     assert moved(0, {0: cell("abc", 0, 5), 1: cell("ab", 10)}) == 1
@@ -304,7 +304,7 @@ def test_the_ground_moves_as_its_rule_says():
 
 @given(st.lists(st.integers(0, 10**6), max_size=400), st.integers(1, 5))
 @settings(deadline=None, max_examples=25)
-def test_what_chunks_have_heard_joins_into_what_all_rows_say(ids, parts):
+def test_what_chunks_have_heard_joins_into_what_all_rows_show(ids, parts):
     plan = make_plan(QUERY, SCHEMA)
     rows = [(f"s{k}", i % 350, 1.0, 1.0) for i, k in enumerate(ids)]
     whole = joined(p.heard for p in parcels(plan, rows))

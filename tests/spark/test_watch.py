@@ -73,9 +73,8 @@ def test_a_stream_cut_anyhow_and_resumed_gives_the_answers_of_every_tick(spark, 
         write_files(part, tmp_path / "in", 25, start=25 * k)
         stream = stream_of(spark, tmp_path / "in", frame.schema, files=13).repartition(4)
         reported += run(watch(stream, query, lateness=lateness), tmp_path)
-    true = truth(query, table)
-    at_last = max(true) - lateness  # where the watermark ends: silent groups have been moved there too
-    as_reported(pa.concat_tables(reported), query, true, dict.fromkeys(last_arrivals(query, table), at_last))
+    ends = {group: last - lateness for group, last in last_arrivals(query, table).items()}
+    as_reported(pa.concat_tables(reported), query, truth(query, table), ends)
 
 
 def test_with_every_batch_each_batch_ends_with_the_answer_at_the_clock(spark, tmp_path):
@@ -99,13 +98,13 @@ def test_with_every_batch_each_batch_ends_with_the_answer_at_the_clock(spark, tm
 def test_rows_far_behind_the_watermark_enter_and_silent_groups_expire(spark, tmp_path):
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime="10 minutes", by=["g"])
     noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
-    come = [("x", "old", 0, 1.0), ("y", "far", 300, 1.0), ("z", "late", 295, 2.0), ("y", "later", 100, 5.0)]
-    come += [("y", "late", 292, 7.0)]
+    come = [("x", "old", 0, 1.0), ("x", "weak", 0, 0.5), ("y", "far", 300, 1.0), ("y", "weak", 300, 0.5)]
+    come += [("z", "late", 295, 2.0), ("z", "weak", 295, 0.5), ("y", "later", 100, 5.0), ("y", "late", 292, 7.0)]
     schema = pa.schema([("id", pa.string()), ("g", pa.string()), ("t", pa.timestamp("us", "UTC")), ("a", pa.float64())])
     rows = [{"id": i, "g": g, "t": noon + timedelta(minutes=m), "a": a} for g, i, m, a in come]
-    write_files(pa.Table.from_pylist(rows, schema=schema), tmp_path / "in", len(rows))
+    write_files(pa.Table.from_pylist(rows, schema=schema), tmp_path / "in", len(rows) // 2)
     frame = stream_of(spark, tmp_path / "in", "id string, g string, t timestamp, a double")
-    reported = run(journal_of(frame, query), tmp_path)
+    reported = run(journal_of(frame, query, ahead="off", idle="0 seconds"), tmp_path)
     changes = [
         (row["g"], row["id"], row["change"], (row["time"] - noon) // timedelta(minutes=1))
         for row in kind(reported, "changes").to_pylist()
@@ -117,7 +116,8 @@ def test_rows_far_behind_the_watermark_enter_and_silent_groups_expire(spark, tmp
         ("y", "late", "enter", 300),
         ("y", "far", "leave", 300),
     ]
-    assert sum(row["late"] for row in kind(reported, "health").to_pylist()) == 2
+    health = kind(reported, "health").to_pylist()
+    assert [sum(row[name] for row in health) for name in ("late", "expired")] == [2, 1]
     assert kind(reported, "rejects").num_rows == 0
 
 

@@ -73,7 +73,7 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class Sifted:
     """What becomes of the rows of a call."""
 
     state: Ahead
@@ -95,13 +95,13 @@ class Sorted:
         return self.screened + (0 if self.held is None else len(self.held.arrived))
 
 
-def sort_out(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sorted:
+def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted:
     """Which rows are taken, which are held, and which of those held earlier are released. `length` of a stretch."""
     come = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
     news = joined(parcel.heard for parcel in parcels)
     if length == math.inf or not news:
         newest = max((cell.greatest for cell in news.values()), default=-math.inf)
-        return Sorted(state, newest, come, None, [], 0, False)
+        return Sifted(state, newest, come, None, [], 0, False)
     anew = state.first is not None and min(news, default=math.inf) < state.ground - 1
     heard = joined([state.heard, news])
     ground = moved(min(heard) if anew or state.ground == -math.inf else state.ground, heard)
@@ -113,7 +113,7 @@ def sort_out(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sorted:
     kept = {s: cell for s, cell in heard.items() if s in since or ground - 1 <= s <= reach}
     then = Ahead(ground, kept, since, _of_stretches([*still, *far], length, since), None)
     alone = state.ground == -math.inf or state.first is not None
-    return Sorted(
+    return Sifted(
         state=replace(then, first=_first(None if anew else state.first, near, heard, reach)) if alone else then,
         newest=max((cell.greatest for s, cell in heard.items() if s <= reach), default=-math.inf),
         taken=[*near, *ready],
@@ -172,7 +172,7 @@ def _first(first: RowBlock | None, near: list[RowBlock], heard: Heard, reach: fl
     return concat(rows) if len(ids) == 1 and few and rows else None
 
 
-def reports(found: Sorted, plan: Plan, *, end: bool) -> list[tuple[str, str]]:
+def reports(found: Sifted, plan: Plan, *, end: bool) -> list[tuple[str, str]]:
     """The rows that are held from now on, as JSON, with the reason. At the `end` of input no id can follow any more."""
     if not found.newly_held:
         return []

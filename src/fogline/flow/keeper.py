@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import LEAVE, Delta, Flags
-from fogline.flow.ahead import Ahead, reports, sort_out
+from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells
@@ -76,7 +76,7 @@ class Keeper:
         """
         plan = self.plan
         loaded = state if isinstance(state, LoadedGroup) else self._load(state)
-        found = sort_out(loaded.ahead, parcels, plan.ahead)
+        found = sift_ahead(loaded.ahead, parcels, plan.ahead)
         before = self._begun_anew(key, loaded, cells) if found.anew else None
         clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
         if watermark is not None and plan.idle is not None and plan.moves_idle:

@@ -17,7 +17,7 @@ from fogline.model import Query, duration
 AUTO, OFF = "auto", "off"
 LIVES = 10  # the default of `ahead`, and of `idle` for a stream that is followed, is so many lifetimes
 DAY = 86_400_000_000.0  # in microseconds; the default of `ahead` for timestamps without a lifetime
-_UNITS = (("year", 365.25 * DAY), ("day", DAY), ("hour", DAY / 24), ("minute", 6e7), ("second", 1e6))
+_UNITS = (("year", 365.2425 * DAY), ("day", DAY), ("hour", DAY / 24), ("minute", 6e7), ("second", 1e6))
 
 
 def lateness_of(given: Any, query: Query, kind: pa.DataType) -> float:
@@ -62,7 +62,7 @@ def length_text(length: float, kind: pa.DataType) -> str:
         return f"{length:.15g}"
     for unit, size in _UNITS:
         if length >= 2 * size or unit == "second":
-            number = f"{length / size:,.1f}".removesuffix(".0")
+            number = f"{length / size:,.{1 if length < 100 * size else 0}f}".removesuffix(".0")
             return f"{number} {unit}{'' if number == '1' else 's'}"
     raise AssertionError
 

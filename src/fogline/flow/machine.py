@@ -12,12 +12,14 @@ import math
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import Floats
 from fogline.flow.lengths import DAY, length_text
 from fogline.flow.plan import Plan
 from fogline.rows.clock import read_times, time_text
 from fogline.rows.reader import Decoded
 
 NOW = "_fogline_now"
+_YEARS = "outside the years"  # a reason that this one explains
 _EARLIEST = 3652 * DAY  # 1980: a time that a sensor may well mean
 
 
@@ -39,10 +41,21 @@ def refuse_future(rows: Decoded, plan: Plan, now: float) -> None:
     """Reject the rows that are later than the machine's clock by more than is allowed."""
     if now == math.inf or not asks_now(plan):
         return
-    until = now + max(plan.ahead, DAY)
-    for i in np.flatnonzero(rows.arrived > until).tolist():
-        if i not in rows.refused:
-            t = float(rows.arrived[i])
+    until, times = now + max(plan.ahead, DAY), _times(rows, plan)
+    for i in np.flatnonzero(times > until).tolist():
+        if i not in rows.refused or _YEARS in rows.refused[i]:
+            t = float(times[i])
             guess = "; are milliseconds read as seconds?" if _EARLIEST <= t / 1000 <= until else ""
             far = length_text(t - now, plan.kind)
             rows.refused[i] = f"its time, {time_text(t, plan.kind)}, is {far} ahead of this machine's clock{guess}"
+
+
+def _times(rows: Decoded, plan: Plan) -> Floats:
+    """(n,) the times, those that are refused for their year included."""
+    if not rows.refused:
+        return rows.arrived
+    column = rows.source.require(plan.query.time, "time column")
+    if not (isinstance(column, pa.Array) and pa.types.is_timestamp(column.type)):
+        return rows.arrived
+    micros = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}[column.type.unit]
+    return np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) * micros, np.float64)

@@ -262,7 +262,7 @@ def time_text(value: float, kind: pa.DataType | None) -> str:
     """One instant in words, of whatever year; microseconds are named only where there are any.
 
     >>> time_text(12.0, INTEGER), time_text(0.5, REAL), time_text(1.7e18, STAMP)
-    ('12', '0.5', '55840-09-20 20:26:40')
+    ('12', '0.5', '55840-11-08 22:13:20')
     """
     if kind is not None and pa.types.is_timestamp(kind):
         if not abs(value) < 2.0**63:
