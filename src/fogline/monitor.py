@@ -85,7 +85,8 @@ class Monitor:
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
         self.past: dict[str, int] = {}  # counters of groups that are gone
-        self._reader, self._tables = Reader(query), Tables(query)
+        also = None if imputer is not None else () if repository is None else repository.determinants
+        self._reader, self._tables = Reader(query, also=also), Tables(query)
 
     def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.

@@ -18,6 +18,7 @@ from fogline.kernels.clouds import dense
 from fogline.model import Query
 from fogline.packing import Arrays, table_as_bytes, table_from_bytes
 from fogline.rows.clock import REAL
+from fogline.rows.joined import joined
 from fogline.rows.reader import Decoded
 
 _POOLS = ("value", "weight", "tail")
@@ -74,13 +75,12 @@ def concat(blocks: Sequence[RowBlock]) -> RowBlock:
     """All rows of some blocks (of at least one), in order."""
     if len(blocks) == 1:
         return blocks[0]
-    columns = pa.Table.from_batches([each.columns for each in blocks]).combine_chunks().to_batches()
-    first, *_ = blocks
+    columns = joined([each.columns for each in blocks])
     arrived, expires, raw, known = (
         np.concatenate([getattr(each, name) for each in blocks]) for name in ("arrived", "expires", "raw", "known")
     )
     clouds = _joined([each.clouds for each in blocks])
-    return RowBlock(columns[0] if columns else first.columns.slice(0, 0), arrived, expires, raw, known, clouds)
+    return RowBlock(columns, arrived, expires, raw, known, clouds)
 
 
 def _joined(clouds: Sequence[Clouds]) -> Clouds:
@@ -115,8 +115,7 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
 
 def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
     """The inverse of `to_arrays`."""
-    table = table_from_bytes(arrays["columns"])
-    columns = next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], table.schema))  # they were packed as one
+    columns = joined(table_from_bytes(arrays["columns"]))
     raw = arrays["raw"]
     known = np.full((len(raw), width), np.nan)
     if "lacking" in arrays:
