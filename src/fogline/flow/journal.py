@@ -21,7 +21,7 @@ from fogline.rows.keys import Key, key_values
 
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
-    "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "waiting", "live", "answer",
+    "rows", "rejected", "late", "outside_limits", "incomplete", "screened", "conflicts", "waiting", "live", "answer",
 )  # fmt: skip
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 

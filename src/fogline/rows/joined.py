@@ -45,6 +45,6 @@ def joined_column(parts: Sequence[pa.Array], name: str) -> pa.Array:
         return pa.concat_arrays(parts)
     except pa.ArrowInvalid as error:
         raise RowsError(
-            f"the {sum(len(each) for each in parts)} cells of column {name!r} ({parts[0].type}) cannot be put together: "
-            f"{error}.\nTake fewer rows at once, or leave the column out."
+            f"the {sum(len(each) for each in parts)} cells of column {name!r} ({parts[0].type}) cannot be put "
+            f"together: {error}.\nTake fewer rows at once, or leave the column out."
         ) from error
