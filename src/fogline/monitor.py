@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from fogline.repository.repository import Repository
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
-from fogline.skyline.duplicates import DUPLICATE, duplicates
+from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
 from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import Group
 from fogline.skyline.tree import audit, measure, tree
@@ -85,7 +86,8 @@ class Monitor:
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
         self.past: dict[str, int] = {}  # counters of groups that are gone
-        self._reader, self._tables = Reader(query), Tables(query)
+        also = None if imputer is not None else () if repository is None else repository.determinants
+        self._reader, self._tables = Reader(query, also=also), Tables(query)
 
     def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
@@ -221,14 +223,15 @@ class Monitor:
 
     def _refuse_duplicates(self, read: Named, keys: list[Key] | None) -> None:
         rows, left = read.rows, read.rows.left()
+        contents = partial(Contents, rows.raw, rows.expires, rows.clouds, np.array(self.query.signs))
         if keys is None and left is None:
-            for k in duplicates(self.groups.get(()), read.id, rows.arrived, self.clock):
-                rows.refused[k] = DUPLICATE
+            again, _ = duplicates(self.groups.get(()), read.id, rows.arrived, self.clock, contents)
+            rows.refused.update((k, DUPLICATE) for k in again)
             return
         for key, which in _by_key(keys, left, len(read.id)).items():
             names, arrived = [read.id[k] for k in which], rows.arrived[which]
-            for k in duplicates(self.groups.get(key), names, arrived, self.clock):
-                rows.refused[which[k]] = DUPLICATE
+            again, _ = duplicates(self.groups.get(key), names, arrived, self.clock, partial(contents().part, which))
+            rows.refused.update((which[k], DUPLICATE) for k in again)
 
     def _impute(self, read: Named, keys: list[Key] | None, which: Ints | None) -> tuple[Floats, Clouds]:
         """What imputers keep of these rows, and their clouds; rows that none can complete are refused."""

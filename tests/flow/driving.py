@@ -40,6 +40,7 @@ class Engine:
     plan: Plan
     slice_rows: int = 3
     chunk_rows: int = 5
+    small: int = 0
     states: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, LoadedGroup] = field(default_factory=dict)  # the same, cached
     cells: dict[str, MemoryCells] = field(default_factory=dict)
@@ -53,7 +54,8 @@ class Engine:
         self.watermark, journal = self.newest, Journal()
         parcels: dict[str, list[Parcel]] = {}
         for part in partitions:
-            for out in screened(self.plan, part.to_batches(), slice_rows=self.slice_rows, chunk_rows=self.chunk_rows):
+            sizes = {"slice_rows": self.slice_rows, "chunk_rows": self.chunk_rows, "small": self.small}
+            for out in screened(self.plan, part.to_batches(), **sizes):
                 for row in out.select(["group", "parcel"]).to_pylist():
                     parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], self.plan))
                 times = out.column("event").cast(pa.int64()).drop_null().to_pylist()

@@ -22,7 +22,7 @@ from fogline.flow.rejects import as_json
 from fogline.flow.stages import refused, screened
 from fogline.flow.watermark import event, reached, timer
 from fogline.kernels.batches import repeats
-from fogline.kernels.cover import matter
+from fogline.kernels.cover import Lives, matter
 from fogline.rows.keys import key_values
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
@@ -44,6 +44,19 @@ def boxes(draw):
     return group, np.ascontiguousarray(lo), np.ascontiguousarray(hi), arrived, expires
 
 
+def lives(lo, hi, arrived, expires, covers=None, stays=None) -> Lives:
+    """Boxes of which all may cover and all may go, unless it is said."""
+    n = len(lo)
+    return Lives(
+        lo,
+        hi,
+        arrived,
+        expires,
+        np.ones(n, bool) if covers is None else covers,
+        np.zeros(n, bool) if stays is None else stays,
+    )
+
+
 def open_at(t, group, lo, hi, arrived, expires) -> set:
     """The rows that no row of the window at t surely beats: all that any probability depends on."""
     there = [i for i in range(len(lo)) if arrived[i] <= t < expires[i]]
@@ -54,15 +67,22 @@ def open_at(t, group, lo, hi, arrived, expires) -> set:
     return {q for q in there if not any(beats(n, q) for n in there)}
 
 
-@given(boxes(), st.integers(1, 3), st.sampled_from([0, 1, 2, 4096]))
+@given(boxes(), st.integers(1, 3), st.sampled_from([0, 1, 2, 4096]), st.data())
 @settings(deadline=None, max_examples=300)
-def test_at_every_instant_the_same_rows_are_open_after_screening(rows, strong, most):
-    group, lo, hi, arrived, expires = rows
-    kept, until = matter(group, lo, hi, arrived, expires, strong, most)
-    assert (until <= expires[kept]).all()
+def test_at_every_instant_the_same_rows_are_open_after_screening(rows, strong, most, data):
+    group, *box = rows
+    flags = st.lists(st.booleans(), min_size=len(group), max_size=len(group))
+    covers, stays = (np.array(data.draw(flags)) for _ in range(2))
+    kept, covering = matter(group, lives(*box, covers, stays), strong, most)
+    assert set(np.flatnonzero(stays)) <= set(kept)
+    assert not (covering & ~covers[kept]).any()
     for t in range(12):
-        after = open_at(t, group[kept], lo[kept], hi[kept], arrived[kept], until)
-        assert {int(kept[k]) for k in after} == open_at(t, group, lo, hi, arrived, expires)
+        full = open_at(t, group, *box)
+        assert {int(kept[k]) for k in open_at(t, group[kept], *(each[kept] for each in box))} == full
+        # those that went are covered by those that are marked, whatever becomes of the others
+        gone = np.setdiff1d(np.arange(len(group)), kept)
+        some = np.concatenate((gone, kept[covering]))
+        assert not {int(some[k]) for k in open_at(t, group[some], *(each[some] for each in box))} & set(gone.tolist())
 
 
 @given(boxes())
@@ -71,7 +91,7 @@ def test_where_only_the_end_counts_nothing_stays_that_another_outlives_and_beats
     group, lo, hi, _, expires = rows
     lo = lo + np.arange(len(lo))[:, None] * 1e-6  # no equal sums
     hi = np.maximum(lo, hi)
-    kept, _ = matter(group, lo, hi, np.zeros(len(lo)), expires, 1)
+    kept, _ = matter(group, lives(lo, hi, np.zeros(len(lo)), expires), 1)
     for q in kept:
         for n in kept:
             beaten = (lo[n] >= hi[q]).all() and (lo[n] > hi[q]).any()
@@ -82,13 +102,13 @@ def test_most_rows_of_an_ordinary_chunk_go():
     rng = np.random.default_rng(1)
     points, time = rng.random((20_000, 3)), np.arange(20_000.0)
     group = np.zeros(len(points), np.int64)
-    assert len(matter(group, points, points, time, time + 1e6)[0]) < 1_000
-    assert len(matter(group, points, points, np.zeros(len(time)), time + 1e6)[0]) < 600
+    assert len(matter(group, lives(points, points, time, time + 1e6))[0]) < 1_000
+    assert len(matter(group, lives(points, points, np.zeros(len(time)), time + 1e6))[0]) < 600
 
 
 def test_repeats_are_found_by_group_name_and_arrival():
     found = repeats(np.array([0, 0, 1, 0, 0]), np.array([5, 5, 5, 5, 6]), np.array([1.0, 2.0, 1.0, 1.0, 1.0]))
-    assert found.tolist() == [3]
+    assert [each.tolist() for each in found] == [[3], [0]]
 
 
 def table(*rows: tuple) -> pa.Table:

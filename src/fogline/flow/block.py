@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import ONE, VAGUE, Batch, Clouds, Floats, Ints, empty_clouds, objects
+from fogline.arrays import ONE, VAGUE, Batch, Clouds, Flags, Floats, Ints, empty_clouds, objects
 from fogline.kernels.clouds import dense
 from fogline.model import Query
 from fogline.packing import Arrays, table_as_bytes, table_from_bytes
 from fogline.rows.clock import REAL
+from fogline.rows.joined import joined
 from fogline.rows.reader import Decoded
 from fogline.rows.show import row_of
 
@@ -33,13 +34,14 @@ class RowBlock(NamedTuple):
     raw: Floats  # (n, d)
     known: Floats  # (n, width) what imputers keep; NaN for rows without gaps
     clouds: Clouds
+    covering: Flags  # (n,) whether others were dropped because of it
 
     def part(self, which: Ints) -> RowBlock:
         """Some of the rows; pools are shared."""
         columns = self.columns.take(pa.array(which))
         return RowBlock(
             columns, self.arrived[which], self.expires[which], self.raw[which], self.known[which],
-            self.clouds.part(which),
+            self.clouds.part(which), self.covering[which],
         )  # fmt: skip
 
     def batch(self, query: Query) -> Batch:
@@ -61,27 +63,28 @@ def block_of(rows: Decoded, names: Sequence[str], query: Query, width: int) -> R
     kept = [name for name in names if name not in query.attributes or batch.schema.field(name).type != REAL]
     columns = pa.RecordBatch.from_arrays([batch.column(name) for name in kept], kept)
     known = np.full((len(rows.arrived), width), np.nan)
-    return RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds)
+    none = np.zeros(len(rows.arrived), np.bool_)
+    return RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds, none)
 
 
 def empty_block(d: int, width: int) -> RowBlock:
     """No rows."""
     none = np.empty(0)
     columns = pa.RecordBatch.from_arrays([], names=[])
-    return RowBlock(columns, none, none, np.empty((0, d)), np.empty((0, width)), empty_clouds(0, d, 0))
+    clouds = empty_clouds(0, d, 0)
+    return RowBlock(columns, none, none, np.empty((0, d)), np.empty((0, width)), clouds, np.empty(0, np.bool_))
 
 
 def concat(blocks: Sequence[RowBlock]) -> RowBlock:
     """All rows of some blocks (of at least one), in order."""
     if len(blocks) == 1:
         return blocks[0]
-    columns = pa.Table.from_batches([each.columns for each in blocks]).combine_chunks().to_batches()
-    first, *_ = blocks
-    arrived, expires, raw, known = (
-        np.concatenate([getattr(each, name) for each in blocks]) for name in ("arrived", "expires", "raw", "known")
+    columns = joined([each.columns for each in blocks])
+    names = ("arrived", "expires", "raw", "known", "covering")
+    arrived, expires, raw, known, covering = (
+        np.concatenate([getattr(each, name) for each in blocks]) for name in names
     )
-    clouds = _joined([each.clouds for each in blocks])
-    return RowBlock(columns[0] if columns else first.columns.slice(0, 0), arrived, expires, raw, known, clouds)
+    return RowBlock(columns, arrived, expires, raw, known, _joined([each.clouds for each in blocks]), covering)
 
 
 def _joined(clouds: Sequence[Clouds]) -> Clouds:
@@ -99,6 +102,8 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
     """The block as named arrays, for `packing.pack`. Cells that are what came are left out: they can be derived."""
     out: Arrays = {"arrived": block.arrived, "expires": block.expires, "raw": block.raw}
     out["columns"] = table_as_bytes(pa.Table.from_batches([block.columns]))
+    if block.covering.any():
+        out["covering"] = np.flatnonzero(block.covering)
     clouds, came = block.clouds, block.raw * signs + 0.0
     if block.known.shape[1]:
         lacking = np.flatnonzero((clouds.start == VAGUE).any(axis=1))
@@ -116,8 +121,7 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
 
 def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
     """The inverse of `to_arrays`."""
-    table = table_from_bytes(arrays["columns"])
-    columns = next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], table.schema))  # they were packed as one
+    columns = joined(table_from_bytes(arrays["columns"]))
     raw = arrays["raw"]
     known = np.full((len(raw), width), np.nan)
     if "lacking" in arrays:
@@ -128,5 +132,7 @@ def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
         for whole, name in ((lo, "lo"), (hi, "hi"), (start, "start"), (size, "size")):
             whole.ravel()[arrays["cells"]] = arrays[name]
     none = np.empty(0)
-    pools = [arrays.get(name, none) for name in _POOLS]
-    return RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, Clouds(lo, hi, start, size, *pools))
+    clouds = Clouds(lo, hi, start, size, *(arrays.get(name, none) for name in _POOLS))
+    covering = np.zeros(len(raw), np.bool_)
+    covering[arrays.get("covering", np.empty(0, np.int64))] = True
+    return RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, clouds, covering)

@@ -22,7 +22,7 @@ from fogline.rows.keys import Key, key_values
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
-    "live", "answer", "inexact", "undecided",
+    "live", "answer", "conflicts", "inexact", "undecided",
 )  # fmt: skip
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from fogline.impute.scoring import Sums, add
 from fogline.model import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values
-from fogline.skyline.duplicates import DUPLICATE, duplicates
+from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
 from fogline.skyline.group import Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 
@@ -86,9 +87,9 @@ class Keeper:
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         late = loaded.group.late
         rejects = [pair for parcel in parcels for pair in parcel.rejects]
-        changes, expired = None, 0
+        changes, expired, conflicts = None, 0, 0
         if np.isfinite(clock):
-            rows, again = self._without_duplicates(key, loaded, due)
+            rows, again, conflicts = self._without_duplicates(key, loaded, due)
             rejects += again
             expired = self._expired(rows, loaded.clock)
             changes = self._advance(key, loaded, clock, rows)
@@ -98,7 +99,12 @@ class Keeper:
         forgotten = outlived and then.empty
         then.timer = None if forgotten else self._next(then, watermark)
         health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
-        health |= {"expired": expired, "screened": health["screened"] - found.screened, "released": found.released}
+        health |= {
+            "expired": expired,
+            "conflicts": conflicts,
+            "screened": health["screened"] - found.screened,
+            "released": found.released,
+        }
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
         for parcel in parcels:
@@ -136,18 +142,20 @@ class Keeper:
 
     def _without_duplicates(
         self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
-    ) -> tuple[RowBlock | None, list[tuple[str, str]]]:
+    ) -> tuple[RowBlock | None, list[tuple[str, str]], int]:
+        """The rows but for copies, these as rejects, and how many copies are kept because others were dropped."""
         if rows is None:
-            return None, []
+            return None, [], 0
         query = self.plan.query
         names = rows.columns.column(query.id).to_pylist()
-        again = duplicates(loaded.group, names, rows.arrived, loaded.clock)
+        contents = partial(Contents, rows.raw, rows.expires, rows.clouds, self.plan.signs)
+        again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
         if not again:
-            return rows, []
+            return rows, [], len(kept)
         rejects = [(as_json(rows.row(i, query)), DUPLICATE) for i in again]
         stay = np.ones(len(names), np.bool_)
         stay[again] = False
-        return _some(rows, stay), rejects
+        return _some(rows, stay), rejects, len(kept)
 
     def _due(self, blocks: list[RowBlock], clock: float) -> tuple[RowBlock | None, RowBlock | None]:
         """The rows up to the clock, and those beyond it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from fogline.rows.reader import Decoded, asked, refuse
 from fogline.rows.source import RowSource
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
+BYTES = 2**30  # … or so many bytes, where rows are long: what they hold is put together
 CHUNK = 500_000  # rows packed together
 CORRUPT = "_corrupt_record"  # where Spark puts a line that does not fit the columns
 
@@ -45,36 +46,47 @@ class Piece:
         return dict(self.rows.row(i)) if self.whole else self.block.row(i, plan.query)
 
 
+class Opened(NamedTuple):
+    """Rows as they came, and what of them is asked for."""
+
+    source: RowSource
+    batch: pa.RecordBatch  # the columns that are asked for, as one batch
+    refused: Reasons
+    now: float  # the machine's clock
+
+
 class Decoder:
     """Decodes slices of one stream."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.reader = plan, plan.reader()
 
-    def decode(self, batch: pa.RecordBatch) -> Piece:
-        """The rows of a record batch; what cannot be taken is refused."""
-        refused = Reasons()
-        batch, now = without_now(batch)
-        batch = cleaned(batch, asked(self.plan.query), refused)
-        keys, group = keyed(batch, self.plan.query.by)
-        name = numbered(batch.column(self.plan.query.id))
-        return self._piece(batch, keys, group, name, refused, now)
+    def decode(self, rows: pa.Table | pa.RecordBatch) -> Piece:
+        """Rows that came as one slice; what cannot be taken is refused."""
+        opened = self._opened(rows)
+        keys, group = keyed(opened.batch, self.plan.query.by)
+        name = numbered(opened.batch.column(self.plan.query.id))
+        return self._piece(opened, keys, group, name)
 
-    def decode_sensors(self, batch: pa.RecordBatch) -> tuple[Piece, list[Key]]:
+    def decode_sensors(self, rows: pa.Table | pa.RecordBatch) -> tuple[Piece, list[Key]]:
         """The same, names being numbers of sensors (group and id); and the sensors' keys."""
-        query, refused = self.plan.query, Reasons()
-        batch, now = without_now(batch)
-        batch = cleaned(batch, asked(query), refused)
-        sensors, code = keyed(batch, (*query.by, query.id))
+        query, opened = self.plan.query, self._opened(rows)
+        sensors, code = keyed(opened.batch, (*query.by, query.id))
         groups: dict[Key, int] = {}
         of_sensor = [groups.setdefault(json.dumps(json.loads(key)[:-1]), len(groups)) for key in sensors]
         group = np.array(of_sensor, np.int64)[code]
-        return self._piece(batch, list(groups), group, code, refused, now), sensors
+        return self._piece(opened, list(groups), group, code), sensors
 
-    def _piece(
-        self, batch: pa.RecordBatch, keys: list[Key], group: Ints, name: Ints, refused: Reasons, now: float
-    ) -> Piece:
-        plan, query = self.plan, self.plan.query
+    def _opened(self, rows: pa.Table | pa.RecordBatch) -> Opened:
+        rows, now = without_now(rows)
+        refused = Reasons()
+        source = RowSource(rows, {*self.plan.columns(rows.schema.names), CORRUPT})
+        assert source.batch is not None
+        batch = cleaned(source.batch, asked(self.plan.query), refused)
+        return Opened(source if batch is source.batch else RowSource(batch), batch, refused, now)
+
+    def _piece(self, opened: Opened, keys: list[Key], group: Ints, name: Ints) -> Piece:
+        plan, query, (source, batch, refused, now) = self.plan, self.plan.query, opened
         if CORRUPT in batch.schema.names:
             bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
             refuse(refused, bad, "the line cannot be read")
@@ -82,7 +94,7 @@ class Decoder:
         refuse(refused, nameless, f"the id {query.id!r} is missing")
         for column in (query.id, *query.by):
             nameable(batch.column(column), column, refused)
-        rows = self.reader.decode(RowSource(batch), plan.kind, refused)
+        rows = self.reader.decode(source, plan.kind, refused)
         refuse_future(rows, plan, now)
         return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
 
@@ -94,20 +106,20 @@ def numbered(column: pa.Array) -> Ints:
     return np.asarray(coded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
-def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in record batches of about `size` rows."""
+def slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """The same rows in tables of about `size` rows, or fewer where they are long. Nothing is copied."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = held = 0
     for batch in batches:
         for begin in range(0, batch.num_rows, size):
-            waiting.append(batch.slice(begin, size))
-            rows += waiting[-1].num_rows
+            part = batch.slice(begin, size)
+            if waiting and held + part.nbytes > BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting, rows, held = [], 0, 0
+            waiting.append(part)
+            rows, held = rows + part.num_rows, held + part.nbytes
             if rows >= size:
-                yield _concat(waiting)
-                waiting, rows = [], 0
+                yield pa.Table.from_batches(waiting)
+                waiting, rows, held = [], 0, 0
     if waiting:
-        yield _concat(waiting)
-
-
-def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        yield pa.Table.from_batches(waiting)

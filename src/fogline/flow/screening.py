@@ -4,6 +4,13 @@ Decoded rows get rough bounds for what they lack and are compared with each othe
 life, or from some instant on, need not travel (see `kernels/cover.py`). What is left gets its exact bounds and is
 packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
 
+A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
+may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of the
+instants at which the slice or chunk begins and ends, where a tick may be cut in two; late rows drop no other either.
+Small chunks are not compared at all. What is left are rows in the midst of a large chunk: those that dropped others are
+marked as `covering`, and the group does not do without them (see `skyline/duplicates.py`). Where sensors are remembered
+it is known which rows are new, and these alone drop others.
+
 Each row ends up in exactly one place: in the rows of a parcel, in its rejects, or among its `screened`.
 """
 
@@ -15,24 +22,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Floats, Ints
+from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
 from fogline.flow.block import RowBlock, concat, empty_block
 from fogline.flow.heard import Heard, hash_ids
 from fogline.flow.hearing import Hearing
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import Piece
+from fogline.flow.piece import Piece, numbered
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
 from fogline.flow.watermark import together
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
 from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
-from fogline.kernels.batches import repeats
-from fogline.kernels.cover import matter
+from fogline.kernels.batches import borders, repeats
+from fogline.kernels.cover import Lives, matter
 from fogline.rows.keys import Key
-from fogline.skyline.duplicates import DUPLICATE
+from fogline.skyline.duplicates import DUPLICATE, Contents
 
+SMALL = 2_000  # rows of a chunk that all travel: their group takes them in a few milliseconds
 FINAL = 40_000  # more survivors of slices than this are not compared again
+CROWD = 5_000  # rows of one instant and group that are more than this are compared like all others
 
 
 @dataclass(slots=True)
@@ -50,18 +59,19 @@ class Survivors(NamedTuple):
     """Rows that can matter, and in which cell of the chunk: a group's stretch of time, see `heard`."""
 
     cell: Ints  # (n,)
-    rows: RowBlock  # their expiry: when they expire, or others take over
+    rows: RowBlock
+    fresh: Flags  # (n,) whether it is no copy, as far as is known
 
-    def part(self, which: Ints, until: Floats) -> Survivors:
-        """Some of them, until these instants."""
-        return Survivors(self.cell[which], self.rows.part(which)._replace(expires=until))
+    def part(self, which: Ints) -> Survivors:
+        """Some of them."""
+        return Survivors(self.cell[which], self.rows.part(which), self.fresh[which])
 
 
 class Screening:
     """Collects one chunk: `take` pieces, then `pack`."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.query, self.chain = plan, plan.query, plan.chain
+    def __init__(self, plan: Plan, small: int = SMALL) -> None:
+        self.plan, self.query, self.chain, self.small = plan, plan.query, plan.chain, small
         scored = self.chain is not None and plan.repository is not None and plan.imputer is None
         self.scorer = Scorer(self.chain) if scored and self.chain is not None else None
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
@@ -75,24 +85,40 @@ class Screening:
         self.reached = -math.inf  # the instant that ids have reached together
         self.size = 0
 
-    def take(self, piece: Piece, context: Floats | None = None) -> None:
-        """Refuse what cannot be taken, and keep what can matter. `context`: (n, w) what sensors have read before."""
+    def take(self, piece: Piece, context: Floats | None = None, fresh: Flags | None = None) -> None:
+        """Refuse what cannot be taken, and keep what can matter.
+
+        `context`: (n, w) what sensors have read before; `fresh`: (n,) which rows are later than all that.
+        """
         rows, group = piece.rows, self._number(piece.keys)[piece.group]
-        standing = rows.arrived.copy()
-        standing[list(rows.refused)] = np.nan  # a row that is refused is no row that another could repeat
-        for i in repeats(piece.group, piece.name, standing).tolist():
-            rows.refused.setdefault(i, DUPLICATE)
+        self.refuse_copies(piece)
         if self.scorer is not None:
             self._score(piece, group, context)
         which, looked = self._bounds(piece, context)
         self._count(piece, group, which, looked.lacking)
         every = slice(None) if which is None else which
         cell = self._hear(piece, group[every], rows.arrived[every], which)
-        kept, until = self._matter(cell, rows.arrived[every], rows.expires[every], looked)
-        taken = piece.block.part(kept if which is None else which[kept])._replace(expires=until)
-        left, found = Survivors(cell[kept], taken), looked.part(kept)
-        self.survivors.append(left._replace(rows=left.rows._replace(clouds=found.clouds, known=found.of_all())))
+        new = (np.ones(len(group), np.bool_) if fresh is None else fresh)[every]
+        kept, covering = np.arange(len(new)), np.zeros(len(new), np.bool_)
+        if len(group) > self.small:
+            kept, covering = self._matter(cell, rows.arrived[every], rows.expires[every], looked.clouds, new)
+        found = looked.part(kept)
+        some = kept if which is None else which[kept]
+        block = piece.block.part(some)._replace(clouds=found.clouds, known=found.of_all(), covering=covering)
+        self.survivors.append(Survivors(cell[kept], block, new[kept]))
         self.size += len(group)
+
+    def refuse_copies(self, piece: Piece) -> None:
+        """Of the copies in one piece the best stays."""
+        rows = piece.rows
+        copies: dict[int, list[int]] = {}
+        for i, first in zip(*(each.tolist() for each in repeats(piece.group, piece.name, rows.arrived)), strict=True):
+            copies.setdefault(first, [first]).append(i)
+        contents = Contents(rows.raw, rows.expires, rows.clouds, self.plan.signs)
+        for each in copies.values():
+            if fine := [i for i in each if i not in rows.refused]:
+                best = contents.best(fine)
+                rows.refused.update((i, DUPLICATE) for i in fine if i != best)
 
     def add_rejects(self, key: Key, rejects: list[tuple[str, str]], outside_limits: int) -> None:
         """Count rows that were refused before they came here."""
@@ -107,7 +133,7 @@ class Screening:
         group = self.hearing.groups()[left.cell]
         if len(self.groups) > 1:
             order = np.argsort(group, kind="stable")
-            group, left = group[order], left.part(order, left.rows.expires[order])
+            group, left = group[order], left.part(order)
         block = left.rows
         cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
         parcels = []
@@ -119,24 +145,41 @@ class Screening:
 
     def _compared(self, left: Survivors) -> Survivors:
         """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
-        exact = self._exact(left.rows)
-        if exact is left.rows or np.array_equal(exact.clouds.hi, left.rows.clouds.hi):
-            return left._replace(rows=exact)
-        looked = Looked(exact.clouds, np.empty(0, np.int64), np.empty((0, 0)))
-        again = left._replace(rows=exact)
-        return again.part(*self._matter(left.cell, exact.arrived, exact.expires, looked))
+        exact = left._replace(rows=self._exact(left.rows))
+        if np.array_equal(exact.rows.clouds.hi, left.rows.clouds.hi):
+            return exact
+        return self._again(exact)
 
     def _left(self) -> Survivors:
         """All survivors of the chunk, compared once more."""
         if not self.survivors:
-            return Survivors(np.empty(0, np.int64), empty_block(len(self.query.names), self.plan.width))
-        cell = np.concatenate([each.cell for each in self.survivors])
-        rows = concat([each.rows for each in self.survivors])
-        left = Survivors(cell, rows)
-        if len(self.survivors) > 1 and len(cell) <= FINAL:
-            looked = Looked(rows.clouds, np.empty(0, np.int64), np.empty((0, 0)))
-            left = left.part(*self._matter(cell, rows.arrived, rows.expires, looked))
-        return left
+            none = np.empty(0, np.int64)
+            return Survivors(none, empty_block(len(self.query.names), self.plan.width), none.astype(np.bool_))
+        if len(self.survivors) == 1:
+            return self.survivors[0]
+        cell, fresh = (np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("cell", "fresh"))
+        left = Survivors(cell, concat([each.rows for each in self.survivors]), fresh)
+        later, first = repeats(cell, numbered(left.rows.columns.column(self.query.id)), left.rows.arrived)
+        fresh[later] = False
+        if self.query.last is None:
+            fresh[first] = False  # their group decides which of the copies stays
+        bound = np.concatenate([self._edge(each.cell, each.rows.arrived) for each in self.survivors])
+        done = ~bound  # those that have been compared in their slices
+        return self._again(left, done if np.count_nonzero(done) > FINAL else None)
+
+    def _edge(self, cell: Ints, arrived: Floats) -> Flags:
+        """Which rows could not go from a slice."""
+        edge: Flags = borders(cell, arrived, len(self.hearing.cells), CROWD)[1]
+        return edge
+
+    def _again(self, left: Survivors, done: Flags | None = None) -> Survivors:
+        """What can matter of the survivors, but for those that are done."""
+        if self.size <= self.small:
+            return left
+        rows = left.rows
+        kept, covering = self._matter(left.cell, rows.arrived, rows.expires, rows.clouds, left.fresh, done)
+        some = left.part(kept)
+        return some._replace(rows=some.rows._replace(covering=some.rows.covering | covering))
 
     def _number(self, keys: list[Key]) -> Ints:
         """(k,) the numbers of these groups in the chunk."""
@@ -178,40 +221,42 @@ class Screening:
             self.reached = max(self.reached, together(group, ids, arrived, self.hearing.near(cell)))
         return cell
 
-    def _matter(self, cell: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
-        """Which rows can matter, if only for a while, and until when each can.
+    def _matter(
+        self, cell: Ints, arrived: Floats, expires: Floats, clouds: Clouds, fresh: Flags, done: Flags | None = None
+    ) -> tuple[Ints, Flags]:
+        """Which rows can matter, if only for a while, and which of these cover others that cannot; `done`: may stay.
 
         Rows that run ahead of the others all stay: if they are held, each is reported.
         """
-        near = self.hearing.near(cell)
-        if near is None or near.all():
-            return self._comparable(cell, arrived, expires, looked)
-        which, far = np.flatnonzero(near), np.flatnonzero(~near)
-        kept, until = self._comparable(cell[which], arrived[which], expires[which], looked.part(which))
-        both, ends = np.concatenate((which[kept], far)), np.concatenate((until, expires[far]))
-        order = np.argsort(both)
-        return both[order], ends[order]
-
-    def _comparable(self, cell: Ints, arrived: Floats, expires: Floats, looked: Looked) -> tuple[Ints, Floats]:
         if self.query.last is not None:
-            kept = self._newest(cell, arrived) if self.at_end else np.arange(len(cell))
-            return kept, expires[kept]
-        lo, hi = looked.clouds.lo, looked.clouds.hi
+            kept = self._newest(cell, arrived, fresh) if self.at_end else np.arange(len(cell))
+            return kept, np.zeros(len(kept), np.bool_)
+        inside, edge = borders(cell, arrived, len(self.hearing.cells), CROWD)
+        if self.plan.remembers:
+            inside = fresh
+        else:
+            inside &= fresh
+            edge |= ~fresh
+        if done is not None:
+            edge |= done
+        if (near := self.hearing.near(cell)) is not None:
+            edge |= ~near
         if not self.at_end:
-            return matter(cell, lo, hi, arrived, expires)
+            return matter(cell, Lives(clouds.lo, clouds.hi, arrived, expires, inside, edge))
         # What has expired by the end, or is beaten then, never counts.
-        alive = expires > self.hearing.greatest()[cell]
-        if alive.all():
-            return matter(cell, lo, hi, np.zeros(len(cell)), expires)
-        which = np.flatnonzero(alive)
-        kept, until = matter(cell[which], lo[which], hi[which], np.zeros(len(which)), expires[which])
-        return which[kept], until
+        there = np.flatnonzero((expires > self.hearing.greatest()[cell]) | edge)
+        rows = Lives(clouds.lo, clouds.hi, np.zeros(len(cell)), expires, inside, edge)
+        if len(there) == len(cell):
+            return matter(cell, rows)
+        kept, covering = matter(cell[there], rows.part(there))
+        return there[kept], covering
 
-    def _newest(self, cell: Ints, arrived: Floats) -> Ints:
-        """The newest `last` rows of each cell, and those that arrived with the last of them."""
+    def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
+        """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
         assert self.query.last is not None
         cells = len(self.hearing.cells)
-        order = np.lexsort((-arrived, cell))
+        order = np.flatnonzero(fresh)
+        order = order[np.lexsort((-arrived[order], cell[order]))]
         begin = np.searchsorted(cell[order], np.arange(cells))
         rank = np.arange(len(order)) - begin[cell[order]]
         edge = np.full(cells, -np.inf)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Floats, Ints
+from fogline.arrays import Flags, Floats, Ints
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cells import Cells
 from fogline.flow.parcel import Parcel
@@ -99,6 +99,7 @@ class Remembered(NamedTuple):
 
     piece: Piece | None  # None: there is nothing but rejects
     context: Floats  # (n, w)
+    fresh: Flags  # (n,) which rows are later than all that their sensors have sent
     rejected: list[Rejected]
     state: bytes | None  # None: it is as it was
 
@@ -120,7 +121,7 @@ class SensorStage:
         for each in found.rejected:
             self.screening.add_rejects(each.key, each.rows, each.outside_limits)
         if found.piece is not None:
-            self.screening.take(found.piece, found.context)
+            self.screening.take(found.piece, found.context, found.fresh)
         return self.screening.pack(), found.state
 
     def remember(self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells) -> Remembered:
@@ -133,16 +134,20 @@ class SensorStage:
         ]
         parts = [(header, arrays) for header, arrays in found if "raw" in arrays]
         if not parts:
-            return Remembered(None, np.empty((0, self.sensors.width)), rejected, None)
+            none = np.empty(0, np.bool_)
+            return Remembered(None, np.empty((0, self.sensors.width)), none, rejected, None)
         piece, sensors = self._joined(parts)
         rows = piece.rows
+        self.screening.refuse_copies(piece)
         values = self.chain.values(rows.clouds, rows.raw)
+        values[list(rows.refused)] = np.nan  # what is refused is no reading
         wanted = np.asarray(np.isnan(values).any(axis=1))
         wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
         names = [name_of(key) for key in sensors]
         opened = self.readings.open(bucket, state, names, cells)
+        fresh = rows.arrived > opened.kept.newest(names)[piece.name]
         context = self.chain.contexts(opened.kept, names, rows.arrived, values, wanted, piece.name)
-        return Remembered(piece, context, rejected, self.readings.save(opened, cells))
+        return Remembered(piece, context, fresh, rejected, self.readings.save(opened, cells))
 
     def _joined(self, parts: list[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[Piece, list[Key]]:
         """The rows of several packets as one piece, and the keys of the sensors that its names stand for."""

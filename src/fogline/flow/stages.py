@@ -13,7 +13,7 @@ import pyarrow as pa
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import CHUNK, SLICE, Decoder, slices
 from fogline.flow.plan import Plan
-from fogline.flow.screening import Screening
+from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import Dealer
 from fogline.flow.watermark import event
 from fogline.packing import table_from_bytes
@@ -21,10 +21,15 @@ from fogline.rows.keys import Key
 
 
 def screened(
-    plan: Plan, batches: Iterable[pa.RecordBatch], *, slice_rows: int = SLICE, chunk_rows: int = CHUNK
+    plan: Plan,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    slice_rows: int = SLICE,
+    chunk_rows: int = CHUNK,
+    small: int = SMALL,
 ) -> Iterator[pa.RecordBatch]:
-    """The parcels of a partition: group, parcel, event time."""
-    screening, decoder = Screening(plan), Decoder(plan)
+    """The parcels of a partition: group, parcel, event time. Chunks of up to `small` rows travel as they are."""
+    screening, decoder = Screening(plan, small), Decoder(plan)
     for each in slices(batches, slice_rows):
         screening.take(decoder.decode(each))
         if screening.size >= chunk_rows:

@@ -21,6 +21,7 @@ from fogline.model import Query
 from fogline.repository.sensors.state import sensor_names
 from fogline.repository.words import TEXTS, Words, as_texts, coded, recoded
 from fogline.rows.clock import read_times
+from fogline.rows.joined import joined_column
 from fogline.rows.text import is_text, read_numbers
 
 
@@ -191,8 +192,7 @@ def _times(column: pa.ChunkedArray, name: str) -> Column | None:
     kind = column.type
     if not (is_text(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return _column(column, name)
-    whole = column.combine_chunks()
-    times = read_times(whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole, name)
+    times = read_times(joined_column(column.chunks or [pa.array([], kind)], name), name)
     return _column(column, name) if times.refused and np.isnan(times.value).all() else Column(times.value)
 
 

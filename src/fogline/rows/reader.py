@@ -8,7 +8,7 @@ no other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -94,10 +94,15 @@ class Named(NamedTuple):
 
 
 class Reader:
-    """Reads rows for one query. `clock`: the kind of its clock, where that is settled beforehand."""
+    """Reads rows for one query. `clock`: the kind of its clock, where that is settled beforehand.
 
-    def __init__(self, query: Query, clock: pa.DataType | None = None) -> None:
+    `also`: columns that imputers ask for, beside those of the query; None: any.
+    """
+
+    def __init__(self, query: Query, clock: pa.DataType | None = None, also: Collection[str] | None = None) -> None:
         self.query, self.clock = query, clock
+        asked = {*query.by, query.id, query.time, *query.names, *(also or ())} | {query.expires or query.id}
+        self.columns = None if also is None else frozenset(asked)
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
@@ -106,7 +111,7 @@ class Reader:
 
     def read(self, rows: Any, kinds: Kinds) -> Named:
         """Rows with their names; `kinds` are the types seen so far."""
-        query, source, refused = self.query, RowSource(rows), Reasons()
+        query, source, refused = self.query, RowSource(rows, self.columns), Reasons()
         if source.batch is not None and (texts := cleaned(source.batch, asked(query), refused)) is not source.batch:
             source = RowSource(texts)
         ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused, kinds.id)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from fogline.errors import QueryError, RowsError, did_you_mean
+from fogline.rows.joined import joined, joined_column
 from fogline.rows.show import row_of
 
 
 class RowSource:
     """Columns by name, whatever the rows came in."""
 
-    def __init__(self, rows: Any) -> None:
+    def __init__(self, rows: Any, columns: Container[str] | None = None) -> None:
+        """`columns`: those that are asked for; of a table in pieces the others are not put together. None: all."""
         self.batch: pa.RecordBatch | None = None  # all of it, when it came as Arrow
         self.known: list[str] = []
         self.column: Callable[[str], Any]
         self.row: Callable[[int], Mapping[str, Any]]
         if isinstance(rows, pa.RecordBatch | pa.Table):
-            self._arrow(rows)
+            self._arrow(rows, columns)
         elif hasattr(rows, "columns") and hasattr(rows, "iloc"):
             self._pandas(rows)
         elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(row, Mapping) for row in rows):
@@ -30,15 +32,15 @@ class RowSource:
                 f"rows come as an Arrow table, a pandas frame or a list of dicts, not as {type(rows).__name__}."
             )
 
-    def _arrow(self, table: Any) -> None:
-        if isinstance(table, pa.Table):
-            batches = table.to_batches()
-            if len(batches) != 1:  # none, for a table without rows
-                batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-            table = batches[0]
-        self.batch, self.length = table, table.num_rows
-        self.column = table.column
-        self.row = lambda i: row_of(table, i)
+    def _arrow(self, rows: Any, columns: Container[str] | None) -> None:
+        self.known, self.length = list(rows.schema.names), rows.num_rows
+        self.row = lambda i: row_of(rows, i)
+        batch = rows
+        if isinstance(rows, pa.Table):
+            pieces = columns is not None and any(each.num_chunks > 1 for each in rows.columns)
+            asked = [k for k, name in enumerate(self.known) if columns is None or name in columns]
+            batch = joined(rows.select(asked) if pieces and asked else rows)
+        self.batch, self.column = batch, batch.column
 
     def _pandas(self, frame: Any) -> None:
         if not frame.columns.is_unique:
@@ -79,7 +81,7 @@ class RowSource:
         except KeyError:
             if self.batch is not None and name in self.batch.schema.names:
                 raise RowsError(f"the table has several columns {name!r}.") from None
-        known = sorted(self.known if self.batch is None else self.batch.schema.names)
+        known = sorted(self.known)
         raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
 
 
@@ -87,4 +89,6 @@ def _from_series(series: Any) -> Any:
     if series.dtype == object:
         return series.tolist()
     column = pa.array(series, from_pandas=True)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(column, pa.ChunkedArray):
+        return joined_column(column.chunks or [pa.array([], column.type)], str(series.name))
+    return column

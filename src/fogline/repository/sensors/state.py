@@ -91,6 +91,13 @@ class SensorState:
         place[order] = np.cumsum(wanted[order]) - 1
         return out[place[wanted]]
 
+    def newest(self, names: Sequence[Name]) -> Floats:
+        """(names,) the time of the last reading that the stream had of each sensor; -inf: it had none."""
+        if self.untouched or not self.number:
+            return np.full(len(names), -np.inf)
+        last, there = self.times[:, :, 0].max(axis=1, initial=-np.inf), [self.number.get(name, -1) for name in names]
+        return np.where(np.array(there) < 0, -np.inf, last[there])
+
     def _numbers(self, names: Sequence[Name]) -> Ints:
         number = self.number
         found = np.fromiter((number.setdefault(name, len(number)) for name in names), np.int64, len(names))
