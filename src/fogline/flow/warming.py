@@ -21,12 +21,13 @@ from fogline.flow.stages import screened
 from fogline.kernels.cache import CARRIED, copy_used, count_used
 from fogline.model import Query
 from fogline.monitor import Monitor
+from fogline.repository.access.index import Index
 from fogline.repository.repository import Repository
 from fogline.static import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
-RULES = ("a(1) -> b(5)", "a(1), b(1) -> c(5)", "a(1), c(1) -> b(5)", "b(1), c(1) -> a(5)")
+RULES = ("a(5) -> b(20)", "a(5), b(5) -> c(20)", "a(5), c(5) -> b(20)", "b(5), c(5) -> a(20)")
 
 Progress = Callable[[str], None]
 
@@ -56,10 +57,13 @@ def _call_all(progress: Progress) -> int:
 
 def steps() -> Iterator[str]:
     """Do the work, step by step; each is named before it is done."""
-    history = _rows(np.random.default_rng(1), 600, gaps=0.0)
-    yield "a history with sensors and rules"
+    history = _rows(np.random.default_rng(1), 3000, gaps=0.0)
+    yield "a history with sensors"
     learnt = Repository.fit(history, _query(lifetime=5))
+    yield "a history with rules"
     given = Repository.fit(history, _query(lifetime=5), rules=RULES)
+    yield "an index"
+    _look_up(np.random.default_rng(3))
     for k, repository in enumerate((None, learnt, given)):
         yield f"a stream {('without history', 'with sensors', 'with rules')[k]}"
         _use(repository)
@@ -68,6 +72,15 @@ def steps() -> Iterator[str]:
         for k, repository in enumerate((learnt, given)):
             repository.save(Path(folder, str(k)))
             _use(Repository.load(Path(folder, str(k))))
+
+
+def _look_up(random: np.random.Generator) -> None:
+    """An index is chosen only where it is found to be faster, which may differ from machine to machine."""
+    points = random.uniform(0, 100, (600, 2))
+    built = Index.build(points, points[:, 0], np.full(2, 10.0))
+    for index in (built, Index.from_arrays(built.arrays())):
+        for ask in (index.find, index.count, index.bounds):
+            ask(points[:50], np.full(2, 20.0))
 
 
 def _use(repository: Repository | None) -> None:
@@ -96,9 +109,9 @@ def _query(**window: Any) -> Query:
 
 
 def _rows(random: np.random.Generator, n: int, gaps: float) -> pa.Table:
-    """Readings of 30 sensors, one each per tick; attributes follow each other."""
-    a = random.uniform(0, 100, n)
-    values = {"a": a, "b": a + random.normal(0, 1, n), "c": 100 - a + random.normal(0, 1, n)}
+    """Readings of 30 sensors, one each per tick; values move slowly, so that a sensor's past is worth knowing."""
+    walks = (50 + random.normal(0, 1, (3, n // 30, 30)).cumsum(axis=1)).reshape(3, n)
+    values = dict(zip("abc", walks, strict=True))
     missing = random.uniform(size=(3, n)) < gaps
     columns = {name: pa.array(x, mask=missing[k]) for k, (name, x) in enumerate(values.items())}
     t = np.arange(n) // 30
