@@ -61,7 +61,7 @@ class Monitor:
     ) -> None:
         """A monitor for rows that come with their own distributions, or with a repository that gives them.
 
-        `places`: up to how many places a row's probability is worked out exactly (beyond, it is bracketed).
+        `places`: up to how many places a row's probability is worked out exactly (beyond, to 1e-3, see `within`).
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
         `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
         `remember`: keep what each sensor has read lately, if the repository has learnt from such readings; without,

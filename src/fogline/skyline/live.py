@@ -45,7 +45,7 @@ SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: 
 SLACK = 64  # fewer slots than this are not worth closing gaps for
 MANY = 256  # rows at once for which it pays to sort the others first
 WIDTH = 1e-3  # a bracket narrower than this is narrow enough, …
-WORK = 2_000_000  # … and no more is done for it: looks at a rival in a box, a quarter of a second or so
+WORK = 4_000_000  # … and no more is done for it: looks at a rival in a box, half a second or so
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from fogline.kernels.places import beats_places, coarsen, distributed, empty_gri
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
 EXACT = 1_000_000  # merged places that are worked out exactly; …
-WIDTH, WORK = 1e-3, 2_000_000  # … how narrow a bracket is beyond, and how much work that may be
+WIDTH, WORK = 1e-3, 4_000_000  # … how narrow a bracket is beyond, and how much work that may be
 
 
 class CandidateLists(NamedTuple):
