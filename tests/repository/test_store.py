@@ -74,6 +74,11 @@ def test_two_that_are_saved_into_one_folder_at_once_are_both_complete(tmp_path):
     assert fl.Repository.load(tmp_path / "r").fingerprint in {each.fingerprint for each in made}
 
 
+def test_two_that_begin_at_the_same_instant_write_into_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(store.time, "time", lambda: 1e9)
+    assert Draft(tmp_path / "r").arrays != Draft(tmp_path / "r").arrays
+
+
 def test_a_fit_may_begin_while_the_first_one_of_the_folder_is_not_finished(tmp_path):
     first = Draft(tmp_path / "r")
     fitted(1).save(tmp_path / "r")

@@ -98,7 +98,7 @@ class Tasks:
         title, do, write = work.title, work.do, work.write
 
         def one(k: int) -> Any:
-            return write(do(_mapped(rows, columns, arrays), names[k]), Files(arrays, f"{title.split()[-1]}-{k}"))
+            return write(do(_mapped(rows, columns, arrays), names[k]), _files(arrays, f"{title.split()[-1]}-{k}"))
 
         with followed(self.spark, title, self.progress):
             self.written[title] = _each(self.spark, len(names), one)
@@ -119,7 +119,7 @@ def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: 
 
     def join(k: int) -> Any:
         return entries.put_column(
-            _joined(parts, names[k], k, kinds[names[k]].words, arrays), Files(arrays, f"column-{k}")
+            _joined(parts, names[k], k, kinds[names[k]].words, arrays), _files(arrays, f"column-{k}")
         )
 
     with followed(df.sparkSession, "joining columns", progress):
@@ -193,6 +193,12 @@ def _joined(parts: list[dict[str, Any]], name: str, k: int, before: Words | None
 def _mapped(rows: int, columns: Mapping[str, Any], arrays: Path) -> History:
     files = Files(arrays)
     return History({name: entries.get_column(each, files) for name, each in columns.items()}, rows)
+
+
+def _files(arrays: Path, part: str) -> Files:
+    """A place for what a task writes; one that is done twice at once does not write over itself."""
+    task = TaskContext.get()
+    return Files(arrays, f"{part}-{0 if task is None else task.taskAttemptId()}")
 
 
 def _each(spark: SparkSession, count: int, work: Callable[[int], Any]) -> list[Any]:
