@@ -25,7 +25,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("a", pa.float64()), 
 
 
 @given(drives(lateness=True), st.sampled_from([0, 1, 3]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_where_rows_wait_changes_no_answer(drive, few):
     stream, pieces, hold, slice_rows, chunk_rows = drive
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold)
