@@ -225,6 +225,7 @@ def test_an_empty_group_is_forgotten_when_the_watermark_has_passed_its_clock_by_
     back = keeper.take("[]", gone.state, parcels(plan, ("c", 25, 1.0)))
     assert back.timer == event(plan.kind, 35)  # it lives again
     assert back.before == gone.timer
+    assert keeper.take("[]", gone.state, watermark=event(plan.kind, 29)).state is not None
     forgotten = keeper.take("[]", gone.state, watermark=event(plan.kind, 30))
     assert (forgotten.state, forgotten.timer) == (None, None)
     assert not reported(forgotten)

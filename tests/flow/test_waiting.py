@@ -25,7 +25,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("a", pa.float64()), 
 
 
 @given(drives(lateness=True), st.sampled_from([0, 1, 3]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_where_rows_wait_changes_no_answer(drive, few):
     stream, pieces, hold, slice_rows, chunk_rows = drive
     plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=0)
@@ -73,14 +73,14 @@ def front(plan, begin: int, count: int) -> list[Parcel]:
 
 
 def test_only_the_newest_and_the_oldest_slots_are_touched_and_the_state_stays_small():
-    plan = make_plan(QUERY, SCHEMA, lateness=2_000)
+    plan = make_plan(QUERY, SCHEMA, lateness=1_900)  # slots and batches are not in step
     cells, state, touched, sizes = Counted(), None, [], []
     for k in range(24):  # 2,500 rows over 250 instants each: eight batches wait
         cells.calls.clear()
         outcome = Keeper(plan).take("[]", state, front(plan, 250 * k, 2_500), cells=cells)
         assert outcome.state is not None
         state = outcome.state
-        assert outcome.group.waits == min(20_000, 2_500 * (k + 1))
+        assert outcome.group.waits == min(19_000, 2_500 * (k + 1))
         touched.append(sum(size for what, size in cells.calls if what == "put"))
         sizes.append(sum(map(len, cells.saved.values())))
         assert len(cells.saved) <= SLOTS + 1

@@ -1,0 +1,35 @@
+"""Does a run's status follow what is reported, and no more?"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import fogline as fl
+from fogline.flow.folder import LocalFolder
+from fogline.flow.journal import COUNTERS, HEALTH
+from fogline.flow.output import Output, RunConfig, RunStatus
+
+QUERY = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, by=["g"])
+
+
+def health(**live: int) -> dict[str, pa.Table]:
+    """What a batch reports of these groups."""
+    counts = {name: [1] * len(live) for name in COUNTERS} | {"live": list(live.values()), "answer": list(live.values())}
+    return {HEALTH: pa.table({"g": list(live), **counts})}
+
+
+def test_groups_that_are_empty_take_no_room_in_the_status():
+    status = RunStatus()
+    status.update(health(x=2, y=1, z=0), 0, 0.1, QUERY)
+    assert (status.live, status.answer, len(status.sizes)) == (3, 3, 2)
+    status.update(health(x=0), 1, 0.1, QUERY)
+    assert (status.live, len(status.sizes)) == (1, 1)
+    assert status.total == 4
+
+
+def test_a_run_goes_on_with_the_number_of_buckets_it_was_begun_with(tmp_path):
+    config = RunConfig("in", str(tmp_path), QUERY)
+    Output(LocalFolder(tmp_path), config).begin({"id": "string"}, 24)
+    again = Output(LocalFolder(tmp_path), config)
+    assert again.shape() == {"id": "string"}
+    assert again.buckets == 24
