@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.flow.journal import Journal
+from fogline.cli.watch import status_line
+from fogline.flow.journal import COUNTERS, HEALTH, Journal
 from fogline.flow.keeper import Keeper
+from fogline.flow.output import RunStatus
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
@@ -19,6 +21,7 @@ from tests.contracts import net
 from tests.flow.driving import Engine, changes_of, rows_of
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=50, by=["site"])
+ALL = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=50)
 SCHEMA = pa.schema(
     [("id", pa.string()), ("site", pa.string()), ("t", pa.int64()), ("a", pa.float64()), ("b", pa.float64())]
 )
@@ -149,3 +152,13 @@ def test_a_group_is_not_moved_on_by_the_watermark_without_an_idle_time():
     assert first.timer is None
     then = Keeper(plan).take('["a"]', first.state, watermark=event(plan.kind, 10**6))
     assert not rows_of(then.journal, "changes")
+
+
+def test_the_status_of_a_run_shows_what_is_held_and_what_had_expired():
+    status = RunStatus()
+    zeros = dict.fromkeys(COUNTERS, 0)
+    for number, counts in enumerate(({"rows": 9, "held": 3}, {"rows": 5, "released": 1, "expired": 2, "rejected": 1})):
+        status.update({HEALTH: pa.table({name: [n] for name, n in (zeros | counts).items()})}, number, 1.0, ALL)
+    assert (status.total, status.held, status.expired, status.rejected) == (14, 2, 2, 1)
+    assert status_line(status).endswith("1 rejected, 2 held, 2 expired")
+    assert status_line(RunStatus()).endswith("0 rejected")

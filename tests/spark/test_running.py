@@ -112,6 +112,7 @@ def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(plac
 def test_a_run_goes_on_only_with_what_it_was_begun_with(place, spark):
     run(*RUN, "--every", "batch")
     assert "was begun with another every" in run(*RUN, code=2)
+    assert "was begun with another ahead" in run(*RUN, "--every", "batch", "--ahead", "off", code=2)
     (place / "q.yaml").write_text(QUERY + "alpha: 0.3\n")
     assert "was begun with another query" in run(*RUN, "--every", "batch", code=2)
     assert "is not a folder that `fogline run` has written" in run("answer", "repo", code=2)

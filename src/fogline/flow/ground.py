@@ -9,8 +9,8 @@ The *ground* of a group is a stretch of its time (`heard`). It begins with the e
   only, that id may jump alone; another one that is alone, too, if it is heard in three stretches in a row.
 
 Some groups have rows at single instants farther apart than stretches are long. So where the ground and the stretch
-before it show one instant only, a jump may rest on everything that was heard from its stretch on; or on one instant, if
-half of the ids have come, and two at least.
+before it show one instant only, a jump may rest on the eight stretches that were heard from its own on; or on one
+instant, if half of the ids have come, and two at least.
 
 So one bad row, or one bad id however many rows it sends, does not move the ground by more than a stretch, and a time
 that many ids show by mistake does not either. After a silence the ground goes on as soon as a few ids are back.
@@ -22,8 +22,9 @@ from bisect import bisect_right
 
 import numpy as np
 
-from fogline.arrays import Words
 from fogline.flow.heard import Cell, Heard, count_ids
+
+MANY = 8  # stretches with rows that a jump may rest on, where rows come far apart
 
 
 def moved(ground: float, heard: Heard) -> float:
@@ -35,51 +36,37 @@ def moved(ground: float, heard: Heard) -> float:
 
 
 def _after(ground: float, heard: Heard, order: list[float]) -> float | None:
-    """The next ground; None: it stays."""
+    """The next ground; None: it stays. `order`: the stretches, ascending."""
     coming = heard.get(ground + 1)
     if coming is not None and len(coming.ids) > 1:
         return ground + 1
     near = _join([heard[s] for s in (ground - 1, ground) if s in heard])
     if coming is not None and len(near.ids) <= 1:
         return ground + 1
-    later = order[bisect_right(order, ground) :]
-    rest = _from_each_on(heard, later) if later and not near.several_instants else {}
-    for s in later:
-        if _may_jump(s, heard, near, rest.get(s)):
-            return s
+    for at in range(bisect_right(order, ground), len(order)):
+        if _may_jump(order[at : at + MANY], heard, near):
+            return order[at]
     return None
 
 
-def _may_jump(s: float, heard: Heard, near: Cell, rest: Cell | None) -> bool:
-    """`rest`: all that was heard from s on, where the ground shows one instant only."""
-    there = _join([heard[k] for k in (s, s + 1) if k in heard])
+def _may_jump(stretches: list[float], heard: Heard, near: Cell) -> bool:
+    """May the ground jump to the first of these stretches, which were heard one after the other?"""
+    s, *_ = stretches
     known = count_ids(near.ids)
-    if known > 1:
-        few = max(2, -(-known // 10))
-        if any(_come(each, few) for each in (there, rest) if each is not None):
+    few = max(2, -(-known // 10)) if known > 1 else 1
+    seen = [[k for k in (s, s + 1) if k in heard], *([] if near.several_instants else [stretches])]
+    for some in seen:
+        if sum(len(heard[k].ids) for k in some) >= few and _come(_join([heard[k] for k in some]), few, near):
             return True
-        return rest is not None and count_ids(heard[s].ids) >= max(2, -(-known // 2))
-    if any(_come(each, 2) or _same(each, near.ids) for each in (there, rest) if each is not None):
-        return True
+    if known > 1:
+        return not near.several_instants and count_ids(heard[s].ids) >= max(2, -(-known // 2))
     return s + 1 in heard and s + 2 in heard
 
 
-def _come(cell: Cell, few: int) -> bool:
-    return cell.several_instants and count_ids(cell.ids) >= few
-
-
-def _same(cell: Cell, ids: Words) -> bool:
-    return cell.several_instants and np.array_equal(cell.ids, ids)
-
-
-def _from_each_on(heard: Heard, later: list[float]) -> dict[float, Cell]:
-    """All that was heard from each of these stretches on."""
-    out: dict[float, Cell] = {}
-    whole: Cell | None = None
-    for s in reversed(later):
-        whole = heard[s] if whole is None else whole.join(heard[s])
-        out[s] = whole
-    return out
+def _come(cell: Cell, few: int, near: Cell) -> bool:
+    """Have so many ids come, at two instants? One is enough if it is the one that is known."""
+    count = count_ids(cell.ids)
+    return cell.several_instants and (count >= max(2, few) or (few == 1 and np.array_equal(cell.ids, near.ids)))
 
 
 def _join(cells: list[Cell]) -> Cell:
