@@ -16,11 +16,10 @@ import pyarrow as pa
 from fogline.arrays import Ints
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.plan import Plan
-from fogline.rows.clean import cleaned
 from fogline.rows.clock import Reasons
 from fogline.rows.ids import nameable
 from fogline.rows.keys import Key, coded, keyed
-from fogline.rows.reader import Decoded, asked, refuse
+from fogline.rows.reader import Decoded, refuse
 from fogline.rows.source import RowSource
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
@@ -53,7 +52,7 @@ class Decoder:
     def decode(self, batch: pa.RecordBatch) -> Piece:
         """The rows of a record batch; what cannot be taken is refused."""
         refused = Reasons()
-        batch = cleaned(batch, asked(self.plan.query), refused)
+        batch = self.reader.cleaner.clean(batch, refused)
         keys, group = keyed(batch, self.plan.query.by)
         name = numbered(batch.column(self.plan.query.id))
         return self._piece(batch, keys, group, name, refused)
@@ -61,7 +60,7 @@ class Decoder:
     def decode_sensors(self, batch: pa.RecordBatch) -> tuple[Piece, list[Key]]:
         """The same, names being numbers of sensors (group and id); and the sensors' keys."""
         query, refused = self.plan.query, Reasons()
-        batch = cleaned(batch, asked(query), refused)
+        batch = self.reader.cleaner.clean(batch, refused)
         sensors, code = keyed(batch, (*query.by, query.id))
         groups: dict[Key, int] = {}
         of_sensor = [groups.setdefault(json.dumps(json.loads(key)[:-1]), len(groups)) for key in sensors]
