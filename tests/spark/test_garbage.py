@@ -1,4 +1,4 @@
-"""A small form of `benchmarks/garbage.py`: is every hostile line accounted for, and the answer that of the good rows?"""
+"""A small form of `benchmarks/garbage.py`: is every hostile line rejected, and the answer that of the others?"""
 
 from __future__ import annotations
 
