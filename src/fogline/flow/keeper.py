@@ -99,12 +99,8 @@ class Keeper:
         forgotten = outlived and then.empty
         then.timer = None if forgotten else self._next(then, watermark)
         health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
-        health |= {
-            "expired": expired,
-            "conflicts": conflicts,
-            "screened": health["screened"] - found.screened,
-            "released": found.released,
-        }
+        health |= {"expired": expired, "released": found.released, "conflicts": conflicts}
+        health["screened"] -= found.screened
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
         for parcel in parcels:

@@ -139,14 +139,14 @@ class SourceLog:
 
 
 class Unread:
-    """What lies there and is not read: `look` says each thing once."""
+    """What lies there and is not read: `look` reports each thing once."""
 
     def __init__(self, path: str, kind: str, pattern: str, log: SourceLog) -> None:
         self.path, self.kind, self.pattern, self.log = path, kind, pattern, log
-        self.said: set[str] = set()
+        self.named: set[str] = set()
 
     def begin(self) -> list[str]:
-        """What is to be said before a run begins or goes on."""
+        """What is to be reported before a run begins or goes on."""
         gone = [f"{_names(self.log.gone())} was to be read next when this run stopped, and is gone: its rows are lost."]
         return [*(gone if self.log.gone() else []), *self.look()]
 
@@ -166,8 +166,8 @@ class Unread:
         return [sentence.format(_names(names)) for names, sentence in found if names]
 
     def _new(self, paths: Iterable[Path], mark: str = "") -> list[str]:
-        names = [str(each) for each in paths if f"{mark}{each}" not in self.said]
-        self.said.update(f"{mark}{name}" for name in names)
+        names = [str(each) for each in paths if f"{mark}{each}" not in self.named]
+        self.named.update(f"{mark}{name}" for name in names)
         return names
 
 

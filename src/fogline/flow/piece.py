@@ -17,11 +17,10 @@ from fogline.arrays import Ints
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.plan import Plan
-from fogline.rows.clean import cleaned
 from fogline.rows.clock import Reasons
 from fogline.rows.ids import nameable
 from fogline.rows.keys import Key, coded, keyed
-from fogline.rows.reader import Decoded, asked, refuse
+from fogline.rows.reader import Decoded, refuse
 from fogline.rows.source import RowSource
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
@@ -82,7 +81,7 @@ class Decoder:
         refused = Reasons()
         source = RowSource(rows, {*self.plan.columns(rows.schema.names), CORRUPT})
         assert source.batch is not None
-        batch = cleaned(source.batch, asked(self.plan.query), refused)
+        batch = self.reader.cleaner.clean(source.batch, refused)
         return Opened(source if batch is source.batch else RowSource(batch), batch, refused, now)
 
     def _piece(self, opened: Opened, keys: list[Key], group: Ints, name: Ints) -> Piece:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.rows.clock import Reasons
 from fogline.rows.source import RowSource
+from fogline.rows.text import is_text, mended
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Evidence:
     def column(self, name: str) -> pa.Array | None:
         """A column of these rows, if there is one."""
         column = self.source.optional(name)
+        if column is not None and is_text(column.type):
+            column, _ = mended(column)
         return column if column is None or self.which is None else column.take(pa.array(self.which))
 
     def part(self, which: Ints) -> Evidence:

@@ -32,7 +32,7 @@ from fogline.kernels.arrow import (
 from fogline.kernels.clouds import all_within
 from fogline.model import Query
 from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clean import cleaned
+from fogline.rows.clean import Cleaner
 from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
 from fogline.rows.ids import join_types, read_objects
 from fogline.rows.source import RowSource
@@ -103,6 +103,7 @@ class Reader:
         self.query, self.clock = query, clock
         asked = {*query.by, query.id, query.time, *query.names, *(also or ())} | {query.expires or query.id}
         self.columns = None if also is None else frozenset(asked)
+        self.cleaner = Cleaner({query.id, query.time, query.expires, *query.by, *query.names})
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
@@ -112,7 +113,7 @@ class Reader:
     def read(self, rows: Any, kinds: Kinds) -> Named:
         """Rows with their names; `kinds` are the types seen so far."""
         query, source, refused = self.query, RowSource(rows, self.columns), Reasons()
-        if source.batch is not None and (texts := cleaned(source.batch, asked(query), refused)) is not source.batch:
+        if source.batch is not None and (texts := self.cleaner.clean(source.batch, refused)) is not source.batch:
             source = RowSource(texts)
         ids, id_kind = read_objects(source.require(query.id, "id column"), query.id, refused, kinds.id)
         seen = kinds.by or (None,) * len(query.by)
@@ -218,11 +219,6 @@ def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:
     if bad.any():
         for i in np.flatnonzero(bad).tolist():
             refused.setdefault(i, reason)
-
-
-def asked(query: Query) -> set[str]:
-    """The columns that the query itself names."""
-    return {query.id, query.time, *query.by, *query.names, *([] if query.expires is None else [query.expires])}
 
 
 def lifetime_of(query: Query, kind: pa.DataType | None) -> float:

@@ -75,6 +75,8 @@ class Run:
             how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
             shape = files.shape_of(self.spark, config.stream, config.query, **how)
             self.output.begin(shape, buckets_for(self.spark))
+        elif "clock" not in shape:
+            raise FoglineError(f"{config.output!r} was begun by another version of Fogline; choose another output.")
         elif clock is not None and clock != shape["clock"]:
             was = shape["clock"] or "what its column shows"
             raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")

@@ -1,0 +1,92 @@
+"""Which files of a folder are read, and is each of the others named, once?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fogline.errors import FoglineError
+from fogline.flow.folder import LocalFolder
+from fogline.flow.listing import SourceLog, Unread, kind_of, kind_of_name, pattern_of
+
+
+def put(path: Path, content: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    return path
+
+
+def taken(output: Path, number: str, *paths: Path, batch: int = 0) -> None:
+    """What Spark writes when it takes up files."""
+    entries = [
+        {
+            "path": f"file://{str(path).replace(' ', '%20')}",
+            "timestamp": int(path.stat().st_mtime * 1000),
+            "batchId": batch,
+        }
+        for path in paths
+    ]
+    put(output / "checkpoint" / "sources" / "0" / number, "\n".join(["v1", *map(json.dumps, entries)]))
+
+
+def test_the_kind_is_shown_by_the_end_of_a_name():
+    shown = {"a.CSV": "csv", "a.tsv.gz": "tsv", "x.y.ndjson": "json", "a.csv.tmp": None, "csv": None, "a.part": None}
+    assert {name: kind_of_name(name) for name in shown} == shown
+
+
+def test_what_a_folder_holds_is_shown_by_its_files(tmp_path):
+    folder = tmp_path / "data"
+    put(folder / "README.txt")
+    with pytest.raises(FoglineError, match="does not show what it holds"):
+        kind_of(str(folder), existing=True)
+    put(folder / "day=1" / "part-0.snappy.parquet")
+    assert kind_of(str(folder), existing=True) == "parquet"
+    put(folder / "b.jsonl")
+    with pytest.raises(
+        FoglineError, match=r"holds json and parquet files; choose one kind by a pattern, such as .*\.json'"
+    ):
+        kind_of(str(folder), existing=True)
+    assert kind_of(f"{folder}/*.jsonl", existing=True) == "json"
+    bare = tmp_path / "x.csv"
+    put(bare / "part-00000")
+    assert pattern_of(str(bare), "csv") == ""
+    put(bare / "part-00001.csv")
+    assert pattern_of(str(bare), "csv").startswith("*.{csv,CSV,csv.gz")
+
+
+def test_each_file_that_is_not_read_is_named_once_as_it_appears(tmp_path):
+    inbox, output = tmp_path / "in box", tmp_path / "out"
+    first = put(inbox / "a b.csv")
+    taken(output, "0", first)
+    unread = Unread(str(inbox), "csv", pattern_of(str(inbox), "csv"), SourceLog(LocalFolder(output)))
+    assert unread.begin() == []
+    for name in ("n.txt", "b.csv.tmp", "c.json", ".d.csv", "_SUCCESS", "day=1/e.csv", "day=1/f.txt"):
+        put(inbox / name)
+    put(inbox / "old" / "g.csv")
+    others, folders = unread.look()
+    assert others == "not read, for this is a stream of csv files: b.csv.tmp, c.json, n.txt, f.txt."
+    assert "old" in folders
+    assert unread.look() == []
+    os.utime(first, (9e9, 9e9))
+    [changed] = unread.look()
+    assert changed.startswith("changed after it was taken up; what was added is not read: a b.csv.")
+    assert unread.look() == []
+
+
+def test_files_that_were_to_be_read_and_are_gone_are_named(tmp_path):
+    inbox, output = tmp_path / "in", tmp_path / "out"
+    files = [put(inbox / f"{k}.csv") for k in range(4)]
+    taken(output, "0.compact", *files[:2], batch=0)
+    taken(output, "1", *files[2:], batch=1)
+    put(output / "checkpoint" / "offsets" / "0", 'v1\n{}\n{"logOffset":0}')
+    put(output / "checkpoint" / "commits" / "0", "v1\n{}")
+    log = SourceLog(LocalFolder(output))
+    assert log.gone() == []
+    for k in (0, 3):  # the first is read already: it may go
+        files[k].unlink()
+    assert [Path(each).name for each in log.gone()] == ["3.csv"]
+    [text] = Unread(str(inbox), "csv", "*.csv", log).begin()
+    assert text == "3.csv was to be read next when this run stopped, and is gone: its rows are lost."
