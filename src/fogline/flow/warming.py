@@ -19,7 +19,7 @@ import pyarrow as pa
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
 from fogline.kernels.cache import CARRIED, copy_used, count_used
-from fogline.model import Query
+from fogline.model import Query, Rule
 from fogline.monitor import Monitor
 from fogline.repository.access.index import Index
 from fogline.repository.repository import Repository
@@ -27,7 +27,8 @@ from fogline.static import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
-RULES = ("a(5) -> b(20)", "a(5), b(5) -> c(20)", "a(5), c(5) -> b(20)", "b(5), c(5) -> a(20)")
+RECENT = Rule({"site": 0, "id": 0, "t": 3}, "c", 20)  # about what the same sensor has read lately
+RULES = ("a(5) -> b(20)", "a(5), b(5) -> c(20)", "a(5), c(5) -> b(20)", "b(5), c(5) -> a(20)", RECENT)
 
 Progress = Callable[[str], None]
 
