@@ -23,10 +23,11 @@ from fogline.flow.journal import CHANGES
 from fogline.flow.output import ABOUT
 from fogline.impute.scoring import Sums
 from fogline.model import Query
-from fogline.rows.changes import answer_of
+from fogline.rows.changes import answer_of, standing
 from fogline.rows.clock import as_instant
 
 Read = TypeVar("Read")
+MANY = 1_000_000  # changes that are held at once
 _TRIES = 20  # a run that goes on meanwhile joins files once in a hundred batches
 
 
@@ -60,7 +61,10 @@ def _answer(place: Folder, output: str, query: Query, at: str | None) -> pa.Tabl
             file = pq.ParquetFile(opened(place, name))
             if at is not None and instant is None:
                 instant = as_instant(at, file.schema_arrow.field("time").type).as_py()
-            found.append(file.read() if at is None else _until(file, instant))
+            for k in _until(file, instant):
+                found.append(file.read_row_group(k))
+                if sum(table.num_rows for table in found[1:]) > MANY:
+                    found = [standing(found, query, at)]
     return answer_of(found, query, at)
 
 
@@ -92,15 +96,17 @@ def _stand(place: Folder, output: str, at: str | None) -> Stand | None:
     return read_stand(place, stands[chosen][1]) if chosen >= 0 else None
 
 
-def _until(file: Any, instant: Any) -> pa.Table:
-    """The row groups of a file that begin before an instant; an empty table where none does."""
+def _until(file: Any, instant: Any) -> list[int]:
+    """The row groups of a file that begin before an instant, if there is one."""
+    if instant is None:
+        return list(range(file.num_row_groups))
     time = file.schema_arrow.get_field_index("time")
     groups = []
     for k in range(file.num_row_groups):
         known = file.metadata.row_group(k).column(time).statistics
         if known is None or not known.has_min_max or known.min <= instant:
             groups.append(k)
-    return file.read_row_groups(groups)
+    return groups
 
 
 def _again(read: Callable[[], Read]) -> Read:
