@@ -154,8 +154,8 @@ def test_health_counts_each_row_once():
     taken = Keeper(plan).take("[]", None, parcels(plan, *rows))
     [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
-        "rows": 6, "rejected": 3, "late": 0, "outside_limits": 0, "incomplete": 0, "screened": 2, "waiting": 0,
-        "live": 1, "answer": 1,
+        "rows": 6, "rejected": 3, "late": 0, "outside_limits": 0, "incomplete": 0, "screened": 0, "conflicts": 0,
+        "waiting": 0, "live": 2, "answer": 1,
     }  # fmt: skip
     assert health["time"] == 4
 
