@@ -13,10 +13,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
+from fogline.arrays import Clouds
 from fogline.flow import screening
 from fogline.flow.journal import Journal
+from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
-from fogline.skyline.duplicates import DUPLICATE
+from fogline.flow.stages import screened
+from fogline.kernels.batches import borders
+from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.flow.driving import Engine, changes_of, rows_of
 
@@ -77,18 +81,19 @@ def test_a_copy_that_the_state_refuses_drops_no_other_row(sizes, every):
     assert {name[0] for name in answer_of(monitor)} == {8}
 
 
-@CUT
+@pytest.mark.parametrize("sizes", SIZES[:2], ids=["small", "whole"])
 @EVERY
 def test_a_correction_that_comes_late_amid_rows_in_order_drops_no_other_row(sizes, every):
     first = [row(7, 5, 1.0), row(1, 6, 0.0)]
-    then = [row(1, 7, 2.0), row(7, 5, 100.0, life=15), *(row(k, k, 3.0) for k in range(8, 12)), row(2, 12, 0.0)]
+    late = [row(3, 4, 0.0), row(7, 5, 100.0, life=15)]
+    then = [row(1, 7, 2.0), *late, *(row(k, k, 3.0) for k in range(8, 18)), row(2, 18, 0.0)]
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", expires="e")
     driven = engine(query, every=every, **sizes)
     driven.batch([table(first)])
     journal = driven.batch([table(then)])
     assert [r["reason"] for r in rows_of(journal, "rejects")] == [DUPLICATE]
     assert counted(journal, "conflicts") == 0
-    assert ids(engine(query, every=every, **sizes), [first], [then]) == {8, 9, 10, 11}
+    assert ids(engine(query, every=every, **sizes), [first], [then]) == set(range(9, 18))
 
 
 @CUT
@@ -166,7 +171,7 @@ def compare(driven: Engine, batches: list[list[list[Row]]], truths: list[pa.Tabl
     return True
 
 
-def told(query: fl.Query, batches: list[list[Row]], ticks: bool = True) -> list[pa.Table]:
+def reported(query: fl.Query, batches: list[list[Row]], ticks: bool = True) -> list[pa.Table]:
     """What a monitor reports of these batches."""
     monitor, clock, out = fl.Monitor(query), -1, []
     for rows in batches:
@@ -179,12 +184,12 @@ def told(query: fl.Query, batches: list[list[Row]], ticks: bool = True) -> list[
 @settings(deadline=None, max_examples=300)
 def test_in_order_the_answer_is_that_of_a_monitor_at_every_tick(batches, size, query, ticks):
     driven = engine(query, every="tick" if ticks else "batch", slice_rows=size[0], chunk_rows=size[1])
-    assert compare(driven, [[rows] for rows in batches], told(query, batches, ticks))
+    assert compare(driven, [[rows] for rows in batches], reported(query, batches, ticks))
 
 
 @given(rows_with_copies(in_order=False), SIZE, st.sampled_from([ONE, TWO]), st.sampled_from(["tick", "batch"]))
 @settings(deadline=None, max_examples=300)
-def test_in_any_order_screening_changes_nothing_unless_it_says_so(batches, size, query, every):
+def test_in_any_order_screening_changes_nothing_unless_a_conflict_is_counted(batches, size, query, every):
     batches = [list({each[:2]: each for each in rows}.values()) for rows in batches]  # copies are in the state
     plain, driven = (
         engine(query, every=every, small=small, slice_rows=size[0], chunk_rows=size[1]) for small in (ALL, 0)
@@ -203,9 +208,9 @@ def test_of_copies_in_several_partitions_one_counts(batches, size, query, data):
         owner = [data.draw(st.integers(0, 2)) for _ in rows]
         cut.append([[each for each, k in zip(rows, owner, strict=True) if k == part] for part in range(3)])
     sizes = {"slice_rows": size[0], "chunk_rows": size[1]}
-    journals = [engine(query, **sizes)]
-    assume(not sum(counted(journals[0].batch([table(rows) for rows in each]), "conflicts") for each in cut))
-    assert any(compare(engine(query, **sizes), cut, told(query, chosen)) for chosen in choices(batches)), (
+    driven = engine(query, **sizes)
+    assume(not sum(counted(driven.batch([table(rows) for rows in each]), "conflicts") for each in cut))
+    assert any(compare(engine(query, **sizes), cut, reported(query, chosen)) for chosen in choices(batches)), (
         "no choice of copies gives this answer"
     )
 
@@ -221,3 +226,73 @@ def names(rows: list[Row]) -> list[list[Row]]:
     for each in rows:
         found[each[:2]].append(each)
     return list(found.values())
+
+
+# --- The parts --------------------------------------------------------------------------------------------------------
+
+
+def contents(*rows: tuple[float, ...], expires: tuple[float, ...] | None = None) -> Contents:
+    """Rows with plain values; the second attribute is better when smaller."""
+    raw = np.array(rows, float)
+    signs, ends = np.array([1.0, -1.0]), np.array(expires or [10.0] * len(rows))
+    start, none = np.full(raw.shape, -1), np.empty(0)
+    return Contents(raw, ends, Clouds(raw * signs, raw * signs, start, -start, none, none, none), signs)
+
+
+def test_of_copies_the_better_stays_then_the_one_without_a_gap_then_the_one_that_lives_longer():
+    assert contents((1, 5), (2, 9), (2, 8)).best([0, 1, 2]) == 2
+    assert contents((np.nan, 0), (-7, 3)).best([0, 1]) == 1
+    assert contents((1, 1), (1, 1), (1, 1), expires=(4, 6, 6)).best([0, 1, 2]) == 1
+
+
+def test_a_copy_because_of_which_others_went_is_chosen_or_kept_unless_another_does_as_well():
+    here, both = ["x", "x"], np.array([True, True])
+    one = np.array([5.0, 5.0])
+    apart = contents((3, 9), (2, 1))  # neither beats the other
+    assert duplicates(None, here, one, -np.inf, lambda: apart) == ([1], [])
+    assert duplicates(None, here, one, -np.inf, lambda: apart, np.array([False, True])) == ([0], [])
+    assert duplicates(None, here, one, -np.inf, lambda: apart, both) == ([], [1])
+    better = contents((3, 1), (2, 1))
+    assert duplicates(None, here, one, -np.inf, lambda: better, both) == ([1], [])
+    same = contents((3, 1), (3, 1))
+    assert duplicates(None, here, one, -np.inf, lambda: same, both) == ([1], [])
+
+
+def test_a_conflict_with_the_state_is_kept_and_counted():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
+    driven = engine(query, slice_rows=50, chunk_rows=500)
+    driven.batch([table([row(7, 5, 1.0), row(1, 9, 0.0)])])
+    # rows in no order: nothing shows that this 7 is late, and 8 has gone because of it
+    jumbled = [row(1, 4, 0.0), row(2, 3, 0.0), row(3, 2, 0.0), row(7, 5, 100.0), row(8, 5, 50.0), row(9, 9, 0.5)]
+    journal = driven.batch([table(jumbled)])
+    assert counted(journal, "screened") == 1
+    assert counted(journal, "conflicts") == 1
+    assert not rows_of(journal, "rejects")
+    assert {r["a"] for r in rows_of(journal, "changes") if r["change"] == "enter"} == {100.0}
+    equal = engine(query, slice_rows=50, chunk_rows=500)  # a copy that agrees is refused
+    equal.batch([table([row(7, 5, 100.0), row(1, 9, 0.0)])])
+    journal = equal.batch([table(jumbled)])
+    assert counted(journal, "conflicts") == 0
+    assert [r["reason"] for r in rows_of(journal, "rejects")] == [DUPLICATE]
+
+
+def test_borders_are_where_a_group_begins_and_ends():
+    def found(times, crowd=9):
+        inside, edge = borders(np.zeros(len(times), np.int64), np.array(times, float), 1, crowd)
+        return "".join("i" if i else "e" if e else "-" for i, e in zip(inside, edge, strict=True))
+
+    assert found([3, 3, 4, 5, 5]) == "eeiee"
+    assert found([3, 4, 1, 4, 5, 6, 7, 2, 8, 8, 8, 8, 9]) == "eieiiii-iiiie"  # two late ones
+    assert found([5, 2, 4, 3, 6]) == "ieiie"  # in no order
+    assert found([3, 3, 4, 5, 5, 5], crowd=2) == "eeiiii"
+    assert found([]) == ""
+
+
+def test_whatever_is_marked_survives_the_way_to_the_group():
+    driven = engine(slice_rows=50, chunk_rows=500)
+    rows = [row(1, 1, 0.0), row(2, 2, 5.0), row(3, 3, 1.0), row(4, 4, 0.0)]
+    [out] = list(screened(driven.plan, table(rows).to_batches(), small=0))
+    parcel = Parcel.from_bytes(out["parcel"][0].as_py(), driven.plan)
+    assert dict(zip(parcel.rows.columns["id"].to_pylist(), parcel.rows.covering.tolist(), strict=True)) == {
+        1: False, 2: True, 4: False,
+    }  # fmt: skip

@@ -155,8 +155,8 @@ def test_health_counts_each_row_once():
     [health] = reported(taken, "health")
     assert {name: health[name] for name in COUNTERS} == {
         "rows": 6, "rejected": 3, "held": 0, "released": 0, "late": 0, "expired": 0, "outside_limits": 0,
-        "incomplete": 0, "screened": 2, "waiting": 0,
-        "live": 1, "answer": 1, "inexact": 0, "undecided": 0,
+        "incomplete": 0, "screened": 0, "waiting": 0,
+        "live": 2, "answer": 1, "conflicts": 0, "inexact": 0, "undecided": 0,
     }  # fmt: skip
     assert health["time"] == 4
 

@@ -44,17 +44,9 @@ def boxes(draw):
     return group, np.ascontiguousarray(lo), np.ascontiguousarray(hi), arrived, expires
 
 
-def lives(lo, hi, arrived, expires, covers=None, stays=None) -> Lives:
-    """Boxes of which all may cover and all may go, unless it is said."""
-    n = len(lo)
-    return Lives(
-        lo,
-        hi,
-        arrived,
-        expires,
-        np.ones(n, bool) if covers is None else covers,
-        np.zeros(n, bool) if stays is None else stays,
-    )
+def lives(lo, hi, arrived, expires) -> Lives:
+    """Boxes of which all may cover and all may go."""
+    return Lives(lo, hi, arrived, expires, np.ones(len(lo), bool), np.zeros(len(lo), bool))
 
 
 def open_at(t, group, lo, hi, arrived, expires) -> set:
@@ -70,10 +62,11 @@ def open_at(t, group, lo, hi, arrived, expires) -> set:
 @given(boxes(), st.integers(1, 3), st.sampled_from([0, 1, 2, 4096]), st.data())
 @settings(deadline=None, max_examples=300)
 def test_at_every_instant_the_same_rows_are_open_after_screening(rows, strong, most, data):
-    group, *box = rows
+    group, lo, hi, arrived, expires = rows
+    box = lo, hi, arrived, expires
     flags = st.lists(st.booleans(), min_size=len(group), max_size=len(group))
     covers, stays = (np.array(data.draw(flags)) for _ in range(2))
-    kept, covering = matter(group, lives(*box, covers, stays), strong, most)
+    kept, covering = matter(group, Lives(lo, hi, arrived, expires, covers, stays), strong, most)
     assert set(np.flatnonzero(stays)) <= set(kept)
     assert not (covering & ~covers[kept]).any()
     for t in range(12):
@@ -129,7 +122,7 @@ def test_every_row_travels_is_screened_or_is_rejected(slice_rows, chunk_rows):
     rows = [(i, i // 3, i // 3 + 2, "xy"[i % 2], float(i % 5), float(i % 3)) for i in range(30)]
     rows += [(None, 1, 2, "x", 1.0, 1.0), (50, 5, 1, "y", 1.0, 1.0), (51, 1, 2, "y", None, 1.0)]
     plan = make_plan(QUERY, SCHEMA)
-    for key, found in parcels(plan, table(*rows), slice_rows=slice_rows, chunk_rows=chunk_rows).items():
+    for key, found in parcels(plan, table(*rows), slice_rows=slice_rows, chunk_rows=chunk_rows, small=0).items():
         group = json.loads(key)[0]
         assert sum(p.came for p in found) == sum(row[3] == group for row in rows)
         assert sum(p.came - p.screened - len(p.rejects) - len(p.rows.arrived) for p in found) == 0
@@ -141,7 +134,7 @@ def test_only_the_newest_rows_of_a_count_window_travel_where_only_the_end_counts
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", last=2)
     rows = table(*((i, i // 2, 0, "x", 1.0, 1.0) for i in range(9)))
     ids = {
-        every: parcels(make_plan(query, SCHEMA, every=every), rows, slice_rows=4)["[]"][0]
+        every: parcels(make_plan(query, SCHEMA, every=every), rows, slice_rows=4, small=0)["[]"][0]
         .rows.columns["id"]
         .to_pylist()
         for every in ("tick", "batch")

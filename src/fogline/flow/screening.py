@@ -5,8 +5,8 @@ life, or from some instant on, need not travel (see `kernels/cover.py`). What is
 packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
 
 A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
-may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of the
-instants at which the slice or chunk begins and ends, where a tick may be cut in two; late rows drop no other either.
+may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of
+the instants at which the slice or chunk begins and ends, where a tick may be cut in two; nor do late rows drop others.
 Small chunks are not compared at all. What is left are rows in the midst of a large chunk: those that dropped others are
 marked as `covering`, and the group does not do without them (see `skyline/duplicates.py`). Where sensors are remembered
 it is known which rows are new, and these alone drop others.

@@ -51,8 +51,8 @@ def newest(group, arrived, groups):
 def borders(group, arrived, groups, crowd):
     """Of each row: does it come after the group's beginning and before its last instant? Is it at either of these?
 
-    Two arrays of flags. A group begins with its first row, late ones that follow being before that; where many are, rows
-    are in no order, and it begins with its earliest instant. An instant of more than `crowd` rows is no border.
+    Two arrays of flags. A group begins with its first row, late ones that follow being before that; where many are, the
+    rows are in no order, and it begins with its earliest instant. An instant of over `crowd` rows is no border.
     """
     first, least, most = np.full(groups, np.nan), np.full(groups, np.inf), np.full(groups, -np.inf)
     rows, before = np.zeros(groups, np.int64), np.zeros(groups, np.int64)

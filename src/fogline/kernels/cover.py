@@ -8,7 +8,7 @@ later than the row, a *holder*, which has arrived before the row and lives until
 Dropped rows need not serve as heirs or holders themselves: what covers them covers what they would have covered. The
 same holds for those that are marked as having covered: whatever a dropped row covered, marked rows that stay cover.
 
-A row that may turn out to be a copy of another must not cover, and must not go without its name: see `flow/screening.py`.
+A row that may turn out to be a copy of another must not cover, nor go without its name: see `flow/screening.py`.
 """
 
 from __future__ import annotations

@@ -121,4 +121,4 @@ def _covered(group: Group | None, contents: Contents, k: int) -> bool:
 
 def _ordered(values: Floats) -> list[float]:
     """To be compared; what is missing comes last."""
-    return np.where(np.isnan(values), -np.inf, values).tolist()
+    return [-np.inf if np.isnan(value) else value for value in values.tolist()]
