@@ -290,7 +290,7 @@ def test_borders_are_where_a_group_begins_and_ends():
 
 def test_whatever_is_marked_survives_the_way_to_the_group():
     driven = engine(slice_rows=50, chunk_rows=500)
-    rows = [row(1, 1, 0.0), row(2, 2, 5.0), row(3, 3, 1.0), row(4, 4, 0.0)]
+    rows = [row(1, 1, 0.0), row(2, 2, 5.0), row(3, 2, 1.0), row(4, 4, 0.0)]
     [out] = list(screened(driven.plan, table(rows).to_batches(), small=0))
     parcel = Parcel.from_bytes(out["parcel"][0].as_py(), driven.plan)
     assert dict(zip(parcel.rows.columns["id"].to_pylist(), parcel.rows.covering.tolist(), strict=True)) == {
