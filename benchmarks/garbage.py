@@ -144,7 +144,8 @@ def _add(kind: str, row: Row, lines: list[Line], sent: Sent) -> None:
     else:
         lines += make(row)
     sent.reasons[pattern] += 1
-    sent.kinds[pattern] = f"{sent.kinds[pattern]}, {kind}" if kind not in sent.kinds.get(pattern, kind) else kind
+    if kind not in sent.kinds.setdefault(pattern, kind):
+        sent.kinds[pattern] += f", {kind}"
 
 
 def _write(path: Path, lines: list[Line], sent: Sent) -> None:
