@@ -75,7 +75,7 @@ def test_two_that_are_saved_into_one_folder_at_once_are_both_complete(tmp_path):
 
 
 def test_two_that_begin_at_the_same_instant_write_into_folders_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(store.time, "time", lambda: 1e9)
+    monkeypatch.setattr("fogline.repository.store.time.time", lambda: 1e9)
     assert Draft(tmp_path / "r").arrays != Draft(tmp_path / "r").arrays
 
 
