@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
+from fogline.impute.function import ImputeFunction
 from fogline.kernels.cache import CARRIED, copy_used, count_used
 from fogline.model import Query, Rule
 from fogline.monitor import Monitor
@@ -68,6 +69,12 @@ def steps() -> Iterator[str]:
     for k, repository in enumerate((None, learnt, given)):
         yield f"a stream {('without history', 'with sensors', 'with rules')[k]}"
         _use(repository)
+    yield "a function, and rows as Python has them"
+    _watch(_rows(np.random.default_rng(2), 300, gaps=0.2), _query(lifetime=5), None, _middle)
+    for method in ("last", "mean"):
+        rows = _rows(np.random.default_rng(2), 300, gaps=0.2)
+        _watch(rows, _query(lifetime=5), Repository.fit(history, _query(lifetime=5), method=method))
+    Monitor(_query(lifetime=5)).advance(10, _rows(np.random.default_rng(2), 300, gaps=0.0).to_pylist())
     yield "a history in files"
     with TemporaryDirectory() as folder:
         for k, repository in enumerate((learnt, given)):
@@ -97,12 +104,16 @@ def _use(repository: Repository | None) -> None:
             skyline(table, query, repository)
 
 
-def _watch(table: pa.Table, query: Query, repository: Repository | None) -> None:
-    monitor = Monitor(query, repository)
+def _middle(batch: pa.RecordBatch) -> Mapping[str, Any]:
+    return {name: [50.0] * batch.num_rows for name in "abc"}
+
+
+def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer: ImputeFunction | None = None) -> None:
+    monitor = Monitor(query, repository, imputer=imputer)
     for now in range(10):
         monitor.advance(now, table.slice(now * 30, 30))
         if now == 5:
-            monitor = Monitor.restore(query, monitor.snapshot(), repository)
+            monitor = Monitor.restore(query, monitor.snapshot(), repository, imputer=imputer)
 
 
 def _query(**window: Any) -> Query:
