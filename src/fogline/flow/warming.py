@@ -28,6 +28,7 @@ from fogline.static import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
+FEW = 50  # places of a row; those with more have brackets
 RECENT = Rule({"site": 0, "id": 0, "t": 3}, "c", 20)  # about what the same sensor has read lately
 RULES = ("a(5) -> b(20)", "a(5), b(5) -> c(20)", "a(5), c(5) -> b(20)", "b(5), c(5) -> a(20)", RECENT)
 
@@ -63,7 +64,7 @@ def steps() -> Iterator[str]:
     yield "a history with sensors"
     learnt = Repository.fit(history, _query(lifetime=5))
     yield "a history with rules"
-    given = Repository.fit(history, _query(lifetime=5), rules=RULES)
+    given = Repository.fit(history.slice(0, 300), _query(lifetime=5), rules=RULES)  # few donors: few places
     yield "an index"
     _look_up(np.random.default_rng(3))
     for k, repository in enumerate((None, learnt, given)):
@@ -109,7 +110,7 @@ def _middle(batch: pa.RecordBatch) -> Mapping[str, Any]:
 
 
 def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer: ImputeFunction | None = None) -> None:
-    monitor = Monitor(query, repository, imputer=imputer)
+    monitor = Monitor(query, repository, imputer=imputer, places=FEW)
     for now in range(10):
         monitor.advance(now, table.slice(now * 30, 30))
         if now == 5:
