@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
+from fogline.impute.function import ImputeFunction
 from fogline.kernels.cache import CARRIED, copy_used, count_used
 from fogline.model import Query, Rule
 from fogline.monitor import Monitor
@@ -27,6 +28,7 @@ from fogline.static import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
+FEW = 50  # places of a row; those with more have brackets
 RECENT = Rule({"site": 0, "id": 0, "t": 3}, "c", 20)  # about what the same sensor has read lately
 RULES = ("a(5) -> b(20)", "a(5), b(5) -> c(20)", "a(5), c(5) -> b(20)", "b(5), c(5) -> a(20)", RECENT)
 
@@ -62,12 +64,18 @@ def steps() -> Iterator[str]:
     yield "a history with sensors"
     learnt = Repository.fit(history, _query(lifetime=5))
     yield "a history with rules"
-    given = Repository.fit(history, _query(lifetime=5), rules=RULES)
+    given = Repository.fit(history.slice(0, 300), _query(lifetime=5), rules=RULES)  # few donors: few places
     yield "an index"
     _look_up(np.random.default_rng(3))
     for k, repository in enumerate((None, learnt, given)):
         yield f"a stream {('without history', 'with sensors', 'with rules')[k]}"
         _use(repository)
+    yield "a function, and rows as Python has them"
+    _watch(_rows(np.random.default_rng(2), 300, gaps=0.2), _query(lifetime=5), None, _middle)
+    for method in ("last", "mean"):
+        rows = _rows(np.random.default_rng(2), 300, gaps=0.2)
+        _watch(rows, _query(lifetime=5), Repository.fit(history, _query(lifetime=5), method=method))
+    Monitor(_query(lifetime=5)).advance(10, _rows(np.random.default_rng(2), 300, gaps=0.0).to_pylist())
     yield "a history in files"
     with TemporaryDirectory() as folder:
         for k, repository in enumerate((learnt, given)):
@@ -97,12 +105,16 @@ def _use(repository: Repository | None) -> None:
             skyline(table, query, repository)
 
 
-def _watch(table: pa.Table, query: Query, repository: Repository | None) -> None:
-    monitor = Monitor(query, repository)
+def _middle(batch: pa.RecordBatch) -> Mapping[str, Any]:
+    return {name: [50.0] * batch.num_rows for name in "abc"}
+
+
+def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer: ImputeFunction | None = None) -> None:
+    monitor = Monitor(query, repository, imputer=imputer, places=FEW)
     for now in range(10):
         monitor.advance(now, table.slice(now * 30, 30))
         if now == 5:
-            monitor = Monitor.restore(query, monitor.snapshot(), repository)
+            monitor = Monitor.restore(query, monitor.snapshot(), repository, imputer=imputer)
 
 
 def _query(**window: Any) -> Query:
