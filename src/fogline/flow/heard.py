@@ -100,6 +100,8 @@ def hash_ids(column: pa.Array) -> Words:
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         plain = column.cast(pa.int8()) if pa.types.is_boolean(kind) else column
         return _hash_integers(plain.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+    if pa.types.is_temporal(kind):
+        return hash_ids(column.view(pa.int32() if kind.bit_width == 32 else pa.int64()))
     if pa.types.is_floating(kind):
         numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         return _hash_integers((numbers + 0.0).view(np.int64))
