@@ -20,6 +20,7 @@ QUERY = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime="1 hour")
 SCHEMA = pa.schema([("id", pa.string()), ("t", KIND), ("a", pa.float64())])
 TODAY = 1_700_000_000_000_000  # 2023-11-14 22:13:20
 HOUR = 3_600_000_000
+LATER = 95_617_584_000_000_000  # the year 5000
 
 
 def rows(*times: int) -> pa.Table:
@@ -61,8 +62,8 @@ def test_a_row_later_than_the_machines_clock_is_rejected_by_name(time, reason):
 
 
 def test_the_machines_clock_is_not_asked_where_times_are_numbers_or_ahead_is_off():
-    assert rejects(with_now(rows(TODAY * 1000)), ahead="off") == []
-    assert rejects(rows(TODAY * 1000)) == []
+    assert rejects(with_now(rows(LATER)), ahead="off") == []
+    assert rejects(rows(LATER)) == []
     assert asks_now(make_plan(QUERY, SCHEMA))
     assert not asks_now(make_plan(QUERY, SCHEMA, ahead="off"))
     numbers = pa.schema([("id", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
@@ -83,12 +84,12 @@ def test_rows_of_such_a_time_are_shown_and_leave_no_trace():
     assert (health["rows"], health["rejected"], health["held"], health["late"]) == (3, 1, 0, 0)
 
 
-def test_a_time_that_no_calendar_has_can_be_held_and_shown():
+def test_a_time_of_another_millennium_is_held_and_shown():
     plan = make_plan(QUERY, SCHEMA)
-    table = rows(TODAY, TODAY + 1, TODAY + HOUR, TODAY * 1000)  # without the machine's clock
+    table = rows(TODAY, TODAY + 1, TODAY + HOUR, LATER)  # without the machine's clock
     parcels = [
         Parcel.from_bytes(each.as_py(), plan) for out in screened(plan, table.to_batches()) for each in out["parcel"]
     ]
     [reject] = rows_of(Keeper(plan).take("[]", None, parcels).journal, "rejects")
     assert reject["reason"].startswith("held: its time runs ahead of its group by more than 10 hours")
-    assert "1700000000000000000" in reject["row"]
+    assert "5000-01-01" in reject["row"]

@@ -28,7 +28,7 @@ from fogline.rows.changes import answer_of
 QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])
 CHANGES = pa.schema(
     [("time", pa.int64()), ("g", pa.string()), ("id", pa.string()), ("arrived", pa.int64()), ("change", pa.string()),
-     ("probability", pa.float64()), ("exact", pa.bool_()), ("x", pa.float64())]
+     ("probability", pa.float64()), ("exact", pa.bool_()), ("within", pa.float64()), ("x", pa.float64())]
 )  # fmt: skip
 
 
@@ -84,7 +84,8 @@ def batches(count: int, seed: int) -> list[dict[str, pa.Table]]:
             p = None if change == "leave" else round(rng.random(), 3)
             inside.pop(name) if change == "leave" else inside.update({name: p})
             row = {"time": clocks[group], "g": group, "id": name[1], "arrived": name[2], "change": change, "x": 1.0}
-            changes.append({**row, "probability": p, "exact": None if p is None else True})
+            known = {"exact": None, "within": None} if p is None else {"exact": True, "within": 0.0}
+            changes.append({**row, "probability": p, **known})
         rejects = [{"g": "a", "row": "{}", "reason": f"number {number}"}] * (number % 3 == 0)
         sums = {("x", "a(1) -> x(2)"): (1, 0.5, 0.25, 1)} if number % 2 else {}
         health = {"batch": number, "g": "a", "rows": len(changes), "waiting": 0, "live": 1, "answer": 1}

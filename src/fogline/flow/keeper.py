@@ -183,7 +183,8 @@ class Keeper:
         """Whether there is nothing to remember of an empty group: no row was ever taken, or that was long ago."""
         if watermark is None:
             return not np.isfinite(clock)
-        return reached(self.plan.kind, watermark) >= self._end(loaded)
+        passed = reached(self.plan.kind, watermark) - (self.plan.idle or 0.0)
+        return self.plan.moves_idle and passed >= self._end(loaded)
 
     def _end(self, empty: LoadedGroup) -> float:
         """Where the watermark must be for an empty group to be forgotten."""

@@ -28,13 +28,13 @@ def asks_now(plan: Plan) -> bool:
     return pa.types.is_timestamp(plan.kind) and plan.ahead < math.inf
 
 
-def without_now(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, float]:
+def without_now(rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table | pa.RecordBatch, float]:
     """The rows without the column of the machine's clock, and what it shows, in microseconds; inf: it is not there."""
-    at = batch.schema.get_field_index(NOW)
+    at = rows.schema.get_field_index(NOW)
     if at < 0:
-        return batch, math.inf
-    now = read_times(batch.column(at).slice(0, 1), NOW).value
-    return batch.remove_column(at), float(now[0]) if len(now) else math.inf
+        return rows, math.inf
+    now = read_times(pa.array(rows.column(at)[:1].to_pylist(), rows.schema.field(at).type), NOW).value
+    return rows.remove_column(at), float(now[0]) if len(now) else math.inf
 
 
 def refuse_future(rows: Decoded, plan: Plan, now: float) -> None:
