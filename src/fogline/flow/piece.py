@@ -45,7 +45,7 @@ class Piece:
         return dict(self.rows.row(i)) if self.whole else self.block.row(i, plan.query)
 
 
-class Asked(NamedTuple):
+class Slice(NamedTuple):
     """Rows as they came, and what of them is asked for."""
 
     source: RowSource
@@ -76,15 +76,15 @@ class Decoder:
         group = np.array(of_sensor, np.int64)[code]
         return self._piece(opened, list(groups), group, code), sensors
 
-    def _opened(self, rows: pa.Table | pa.RecordBatch) -> Asked:
+    def _opened(self, rows: pa.Table | pa.RecordBatch) -> Slice:
         rows, now = without_now(rows)
         refused = Reasons()
         source = RowSource(rows, {*self.plan.columns(rows.schema.names), CORRUPT})
         assert source.batch is not None
         batch = self.reader.cleaner.clean(source.batch, refused)
-        return Asked(source if batch is source.batch else RowSource(batch), batch, refused, now)
+        return Slice(source if batch is source.batch else RowSource(batch), batch, refused, now)
 
-    def _piece(self, opened: Asked, keys: list[Key], group: Ints, name: Ints) -> Piece:
+    def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> Piece:
         plan, query, (source, batch, refused, now) = self.plan, self.plan.query, opened
         if CORRUPT in batch.schema.names:
             bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from fogline.errors import FoglineError
+from fogline.flow.checkpoint import Synced, mend
 from fogline.flow.folder import absolute, is_local
 from fogline.flow.journal import CHANGES
 from fogline.flow.listing import SourceLog, Unread
@@ -44,6 +46,8 @@ class Run:
         self.output = Output(place, config)
         self.status = RunStatus()
         self.unread: Unread | None = None
+        self.checkpoint = Path(absolute(config.output)) / "checkpoint" if is_local(config.output) else None
+        self.synced = None if self.checkpoint is None else Synced(self.checkpoint)
 
     def start(
         self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
@@ -70,6 +74,9 @@ class Run:
 
     def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, str | None]:
         """The stream in the columns it had when this run was first started; and what times that are texts mean."""
+        if self.checkpoint is not None:
+            for path in mend(self.checkpoint):
+                self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
         config, shape = self.config, self.output.shape()
         if shape is None:
             how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
@@ -110,6 +117,8 @@ class Run:
             return
         seconds = perf_counter() - began
         parts = tables_of(collected.journals, number, seconds, collected.health)
+        if self.synced is not None:
+            self.synced.sync()
         self.output.write(number, parts, collected.files)
         if collected.files or collected.health:
             place.clear(PIECES)

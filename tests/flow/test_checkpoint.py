@@ -1,0 +1,40 @@
+"""Is a checkpoint on disk before a batch is, and does a run go on from what a power cut leaves?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fogline.flow import checkpoint
+from fogline.flow.checkpoint import Synced, mend
+
+
+def written(root: Path, **files: str) -> None:
+    for name, content in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def test_what_is_new_is_synced_once_and_its_folder_with_it(tmp_path, monkeypatch):
+    seen: list[str] = []
+    monkeypatch.setattr(checkpoint, "to_disk", lambda path: seen.append(str(path.relative_to(tmp_path))))
+    synced = Synced(tmp_path)
+    written(tmp_path, offsets__0="v1", state__0__1__1="state")
+    synced.sync()
+    assert sorted(seen) == ["offsets", "offsets/0", "state/0/1", "state/0/1/1"]
+    seen.clear()
+    synced.sync()
+    assert seen == []
+    written(tmp_path, commits__0="v1", offsets__0="longer")
+    synced.sync()
+    assert sorted(seen) == ["commits", "commits/0", "offsets", "offsets/0"]
+
+
+def test_the_newest_files_without_content_are_removed_and_no_others(tmp_path):
+    written(tmp_path, offsets__3="v1", offsets__4="", commits__2="", commits__3="v1", sources__0__4="", metadata="")
+    written(tmp_path, **{"offsets__.4.crc": "crc", "state__0__1__1": ""})
+    gone = [str(path.relative_to(tmp_path)) for path in mend(tmp_path)]
+    assert gone == ["offsets/4", "sources/0/4"]
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ["commits/2", "commits/3", "metadata", "offsets/3", "state/0/1/1"]
+    assert mend(tmp_path / "not there") == []
