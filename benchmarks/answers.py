@@ -54,6 +54,7 @@ def parts_of(first: int, count: int, changes: int) -> dict[str, pa.Table]:
             "change": pa.array(np.where(leaves, "leave", "enter")),
             "probability": pa.array(rng.random(n), mask=leaves),
             "exact": pa.array(np.full(n, True), mask=leaves),
+            "within": pa.array(np.zeros(n), mask=leaves),
             **{name: rng.random(n) for name in "abcd"},
         }
     )
