@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.flow import warming
-from fogline.kernels import cache
+from fogline.kernels import arrow, bracket, cache, cover, forest, rtree, sensors, tick
+from fogline.kernels import sorted as sorted_rows
 from fogline.kernels.compile import kernel
 
 
@@ -25,6 +26,7 @@ def one_kernel(monkeypatch):
         assert kernel(double)(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
 
     monkeypatch.setattr(cache, "_used", {})
+    monkeypatch.delenv(cache.CARRIED, raising=False)
     monkeypatch.setattr(warming, "steps", steps)
     return cache._room_name(Path(__file__).parent)
 
@@ -52,3 +54,9 @@ def test_what_is_neither_folder_nor_archive_is_refused(tmp_path):
     done = CliRunner().invoke(app, ["warm", "--output", str(tmp_path / "cache.rar")])
     assert done.exit_code == 2
     assert "name it such as 'cache' or 'cache.zip'" in done.stderr
+
+
+def test_the_calls_reach_the_kernels_of_every_part_of_a_pipeline():
+    assert len(list(warming.steps())) == 8
+    reached = (arrow.cells, cover.uncovered, tick.screen, bracket.bracket, sorted_rows.find_close, rtree.find)
+    assert all(each.signatures for each in (*reached, forest.ask, sensors.features, sensors.walk))
