@@ -102,11 +102,14 @@ def session(
 def for_a_while(
     *, master: str = _ANY_MASTER, memory: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """A session for one command: stopped at the end, unless it ran before. What Spark logs is kept only if it fails."""
+    """A session for one command: stopped at the end; one that ran before is left as it is, whatever the settings.
+
+    What Spark logs is kept only if it fails.
+    """
     ran = SparkContext._active_spark_context is not None
     log = Path(mkdtemp(prefix="log-", dir=scratch())) / "spark.log"
     try:
-        spark = session(master=master, memory=memory, settings=settings, log=log)
+        spark = session(master=master, memory=memory, settings=None if ran else settings, log=log)
         try:
             yield spark
         finally:
