@@ -113,14 +113,13 @@ def test_rows_that_expire_before_they_arrive_are_rejected_and_no_others(stream):
     assert all(reject.reason for reject in monitor.rejects)
 
 
-@pytest.mark.parametrize(("now", "arrived"), [(2, 2), (9, 10)], ids=["a clock that runs back", "a row of the future"])
-def test_a_call_against_the_clock_is_refused_and_changes_nothing(now, arrived):
+def test_a_call_against_the_clock_is_refused_and_changes_nothing():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, alpha=0.25)
     monitor, undisturbed = fl.Monitor(query), fl.Monitor(query)
     first, second = [{"id": "x", "t": 3, "a": 1}], [{"id": "y", "t": 5, "a": [(0, 1), (2, 1)]}]
     monitor.advance(4, first)
     with pytest.raises(fl.FoglineError):
-        monitor.advance(now, [{"id": "z", "t": arrived, "a": 7}])
+        monitor.advance(2, [{"id": "z", "t": 2, "a": 7}])
     undisturbed.advance(4, first)
     assert monitor.advance(6, second).equals(undisturbed.advance(6, second))
     agree(answer_of(monitor), {("x", 3): 0.5, ("y", 5): 0.5})

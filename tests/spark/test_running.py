@@ -146,12 +146,15 @@ def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that
     for part in (2, 3):
         (place / "in" / f"{part}.csv").rename(place / f"{part}.csv")
     run(*RUN)
+    before = changes_in("out")
+    commit = max((place / "out" / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    commit.write_bytes(b"")  # as after a power cut
+    assert "had no content" in run(*RUN)
+    assert changes_in("out") == before
     (place / "in").rename(place / "there")
     for part in (2, 3):
         (place / f"{part}.csv").rename(place / "there" / f"{part}.csv")
     elsewhere = ("run", "there", *RUN[2:])
-    commit = max((place / "out" / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    commit.write_bytes(b"")  # as after a power cut
     assert "was begun with another stream" in run(*elsewhere, code=2)
     assert "400 rows" in run(*elsewhere, "--moved")
     parts = answer_of(changes_in("out"), fl.Query.load("q.yaml"))

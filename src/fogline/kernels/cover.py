@@ -77,7 +77,8 @@ def matter(group: Ints, rows: Lives, strong: int = STRONG, most: int = MOST) -> 
     holders = _words(few, -few.arrived) if apart else heirs
     kept, covering = uncovered(group[order], few, heirs, holders, most)
     used[order[covering]] = True
-    stay = np.sort(np.concatenate((order[kept], left[idle])))
+    stay = np.concatenate((order[kept], left[idle]))
+    stay = stay[np.argsort(stay)]
     return stay, used[stay]
 
 

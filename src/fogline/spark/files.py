@@ -212,7 +212,8 @@ def with_numbers(df: DataFrame, query: Query) -> DataFrame:
 
 def kind_of(path: str, *, existing: bool) -> str:
     """What kind of files these are, wherever they lie; in another file system only once Spark is there."""
-    running = None if is_local(path) or not existing else SparkSession.getActiveSession()
+    shown = is_local(path) or not existing or listing.kind_of_name(path) is not None
+    running = None if shown else SparkSession.getActiveSession()
     there = () if running is None else HadoopFolder(running, path).listing("")
     return listing.kind_of(path, existing=existing, others=there)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Distributions, Floats
+from fogline.impute.fewer import fewer
 from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.imputers.fittable import gathered
 from fogline.lab.imputers.once import fit_once
@@ -42,7 +43,7 @@ class DD(Eager):
             if len(which):
                 asked = self.repository.lattices[name].determinants
                 centres = {given: self._values(rows, given)[which] for given in asked}
-                parts.append((j, which, self.repository.search(name, centres, len(which))))
+                parts.append((j, which, fewer(self.repository.search(name, centres, len(which)))))
         return gathered(len(rows.values), parts)
 
     def _values(self, rows: Evidence, name: str) -> Floats:
