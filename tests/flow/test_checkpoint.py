@@ -33,8 +33,20 @@ def test_what_is_new_is_synced_once_and_its_folder_with_it(tmp_path, monkeypatch
 def test_the_newest_files_without_content_are_removed_and_no_others(tmp_path):
     written(tmp_path, offsets__3="v1", offsets__4="", commits__2="", commits__3="v1", sources__0__4="", metadata="")
     written(tmp_path, **{"offsets__.4.crc": "crc", "state__0__1__1": ""})
+    (tmp_path / "offsets/3").write_text('v1\n{}\n{"logOffset":3}')
     gone = [str(path.relative_to(tmp_path)) for path in mend(tmp_path)]
-    assert gone == ["offsets/4", "sources/0/4"]
+    assert gone == ["sources/0/4", "offsets/4"]
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["commits/2", "commits/3", "metadata", "offsets/3", "state/0/1/1"]
+
+
+def test_a_batch_whose_files_are_not_known_any_more_is_forgotten(tmp_path):
+    written(tmp_path, **{"sources__0__8": "v1", "sources__0__9.compact": "", "commits__8": "v1", "commits__9": "v1"})
+    written(tmp_path, offsets__8='v1\n{}\n{"logOffset":8}', offsets__9='v1\n{}\n{"logOffset":9}')
+    gone = [str(path.relative_to(tmp_path)) for path in mend(tmp_path)]
+    assert gone == ["sources/0/9.compact", "offsets/9", "commits/9"]
+    assert not mend(tmp_path)
+
+
+def test_where_there_is_no_checkpoint_there_is_nothing_to_mend(tmp_path):
     assert mend(tmp_path / "not there") == []

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,9 +42,8 @@ class Ahead:
 
     ground: float = -math.inf
     heard: dict[float, Cell] = field(default_factory=dict)  # from the stretch before the ground on
-    since: dict[float, float] = field(
-        default_factory=dict
-    )  # stretch that is held -> the ground when it was heard first
+    since: dict[float, float] = field(default_factory=dict)  # stretch that is held -> the ground back then
+    counts: dict[float, int] = field(default_factory=dict)  # stretch that is held -> how many rows, screened ones too
     held: RowBlock | None = None
     first: RowBlock | None = None  # all rows that were taken, as long as they are of one id, and few
 
@@ -52,8 +51,8 @@ class Ahead:
         """As flat arrays; none where nothing is kept."""
         if not self.heard:
             return {}
-        pairs = [[self.ground, self.ground], *self.since.items()]
-        arrays: Arrays = {"ahead": np.array(pairs), **hearing.to_arrays(self.heard)}
+        held = [[s, then, float(self.counts.get(s, 0))] for s, then in self.since.items()]
+        arrays: Arrays = {"ahead": np.array([[self.ground] * 3, *held]), **hearing.to_arrays(self.heard)}
         for prefix, rows in ((_HELD, self.held), (_FIRST, self.first)):
             if rows is not None:
                 arrays |= {f"{prefix}{name}": array for name, array in blocks.to_arrays(rows, signs).items()}
@@ -64,12 +63,13 @@ class Ahead:
         """The inverse of `to_arrays`, among other arrays."""
         if "ahead" not in arrays:
             return cls()
-        (ground, _), *pairs = arrays["ahead"].tolist()
+        (ground, *_), *held = arrays["ahead"].tolist()
         found: list[RowBlock | None] = []
         for prefix in (_HELD, _FIRST):
             part = {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}
             found.append(blocks.from_arrays(part, signs, width) if part else None)
-        return cls(ground, hearing.from_arrays(arrays), dict(pairs), *found)
+        since, counts = {s: then for s, then, _ in held}, {s: int(count) for s, _, count in held}
+        return cls(ground, hearing.from_arrays(arrays), since, counts, *found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +110,26 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
     ready, still = _cut([] if state.held is None else [state.held], length, reach)
     since = {s: ground if anew else state.since.get(s, ground) for s in heard if s > reach}
     since = _bounded({s: then for s, then in since.items() if ground - then < 2}, heard)
-    kept = {s: cell for s, cell in heard.items() if s in since or ground - 1 <= s <= reach}
-    then = Ahead(ground, kept, since, _of_stretches([*still, *far], length, since), None)
+    unseen = _unseen(news, come, length, reach)
+    counts = Counter(state.counts) + _by_stretch(far, length)
+    counts.update({stretch: count for stretch, _, count in unseen})
     alone = state.ground == -math.inf or state.first is not None
+    first = _first(None if anew else state.first, near, heard, reach) if alone else None
+    kept = {s: cell for s, cell in heard.items() if first is not None or s in since or ground - 1 <= s <= reach}
+    held = _of_stretches([*still, *far], length, since)
     return Sifted(
-        state=replace(then, first=_first(None if anew else state.first, near, heard, reach)) if alone else then,
+        state=Ahead(ground, kept, since, {s: counts[s] for s in since}, held, first),
         newest=max((cell.greatest for s, cell in heard.items() if s <= reach), default=-math.inf),
         taken=[*near, *ready],
         held=concat(far) if far else None,
-        unseen=_unseen(news, come, length, reach),
-        released=sum(state.heard[s].rows for s in state.since if s <= reach),
+        unseen=[(cell, count) for _, cell, count in unseen],
+        released=sum(state.counts.get(s, 0) for s in state.since if s <= reach),
         anew=anew,
     )
+
+
+def _by_stretch(rows: list[RowBlock], length: float) -> Counter[float]:
+    return Counter(s for each in rows for s in stretches(each.arrived, length).tolist())
 
 
 def _cut(rows: list[RowBlock], length: float, reach: float) -> tuple[list[RowBlock], list[RowBlock]]:
@@ -155,13 +163,13 @@ def _bounded(since: dict[float, float], heard: Heard) -> dict[float, float]:
     return out
 
 
-def _unseen(news: Heard, come: list[RowBlock], length: float, reach: float) -> list[tuple[Cell, int]]:
-    """Rows beyond that were screened: they have come, but did not travel."""
+def _unseen(news: Heard, come: list[RowBlock], length: float, reach: float) -> list[tuple[float, Cell, int]]:
+    """Rows beyond that were screened: they have come, but did not travel. Stretch, what was heard there, how many."""
     beyond = {s: cell for s, cell in news.items() if s > reach}
     if not beyond:
         return []
-    travelled = Counter(s for rows in come for s in stretches(rows.arrived, length).tolist())
-    return [(cell, cell.rows - travelled[s]) for s, cell in beyond.items() if cell.rows > travelled[s]]
+    travelled = _by_stretch(come, length)
+    return [(s, cell, cell.rows - travelled[s]) for s, cell in beyond.items() if cell.rows > travelled[s]]
 
 
 def _first(first: RowBlock | None, near: list[RowBlock], heard: Heard, reach: float) -> RowBlock | None:

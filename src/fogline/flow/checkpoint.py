@@ -8,13 +8,12 @@ done again.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from fogline.flow.folder import to_disk
-
-LOGS = ("offsets", "commits", "sources/0")  # a file for each batch
 
 
 class Synced:
@@ -41,16 +40,48 @@ class Synced:
 
 
 def mend(root: Path) -> list[Path]:
-    """Remove the newest files of the logs as far as they have no content; which are these?"""
-    gone = []
-    for log in LOGS:
-        numbered = sorted((int(each.name), each) for each in (root / log).glob("*") if each.name.isdigit())
-        while numbered and numbered[-1][1].stat().st_size == 0:
-            _, path = numbered.pop()
-            path.unlink()
-            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-            gone.append(path)
+    """Remove the newest files of the logs as far as they have no content; which are these?
+
+    A batch whose files are not known any more is forgotten with them: it has not been written yet.
+    """
+    gone: list[Path] = []
+    lost = _emptied(root / "sources/0", gone)
+    offsets = root / "offsets"
+    if lost is not None:
+        for number, path in _numbered(offsets):
+            if path.stat().st_size and _source_of(path) >= lost:
+                _remove(path, gone)
+                _remove(root / "commits" / str(number), gone)
+    _emptied(offsets, gone)
+    _emptied(root / "commits", gone)
     return gone
+
+
+def _emptied(log: Path, gone: list[Path]) -> int | None:
+    """Remove the newest files that have no content; the number of the first of them."""
+    numbered, first = _numbered(log), None
+    while numbered and numbered[-1][1].stat().st_size == 0:
+        first, path = numbered.pop()
+        _remove(path, gone)
+    return first
+
+
+def _numbered(log: Path) -> list[tuple[int, Path]]:
+    """The files of a log with their numbers; every now and then the engine joins files to one, `9.compact`."""
+    found = ((each.name.removesuffix(".compact"), each) for each in log.glob("*"))
+    return sorted((int(name), each) for name, each in found if name.isdigit())
+
+
+def _source_of(offset: Path) -> int:
+    """Up to which file of the source's log a batch reads."""
+    return int(json.loads(offset.read_text().splitlines()[-1])["logOffset"])
+
+
+def _remove(path: Path, gone: list[Path]) -> None:
+    if path.exists():
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        gone.append(path)
 
 
 def _files(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -79,9 +79,13 @@ class LocalFolder:
             return None
 
     def listing(self, below: str) -> dict[str, int]:
+        sizes = {}
         try:
             with os.scandir(self.root / below) as found:
-                sizes = {f"{below}/{e.name}": e.stat().st_size for e in found if not e.name.startswith((".", "_"))}
+                for each in found:
+                    if not each.name.startswith((".", "_")):
+                        with suppress(FileNotFoundError):  # it is there no longer; the others are
+                            sizes[f"{below}/{each.name}"] = each.stat().st_size
         except FileNotFoundError:
             return {}
         return dict(sorted(sizes.items()))

@@ -61,11 +61,11 @@ class Hearing:
 
     def near(self, cell: Ints) -> Flags | None:
         """(n,) which of these cells their groups have reached, as far as this chunk shows it; None: all of them."""
-        if all(len(places) <= 2 for places in self.of_group.values()):
+        if all(max(places) - min(places) <= 1 for places in self.of_group.values()):
             return None
         reached = np.ones(len(self.cells), np.bool_)
         for group, places in self.of_group.items():
-            if len(places) > 2:
+            if max(places) - min(places) > 1:
                 heard = self.heard(group)
                 self.grounds[group] = moved(self.grounds.get(group, min(heard)), heard)
                 for stretch, place in places.items():

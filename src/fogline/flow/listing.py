@@ -29,8 +29,9 @@ def kind_of_name(name: str) -> str | None:
     >>> kind_of_name("a.csv.gz"), kind_of_name("part-0.snappy.parquet"), kind_of_name("b.csv.tmp")
     ('csv', 'parquet', None)
     """
-    parts = [part for part in Path(name.rstrip("/*")).name.lower().split(".")[1:] if part not in PACKED]
-    return next((kind for kind, ends in KINDS.items() if parts and parts[-1] in ends), None)
+    parts = Path(name.rstrip("/*")).name.lower().split(".")[1:]
+    end = parts[-2] if parts[1:] and parts[-1] in PACKED else parts[-1] if parts else ""
+    return next((kind for kind, ends in KINDS.items() if end in ends), None)
 
 
 def kind_of(path: str, *, existing: bool, others: Iterable[str] = ()) -> str:
@@ -74,8 +75,13 @@ def pattern_of(path: str, kind: str) -> str:
     names = [each.name for each in _files(path)] if kind_of_name(path) is not None else []
     if names and not any(kind_of_name(name) == kind for name in names):
         return ""
-    ends = [case for end in KINDS[kind] for case in (end, end.upper())]
-    return "*.{" + ",".join([*ends, *(f"{end}.{packed}" for end in ends for packed in PACKED)]) + "}"
+    ends = [_any_case(end) for end in KINDS[kind]]
+    packed = [_any_case(each) for each in PACKED]
+    return "*.{" + ",".join([*ends, *(f"{end}.{each}" for end in ends for each in packed)]) + "}"
+
+
+def _any_case(end: str) -> str:
+    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in end)
 
 
 def _roots(path: str) -> list[Path]:
@@ -97,6 +103,11 @@ def _entries(path: str) -> Iterator[Path]:
                 folders.append(each)
             else:
                 yield each
+
+
+def names_in(path: str) -> list[str]:
+    """The names of the files that could be read, as often as they occur."""
+    return [each.name for each in _files(path)]
 
 
 def _files(path: str) -> Iterator[Path]:

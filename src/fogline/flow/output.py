@@ -11,6 +11,7 @@ also holds a mark that lies in the checkpoint too: the numbers of batches are th
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.folder import Folder, absolute
 from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
+from fogline.flow.listing import names_in
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
@@ -159,6 +161,7 @@ class Output:
                 f"{self.config.output!r} was begun with another stream.\n  it was {came}\n  now it is {now}\n"
                 "If these are the same files in another place, add --moved; else choose another output."
             )
+        refuse_same_names(self.config.stream)
         self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
 
     @property
@@ -240,4 +243,14 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
         raise FoglineError(
             f"the checkpoint in {output!r} is an old copy: it knows of batches up to {max(known, default=-1)}, "
             f"but there are files of batch {newest}. {way_out}"
+        )
+
+
+def refuse_same_names(stream: str) -> None:
+    """A stream that was moved knows its files by their names alone, so no two may have the same."""
+    same = [name for name, times in Counter(names_in(stream)).items() if times > 1]
+    if same:
+        raise FoglineError(
+            f"{stream!r} has several files called {same[0]!r}, and in a folder that was moved files are known by their "
+            "names alone.\nPut the folder back where it was, or choose another output."
         )

@@ -18,6 +18,8 @@ import pyarrow as pa
 from fogline.arrays import Flags, Floats, Ints
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cells import Cells
+from fogline.flow.heard import hash_ids
+from fogline.flow.hearing import Hearing
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Decoder, Piece
 from fogline.flow.plan import Plan
@@ -140,7 +142,9 @@ class SensorStage:
         rows = piece.rows
         self.screening.refuse_copies(piece)
         values = self.chain.values(rows.clouds, rows.raw)
-        values[list(rows.refused)] = np.nan  # what is refused is no reading
+        values[list(rows.refused)] = np.nan  # what is refused is no reading, …
+        if (near := self._near(piece)) is not None:
+            values[~near] = np.nan  # … nor is what runs ahead of its group
         wanted = np.asarray(np.isnan(values).any(axis=1))
         wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
         names = [name_of(key) for key in sensors]
@@ -148,6 +152,12 @@ class SensorStage:
         fresh = rows.arrived > opened.kept.newest(names)[piece.name]
         context = self.chain.contexts(opened.kept, names, rows.arrived, values, wanted, piece.name)
         return Remembered(piece, context, fresh, rejected, self.readings.save(opened, cells))
+
+    def _near(self, piece: Piece) -> Flags | None:
+        """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""
+        hearing, ids = Hearing(self.plan.ahead), piece.block.columns.column(self.plan.query.id)
+        cell = hearing.hear(piece.group, piece.rows.arrived, hash_ids(ids))
+        return hearing.near(cell)
 
     def _joined(self, parts: list[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[Piece, list[Key]]:
         """The rows of several packets as one piece, and the keys of the sensors that its names stand for."""

@@ -29,15 +29,15 @@ def event(kind: pa.DataType, instant: float) -> int | None:
 
 
 def together(group: Ints, ids: Words, arrived: Floats, taken: Flags | None) -> float:
-    """The instant that a tenth of the different (group, id) pairs, and two at least, have reached; -inf: there is none.
+    """The instant that half of the different (group, id) pairs, and two at least, have reached; -inf: there is none.
 
     `ids`: hashes; `taken`: rows that do not run ahead of the others; None: all.
     """
     if taken is not None:
         group, ids, arrived = group[taken], ids[taken], arrived[taken]
     newest = newest_of_each(group, ids, arrived)
-    few = max(2, -(-len(newest) // 10))
-    return float(np.partition(newest, -few)[-few]) if len(newest) >= few else -np.inf
+    half = max(2, -(-len(newest) // 2))
+    return float(np.partition(newest, -half)[-half]) if len(newest) >= half else -np.inf
 
 
 def later(instant: float, idle: float) -> float:

@@ -104,7 +104,6 @@ def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Ta
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
     names, keys = reported.schema.names, [*query.by, "id", "arrived"]
     kept = [name for name in names if name not in keys]
-    reported = reported.sort_by([("time", "ascending")])  # a stable sort: the later table stays later
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
     return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select(names)

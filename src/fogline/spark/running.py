@@ -27,7 +27,7 @@ from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
-from fogline.spark.pipeline import buckets_for, journal, plan_for
+from fogline.spark.pipeline import journal, plan_for
 
 
 class Run:
@@ -58,11 +58,13 @@ class Run:
         `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
         config = self.config
-        source, meant = self._source(files_per_batch, clock)
+        source, shape, new = self._source(files_per_batch, clock)
         with plainly():
             how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle")}
-            how |= {"clock": meant, "moves_idle": follow, "buckets": self.output.buckets}
+            how |= {"clock": shape["clock"] or None, "moves_idle": follow, "buckets": self.output.buckets}
             plan = plan_for(source, config.query, config.repository, **how)
+            if new:
+                self.output.begin(shape, plan.buckets)
             count = None if config.query.by or plan.remembers else 1
             writer = (
                 journal(source, plan, self._spill(count)).writeStream.foreachBatch(self._write).queryName("fogline")
@@ -72,16 +74,16 @@ class Run:
             with _partitions(self.spark, count):
                 return writer.start()
 
-    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, str | None]:
-        """The stream in the columns it had when this run was first started; and what times that are texts mean."""
+    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, dict[str, str], bool]:
+        """The stream in the columns it had when this run was first started; these; and whether that is now."""
         if self.checkpoint is not None:
             for path in mend(self.checkpoint):
                 self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
         config, shape = self.config, self.output.shape()
+        new = shape is None
         if shape is None:
             how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
             shape = files.shape_of(self.spark, config.stream, config.query, **how)
-            self.output.begin(shape, buckets_for(self.spark))
         elif "clock" not in shape:
             raise FoglineError(f"{config.output!r} was begun by another version of Fogline; choose another output.")
         elif clock is not None and clock != shape["clock"]:
@@ -91,7 +93,7 @@ class Run:
         for text in self.unread.begin():
             self.remark(text)
         rows = files.stream(self.spark, config.stream, shape, files_per_batch, by_name=self.output.by_name)
-        return rows, shape["clock"] or None
+        return rows, shape, new
 
     def _spill(self, partitions: int | None) -> Spill | None:
         """Where tasks leave what is too much for the driver; None where only the JVM reaches the output."""
