@@ -26,8 +26,8 @@ def write(folder, number: int, rows: list[tuple]) -> None:
 def test_a_checkpoint_refuses_another_plan_in_words_and_goes_on_with_its_own(spark, tmp_path):
     write(tmp_path / "in", 0, [(1, "x", 1, 1.0), (2, "y", 1, 1.0)])
     frame = stream_of(spark, tmp_path / "in", SCHEMA)
-    run(watch(frame, fl.Query(**BY), lateness=2), tmp_path)
-    write(tmp_path / "in", 1, [(3, "z", 4, 2.0)])  # no group that has a state
+    run(watch(frame, fl.Query(**BY), lateness=2, idle=0), tmp_path)
+    write(tmp_path / "in", 1, [(3, "z", 4, 2.0), (4, "z", 4, 1.0)])  # no group that has a state
     for changed, lateness, words in (
         ({"by": []}, 2, r"begun with by g, types of by string\s+now there is nothing else\s"),
         (
@@ -40,8 +40,8 @@ def test_a_checkpoint_refuses_another_plan_in_words_and_goes_on_with_its_own(spa
             pytest.raises(SnapshotError, match=rf"(?s){words}.*Go on with the old one, or begin with a new"),
             plainly(),
         ):
-            run(watch(frame, fl.Query(**BY | changed), lateness=lateness), tmp_path)
-    reported = pa.concat_tables(run(watch(frame, fl.Query(**BY), lateness=2), tmp_path))
+            run(watch(frame, fl.Query(**BY | changed), lateness=lateness, idle=0), tmp_path)
+    reported = pa.concat_tables(run(watch(frame, fl.Query(**BY), lateness=2, idle=0), tmp_path))
     assert sorted((row["g"], row["id"]) for row in reported.to_pylist()) == [("x", 1), ("y", 2)]
 
 

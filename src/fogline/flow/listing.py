@@ -105,9 +105,9 @@ def _entries(path: str) -> Iterator[Path]:
                 yield each
 
 
-def names_in(path: str) -> list[str]:
-    """The names of the files that could be read, as often as they occur."""
-    return [each.name for each in _files(path)]
+def folders_in(path: str) -> set[Path]:
+    """The folders of the files that could be read."""
+    return {each.parent for each in _files(path)}
 
 
 def _files(path: str) -> Iterator[Path]:

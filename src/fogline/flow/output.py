@@ -11,7 +11,6 @@ also holds a mark that lies in the checkpoint too: the numbers of batches are th
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +25,7 @@ from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.folder import Folder, absolute
 from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
-from fogline.flow.listing import names_in
+from fogline.flow.listing import folders_in
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
@@ -161,7 +160,7 @@ class Output:
                 f"{self.config.output!r} was begun with another stream.\n  it was {came}\n  now it is {now}\n"
                 "If these are the same files in another place, add --moved; else choose another output."
             )
-        refuse_same_names(self.config.stream)
+        refuse_subfolders(self.config.stream)
         self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
 
     @property
@@ -246,11 +245,10 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
         )
 
 
-def refuse_same_names(stream: str) -> None:
-    """A stream that was moved knows its files by their names alone, so no two may have the same."""
-    same = [name for name, times in Counter(names_in(stream)).items() if times > 1]
-    if same:
+def refuse_subfolders(stream: str) -> None:
+    """A stream that was moved knows its files by their names alone: they must lie in one folder."""
+    if len(folders := folders_in(stream)) > 1:
         raise FoglineError(
-            f"{stream!r} has several files called {same[0]!r}, and in a folder that was moved files are known by their "
-            "names alone.\nPut the folder back where it was, or choose another output."
+            f"{stream!r} has files in {len(folders)} folders, and in one that was moved files are known by their names "
+            "alone.\nPut the folder back where it was, or choose another output."
         )

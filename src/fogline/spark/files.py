@@ -156,6 +156,8 @@ def stream(
     """The rows of files as they come, however old. `by_name`: a known name is known, wherever its folder was before."""
     limit = ("maxBytesPerTrigger", BATCH) if files_per_batch is None else ("maxFilesPerTrigger", files_per_batch)
     reader = spark.readStream.option(*limit).option("maxFileAge", NO_AGE).option("fileNameOnly", by_name)
+    if by_name and is_local(path) and Path(path).is_dir():
+        path = f"{path}/*"  # of a pattern Spark does not ask that files taken up earlier lie there, too
     return _opened(reader, path, shape)
 
 
