@@ -75,7 +75,7 @@ def _with(name: str, value: object) -> Callable[[Row], list[Line]]:
 def _far(row: Row) -> list[Line]:
     """Some ids, each by another time beyond."""
     ahead = int(str(row["t"])) * 7 % 97
-    return [line({**row, "sensor": f"far-{ahead % 20}", "t": int(str(row["t"])) + 10**9 + 10**7 * ahead})]
+    return [line({**row, "sensor": f"far-{row['sensor']}", "t": int(str(row["t"])) + 10**9 + 10**7 * ahead})]
 
 
 def _bytes(row: Row) -> list[Line]:
