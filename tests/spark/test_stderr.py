@@ -56,6 +56,13 @@ def test_only_tracebacks_of_daemons_about_closed_sockets_are_left_out():
     other = GOODBYE.replace(b'pyspark.zip/pyspark/daemon.py", line 95', b'mine.py", line 95')
     failed = GOODBYE.replace(b"BrokenPipeError: [Errno 32] Broken pipe", b"ValueError: wrong")
     assert Lines().add(b"a\n" + GOODBYE + b"b\n") == b"a\nb\n"
+    within = GOODBYE.replace(
+        b"BrokenPipe", b'  File "/usr/lib/python3/socket.py", line 723, in write\n    x\n    ^\nBrokenPipe', 1
+    )
+    assert Lines().add(b"a\n" + within + b"b\n") == b"a\nb\n"
+    chain = b"\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert Lines().add(b"a\n" + within + chain + within + b"\nb\n") == b"a\nb\n"
+    assert Lines().add(within + chain + failed + b"b\n") == failed + b"b\n"
     for shown in (other, failed):
         assert Lines().add(b"a\n" + shown + b"b\n") == b"a\n" + shown + b"b\n"
 

@@ -24,6 +24,13 @@ CHATTER = (  # of pyspark.sql.streaming.transform_with_state_driver_worker; an e
     b"Starting Streaming TransformWithStateInPandas Python worker",
     b"Streaming TransformWithStateInPandas Python worker ",
 )
+ENDING = (
+    b"pyspark/daemon.py",
+    b"fogline/spark/daemon.py",
+    b"pyspark/serializers.py",
+    b"/socket.py",
+)  # where workers end
+CHAIN = (b"", b"During handling of the above exception, another exception occurred:")
 PATIENCE = 1.0  # seconds at exit for lines that are on their way
 
 
@@ -78,6 +85,7 @@ class Lines:
         self._rest = b""
         self._blank = False  # an empty line that belongs to the chatter comes next
         self._traceback: list[bytes] = []  # the lines of one that has not ended yet
+        self._gone = False  # a traceback has just been left out; one that it led to may follow
 
     def add(self, chunk: bytes) -> bytes:
         """The lines that this piece completes, as far as they are shown."""
@@ -89,8 +97,11 @@ class Lines:
         if line.startswith(b"Traceback (") or (self._traceback and line.startswith(b"  ")):
             self._traceback.append(line)
             return []
+        if self._gone and line in CHAIN:
+            return []
         lines, self._traceback = [*self._traceback, line], []
-        return [] if len(lines) > 1 and _is_goodbye(lines) else lines
+        self._gone = len(lines) > 1 and _is_goodbye(lines)
+        return [] if self._gone else lines
 
     def _shown(self, line: bytes) -> bool:
         chatter = line.startswith(CHATTER)
@@ -101,5 +112,9 @@ class Lines:
 def _is_goodbye(traceback: list[bytes]) -> bool:
     """Is it that of a daemon's worker whose socket was closed?"""
     frames = [line for line in traceback if line.startswith(b"  File ")]
-    daemons = bool(frames) and all(b"pyspark/daemon.py" in line for line in frames)
-    return daemons and traceback[-1].startswith((b"BrokenPipeError", b"ConnectionResetError"))
+    daemons = any(b"/daemon.py" in line for line in frames)
+    return (
+        daemons
+        and all(any(each in line for each in ENDING) for line in frames)
+        and traceback[-1].startswith((b"BrokenPipeError", b"ConnectionResetError"))
+    )
