@@ -17,6 +17,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from fogline.repository.files import sync
+
 
 class Folder(Protocol):
     """A place for files by name."""
@@ -105,11 +107,7 @@ class LocalFolder:
 
 def to_disk(path: Path) -> None:
     """What was written there, or in there, survives a power cut from now on."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    sync(path)
 
 
 def _make(folder: Path) -> None:

@@ -1,8 +1,8 @@
 """What of a chunk of the stream can ever matter to the answer?
 
-Decoded rows get rough bounds for what they lack and are compared with each other: what is surely beaten for all of its
-life, or from some instant on, need not travel (see `kernels/cover.py`). What is left gets its exact bounds and is
-packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
+Decoded rows get rough bounds for what they lack and are compared with others of their group and stretch of time: what
+is surely beaten for all of its life need not travel (see `kernels/cover.py`). What is left gets its exact bounds and
+is packed, one parcel per group and chunk. No state, no order, no clock: any cut of the stream into chunks will do.
 
 A row may be a copy of another one, in the state or in another chunk, and be refused where its group is. So a row that
 may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of

@@ -91,9 +91,9 @@ def write(path: Path, content: str) -> None:
     sync(path.parent)
 
 
-def sync(folder: Path) -> None:
-    """The names in a folder are on the disk, too."""
-    opened = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """A file, or the names in a folder, are on the disk."""
+    opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
     except OSError as error:
