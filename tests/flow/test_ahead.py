@@ -23,6 +23,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
 from fogline.kernels.heard import KEPT
+from fogline.rows.changes import answer_of
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=10)
@@ -329,3 +330,17 @@ def test_ids_of_every_kind_have_hashes_that_do_not_depend_on_where_they_lie(kind
     assert hash_ids(column.slice(1, 4)).tolist() == found[1:5].tolist()
     assert hash_ids(column.dictionary_encode())[:3].tolist() == found[:3].tolist()
     assert not len(hash_ids(column.slice(0, 0)))
+
+
+def test_changes_of_a_group_that_began_anew_add_up_to_its_answer():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10)
+    kinds = pa.schema([("id", pa.string()), ("t", pa.float64()), ("a", pa.float64())])
+    engine, journal = Engine(make_plan(query, kinds), 50, 500), Journal()
+    calls = [[("A", 400, 9)], [("A", 405, 1)], [("B", 250, 5), ("C", 250, 4)], [("B", 310, 5), ("C", 310, 4)]]
+    for call in calls:
+        made = [{"id": name, "t": float(at), "a": float(a)} for name, at, a in call]
+        journal += engine.batch([pa.Table.from_pylist(made, schema=kinds)])
+    tables = [table for kind, table in journal if kind == "changes"]
+    assert [(row["id"], row["arrived"]) for row in answer_of(tables, query).to_pylist()] == [("A", 400.0)]
+    health = rows_of(journal, "health")
+    assert [sum(row[name] for row in health) for name in ("held", "released")] == [2, 2]

@@ -137,6 +137,20 @@ def test_no_id_alone_moves_the_clock_of_the_query():
     assert both <= alone * 1.0001
 
 
+def test_held_rows_of_several_groups_do_not_move_the_clock_of_the_query():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["site"])
+    kinds = pa.schema([("id", pa.string()), ("site", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
+    engine = Engine(make_plan(query, kinds, idle="auto"), 50_000, 500_000, small=2_000)
+    sums: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+    for t in range(40):
+        crowd = [(f"s{i}", f"g{g}", t, float(i)) for g in range(4) for i in range(4)]
+        wild = [("s0", "g0", 10**9, 1.0), ("s1", "g1", 2 * 10**9, 1.0)] if t == 20 else []
+        made = [dict(zip(kinds.names, row, strict=True)) for row in crowd + wild]
+        for row in rows_of(engine.batch([pa.Table.from_pylist(made, schema=kinds)]), HEALTH):
+            sums = {name: sums[name] + row[name] for name in sums}
+    assert (sums["rows"], sums["held"], sums["late"], sums["expired"]) == (642, 2, 0, 0)
+
+
 def test_the_timer_is_set_where_the_clock_will_surely_have_reached_the_expiry():
     for instant, idle in ((0.1, 0.2), (1e15, 0.3), (3.0, 1e16), (7.0, 5.0)):
         assert later(instant, idle) - idle >= instant
