@@ -27,10 +27,13 @@ ENTER, LEAVE, UPDATE = 0, 1, 2
 
 
 class Clouds(NamedTuple):
-    """Many clouds in columns; a cell with more than one value points into three shared pools, sorted by value."""
+    """Many clouds in columns; a cell with more than one value points into three shared pools, sorted by value.
 
-    lo: Floats  # (n, d) lowest possible value
-    hi: Floats  # (n, d) highest
+    A cell's box, `lo` to `hi`, holds its values and whatever a later reading may make of them; it never widens.
+    """
+
+    lo: Floats  # (n, d) no value will ever be lower
+    hi: Floats  # (n, d) nor higher
     start: (
         Ints  # (n, d) where the cell's values begin in the pools, ONE for a single value, VAGUE for bounds only, SHARED
     )
@@ -188,6 +191,20 @@ class Distributions(NamedTuple):
     value: Floats  # (p,) ascending within a cell
     often: Floats  # (p,) how often each value occurs: positive, need not add up to 1
     source: Ints  # (q,) by which of its imputer's sources; see `Chain.sources`
+
+
+class Revisions(NamedTuple):
+    """Gaps that are known better since their sensor has spoken again; each is an event at the tick of that reading."""
+
+    id: Objects  # (n,) of the row, and of the reading
+    target: Floats  # (n,) the arrival of the row with the gap
+    time: Floats  # (n,) of the reading
+    cells: Flags  # (n, d) which cells of the row are revised
+    values: Floats  # (n, d) what was read, as the user sees it; NaN = missing
+
+    def part(self, which: Any) -> Revisions:
+        """Some of them (a slice or indices)."""
+        return Revisions(*(each[which] for each in self))
 
 
 class Delta(NamedTuple):
