@@ -1,7 +1,8 @@
 """How does a stream go through the stages of the pipeline without Spark?
 
-As Spark would drive them: batches of partitions, each partition screened by itself, parcels carried to their groups,
-state as bytes in between, a watermark that follows the newest row and fires timers.
+As Spark would drive them: batches of partitions, each partition screened by itself or dealt to the buckets of its
+sensors, parcels carried to their groups, state as bytes in between, a watermark that follows the newest row and fires
+timers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from fogline.flow.journal import CHANGES, Journal, changes_schema
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
-from fogline.flow.stages import screened
+from fogline.flow.sensors import SensorStage
+from fogline.flow.stages import as_batch, dealt, screened
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
 
@@ -35,7 +37,7 @@ def plan_of(stream: Stream, schema: pa.Schema, **how: Any) -> Plan:
 
 @dataclass
 class Engine:
-    """Does what Spark does with the two stages."""
+    """Does what Spark does with the stages."""
 
     plan: Plan
     slice_rows: int = 3
@@ -44,6 +46,8 @@ class Engine:
     states: dict[str, bytes] = field(default_factory=dict)
     groups: dict[str, LoadedGroup] = field(default_factory=dict)  # the same, cached
     cells: dict[str, MemoryCells] = field(default_factory=dict)
+    parts: dict[str, MemoryCells] = field(default_factory=dict)
+    readings: dict[int, tuple[bytes | None, MemoryCells]] = field(default_factory=dict)  # of buckets of sensors
     turn: int = 0
     timers: dict[str, int | None] = field(default_factory=dict)
     newest: int = 0  # greatest event time
@@ -53,13 +57,11 @@ class Engine:
         """One micro-batch; returns what is reported in it."""
         self.watermark, journal = self.newest, Journal()
         parcels: dict[str, list[Parcel]] = {}
-        for part in partitions:
-            sizes = {"slice_rows": self.slice_rows, "chunk_rows": self.chunk_rows, "small": self.small}
-            for out in screened(self.plan, part.to_batches(), **sizes):
-                for row in out.select(["group", "parcel"]).to_pylist():
-                    parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], self.plan))
-                times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
-                self.newest = max([self.newest, *(t // 1000 for t in times)])
+        for out in self._parcels(partitions):
+            for row in out.select(["group", "parcel"]).to_pylist():
+                parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], self.plan))
+            times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
+            self.newest = max([self.newest, *(t // 1000 for t in times)])
         for key, some in parcels.items():
             journal += self._take(key, some, None)
         for key, due in list(self.timers.items()):
@@ -67,16 +69,35 @@ class Engine:
                 journal += self._take(key, [], self.watermark)
         return journal
 
+    def _parcels(self, partitions: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:
+        if not self.plan.deals:
+            for part in partitions:
+                sizes = {"slice_rows": self.slice_rows, "chunk_rows": self.chunk_rows, "small": self.small}
+                yield from screened(self.plan, part.to_batches(), **sizes)
+            return
+        packets: dict[int, list[bytes]] = {}
+        for part in partitions:
+            for out in dealt(self.plan, part.to_batches(), chunk_rows=self.chunk_rows):
+                for row in out.to_pylist():
+                    packets.setdefault(row["bucket"], []).append(row["packet"])
+        for bucket, some in packets.items():
+            state, cells = self.readings.get(bucket, (None, MemoryCells()))
+            found, then = SensorStage(self.plan, self.small).take(bucket, state, some, cells)
+            self.readings[bucket] = then or state, cells
+            yield as_batch(self.plan, found)
+
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         kept = self.groups if self.turn % 3 else self.states
-        cells = self.cells.setdefault(key, MemoryCells())
-        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, cells=cells)
+        cells, parts = (each.setdefault(key, MemoryCells()) for each in (self.cells, self.parts))
+        where = {"cells": cells, "parts": parts}
+        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, **where)
         assert outcome.before == self.timers.get(key)
         if outcome.state is None:
             assert outcome.timer is None
             assert not cells.saved
-            for each in (self.states, self.groups, self.timers, self.cells):
+            assert not parts.saved
+            for each in (self.states, self.groups, self.timers, self.cells, self.parts):
                 each.pop(key, None)
             return outcome.journal
         self.states[key], self.timers[key], self.groups[key] = outcome.state, outcome.timer, outcome.group

@@ -30,6 +30,7 @@ class LoadedGroup:
     timer: int | None  # in milliseconds of event time
     ahead: Ahead = field(default_factory=Ahead)  # what runs ahead of it
     slots: list[Slot] = field(default_factory=list)  # in which more such rows lie
+    sensors: bytes | None = None  # what its sensors have read, where rows get their contexts here; None: as in history
 
     @property
     def empty(self) -> bool:

@@ -6,6 +6,7 @@ wait. Where a group falls silent, and there is an idle time, the query's waterma
 
 A group in which no row lives or waits is forgotten when the watermark has passed its clock by the lateness and the
 lifetime: a row that this clock would call late has then expired. So the number of states is that of groups in use.
+(Where sensors' readings lie with their group, they also keep it, for as long as they are remembered.)
 
 Nothing outlives a call but the state: the engine may call any worker next. (A worker may keep what it saved: `cache`.)
 """
@@ -13,7 +14,7 @@ Nothing outlives a call but the state: the engine may call any worker next. (A w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,8 @@ from fogline.arrays import LEAVE, Delta, Flags
 from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
-from fogline.flow.cells import Cells
+from fogline.flow.cells import Cells, MemoryCells
+from fogline.flow.due import Settling
 from fogline.flow.journal import Journal, journal
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
@@ -41,6 +43,7 @@ from fogline.skyline.group import Group
 from fogline.skyline.store import join_groups, save_group, split_groups
 
 _WAITING = "waiting "  # before the names of arrays of rows that wait
+_SENSORS = "sensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Keeper:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.tables = Tables(plan.query)
+        self.settling = Settling(plan) if plan.settles else None
 
     def take(
         self,
@@ -70,15 +74,18 @@ class Keeper:
         watermark: int | None = None,
         end: bool = False,
         cells: Cells | None = None,
+        parts: Cells | None = None,
     ) -> Outcome:
         """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
 
-        Where many rows wait they lie in the `cells` of this group; without, all lie in its state.
+        Where many rows wait they lie in the `cells` of this group, many readings in its `parts`; without, all lie in
+        its state.
         """
         plan = self.plan
         loaded = state if isinstance(state, LoadedGroup) else self._load(state)
         found = sift_ahead(loaded.ahead, parcels, plan.ahead)
-        before = self._begun_anew(key, loaded, cells) if found.anew else None
+        parts = MemoryCells() if parts is None else parts
+        before = self._begun_anew(key, loaded, cells, parts) if found.anew else None
         clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
         if watermark is not None and plan.idle is not None and plan.moves_idle:
             clock = max(clock, reached(plan.kind, watermark) - plan.idle)
@@ -87,29 +94,35 @@ class Keeper:
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         late = loaded.group.late
         rejects = [pair for parcel in parcels for pair in parcel.rejects]
-        changes, expired, conflicts = None, 0, 0
+        changes, expired, conflicts, counted = None, 0, 0, [*parcels]
         if np.isfinite(clock):
             rows, again, conflicts = self._without_duplicates(key, loaded, due)
             rejects += again
             expired = self._expired(rows, loaded.clock)
+            if rows is not None and self.settling is not None:
+                settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, parts)
+                rows, rejects = settled.rows if len(settled.rows.arrived) else None, rejects + settled.rejects
+                counted.append(replace(settled, came=0))
             changes = self._advance(key, loaded, clock, rows)
         held = reports(found, plan, end=end)
         waiting, slots = put_away(plan, waiting, slots, cells)
-        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots)
+        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors)
         forgotten = outlived and then.empty
+        if forgotten and self.settling is not None:
+            self.settling.forget(then.sensors, parts)
         then.timer = None if forgotten else self._next(then, watermark)
-        health = _health(parcels, len(rejects), loaded.group, loaded.group.late - late, then.waits)
+        health = _health(counted, len(rejects), loaded.group, loaded.group.late - late, then.waits)
         health |= {"expired": expired, "released": found.released, "conflicts": conflicts}
         health["screened"] -= found.screened
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
-        for parcel in parcels:
+        for parcel in counted:
             add(scores, parcel.scores)
         both = changes if before is None or changes is None else pa.concat_tables([before, changes])
         report = journal(plan, key, both, rejects + held, health, scores, clock)
         return Outcome(None if forgotten else self._save(then), report, then.timer, loaded.timer, then)
 
-    def _begun_anew(self, key: Key, loaded: LoadedGroup, cells: Cells | None) -> pa.Table:
+    def _begun_anew(self, key: Key, loaded: LoadedGroup, cells: Cells | None, parts: Cells) -> pa.Table:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
@@ -117,7 +130,10 @@ class Keeper:
         gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.zeros(len(which))
         delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which])
         open_slots(self.plan, loaded.slots, np.inf, cells)
+        if self.settling is not None:
+            self.settling.forget(loaded.sensors, parts)
         loaded.group, loaded.clock, loaded.waiting, loaded.slots = self._new_group(), -np.inf, None, []
+        loaded.sensors = None
         return self.tables.build([(self._by(key), delta)] if len(which) else [], self.plan.kinds)
 
     def _expired(self, rows: RowBlock | None, clock: float) -> int:
@@ -193,7 +209,8 @@ class Keeper:
             life = empty.clock - empty.group.newest if np.isfinite(empty.group.newest) else 0.0
         elif isinstance(life, str):
             life = duration(life)
-        return empty.clock + self.plan.lateness + float(life)
+        kept = 0.0 if self.settling is None or empty.sensors is None else self.settling.recall.sensors.longest
+        return empty.clock + self.plan.lateness + max(float(life), kept)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
@@ -209,7 +226,8 @@ class Keeper:
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
         ahead = Ahead.from_arrays(arrays, self.plan.signs, self.plan.width)
         slots = [Slot(*each) for each in header["slots"]]
-        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots)
+        sensors = arrays[_SENSORS].tobytes() if _SENSORS in arrays else None
+        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots, sensors)
 
     def _save(self, loaded: LoadedGroup) -> bytes:
         header = {
@@ -222,6 +240,8 @@ class Keeper:
         if loaded.waiting is not None:
             rows = to_arrays(loaded.waiting, self.plan.signs)
             arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
+        if loaded.sensors is not None:
+            arrays[_SENSORS] = np.frombuffer(loaded.sensors, np.uint8)
         arrays |= loaded.ahead.to_arrays(self.plan.signs)
         return to_state(self.plan, header, arrays)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from fogline.arrays import Ints
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.plan import Plan
+from fogline.impute.intake import look, put
 from fogline.rows.clock import Reasons
 from fogline.rows.ids import nameable
 from fogline.rows.keys import Key, coded, keyed
@@ -96,6 +97,18 @@ class Decoder:
         rows = self.reader.decode(source, plan.kind, refused)
         refuse_future(rows, plan, now)
         return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
+
+
+def asked_at_once(piece: Piece, plan: Plan) -> Piece:
+    """The piece with what imputers give that cannot wait: they need the columns as they came."""
+    chain, rows = plan.chain, piece.rows
+    assert chain is not None
+    if len(chain.lasting) == len(chain.imputers):
+        return piece
+    left = rows.left()
+    found = look(chain, rows, left, None, rows.refused).clouds
+    clouds = found if left is None else put(rows.clouds, left, found)
+    return replace(piece, rows=rows._replace(clouds=clouds), block=piece.block._replace(clouds=clouds))
 
 
 def numbered(column: pa.Array) -> Ints:

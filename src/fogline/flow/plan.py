@@ -63,7 +63,7 @@ class Plan:
             words["repository"] = self.repository.fingerprint
         if self.imputer is not None:
             words["imputer"] = as_imputer(self.imputer, self.query).name
-        if self.remembers:
+        if self.deals:
             words["buckets"] = self.buckets
         return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}
 
@@ -97,6 +97,16 @@ class Plan:
     def remembers(self) -> bool:
         """Whether rows must know what their sensors have read before."""
         return self.chain is not None and self.chain.sensors is not None
+
+    @property
+    def settles(self) -> bool:
+        """Whether rows get their contexts when they are due, where their group is, since others may come before."""
+        return self.remembers and self.lateness > 0
+
+    @property
+    def deals(self) -> bool:
+        """Whether rows get their contexts as they come, in the buckets of their sensors."""
+        return self.remembers and not self.settles
 
     @property
     def kinds(self) -> Kinds:

@@ -1,4 +1,4 @@
-"""Which readings of a bucket of sensors must be read and written when a few of its sensors speak?
+"""Which readings of a bucket of sensors, or of a group, must be read and written when a few of its sensors speak?
 
 Those of a small bucket lie in its state. Those of a larger one lie in parts, cells of a few sensors each: only parts of
 sensors that speak are opened, and only they are written again. The number of parts follows the number of sensors: when
@@ -21,7 +21,8 @@ from fogline.flow.plan import Plan
 from fogline.flow.state import from_cell, from_state, to_cell, to_state
 from fogline.packing import Arrays
 from fogline.repository.sensors.model import SensorModel
-from fogline.repository.sensors.state import MOST, Name, SensorState
+from fogline.repository.sensors.state import MOST, Name, SensorState, sensor_names
+from fogline.rows.keys import Key
 
 SMALL = 1_000  # sensors of a bucket that lie in its state
 PART = 64  # sensors of a part, when parts are made; up to twice as many later
@@ -44,6 +45,26 @@ def _codes(names: tuple[Name, ...]) -> Ints:
     return np.array([_code(name) for name in names], np.int64)
 
 
+@lru_cache(maxsize=4)
+def _by_group(names: tuple[Name, ...]) -> dict[Name, list[int]]:
+    """The sensors of each group."""
+    found: dict[Name, list[int]] = {}
+    for k, name in enumerate(names):
+        found.setdefault(name[:-1], []).append(k)
+    return found
+
+
+def name_of(key: Key) -> Name:
+    """What the sensor of this key is called in a state."""
+    *groups, name = json.loads(key)
+    return sensor_names([name], [tuple(groups)])[0]
+
+
+def group_of(key: Key) -> Name:
+    """How the names of this group's sensors begin."""
+    return sensor_names([None], [tuple(json.loads(key))])[0][:-1]
+
+
 class Opened(NamedTuple):
     """What was read of a bucket."""
 
@@ -60,11 +81,10 @@ class ReadingStore:
     def __init__(self, plan: Plan, sensors: SensorModel, *, most: int = MOST) -> None:
         self.plan, self.sensors, self.most = plan, sensors, most
 
-    def open(self, bucket: int, state: bytes | None, names: Sequence[Name], cells: Cells) -> Opened:
-        """The readings of these sensors; of a bucket without a state, what history knows of it."""
+    def open(self, at: int | Key, state: bytes | None, names: Sequence[Name], cells: Cells) -> Opened:
+        """The readings of these sensors; without a state, what history knows of this bucket, or of this group."""
         if state is None:
-            codes = _codes(tuple(self.sensors.known_sensors))
-            kept = self.sensors.state(np.flatnonzero(codes % self.plan.buckets == bucket).tolist())
+            kept = self.sensors.state(self._known(at))
             return Opened(kept, len(kept.number), len(kept.number), 0, [])
         header, arrays = from_state(self.plan, state, _WHAT)
         if not header["parts"]:
@@ -89,6 +109,17 @@ class ReadingStore:
             count -= self._write(kept, opened.touched, parts, count, cells)
         same = (parts, count) == (opened.parts, opened.sensors)
         return None if same else to_state(self.plan, {"parts": parts, "count": count}, {})
+
+    def clear(self, state: bytes, cells: Cells) -> None:
+        """What lies beside this state leaves with it."""
+        for k in range(from_state(self.plan, state, _WHAT)[0]["parts"]):
+            cells.remove(k)
+
+    def _known(self, at: int | Key) -> Sequence[int]:
+        known = self.sensors.known_sensors
+        if isinstance(at, int):
+            return np.flatnonzero(_codes(known) % self.plan.buckets == at).tolist()
+        return _by_group(known).get(group_of(at), [])
 
     def _write(self, kept: SensorState, which: Sequence[int], parts: int, count: int, cells: Cells) -> int:
         """Write these parts; how many sensors were forgotten, because there are too many in the bucket."""

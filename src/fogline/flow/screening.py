@@ -68,10 +68,14 @@ class Survivors(NamedTuple):
 
 
 class Screening:
-    """Collects one chunk: `take` pieces, then `pack`."""
+    """Collects one chunk: `take` pieces, then `pack`.
 
-    def __init__(self, plan: Plan, small: int = SMALL) -> None:
-        self.plan, self.query, self.chain, self.small = plan, plan.query, plan.chain, small
+    Chunks of up to `small` rows are not compared. `imputes`: whether gaps get bounds here, and not when rows are due.
+    """
+
+    def __init__(self, plan: Plan, small: float = SMALL, *, imputes: bool = True) -> None:
+        self.plan, self.query, self.chain, self.small = plan, plan.query, plan.chain if imputes else None, small
+        self.imputes = imputes
         scored = self.chain is not None and plan.repository is not None and plan.imputer is None
         self.scorer = Scorer(self.chain) if scored and self.chain is not None else None
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
@@ -192,6 +196,9 @@ class Screening:
     def _bounds(self, piece: Piece, context: Floats | None) -> tuple[Ints | None, Looked]:
         """Which rows can be taken (None: all), and these with rough bounds for what they lack."""
         rows, chain, which = piece.rows, self.chain, piece.rows.left()
+        if not self.imputes:
+            clouds = rows.clouds if which is None else rows.clouds.part(which)
+            return which, Looked(clouds, np.empty(0, np.int64), np.empty((0, self.plan.width)))
         if chain is None:
             clouds = rows.clouds if which is None else rows.clouds.part(which)
             lacking = np.flatnonzero(np.isnan(clouds.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)

@@ -8,8 +8,7 @@ there on no stage needs to know whose readings they are.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +20,14 @@ from fogline.flow.cells import Cells
 from fogline.flow.heard import hash_ids
 from fogline.flow.hearing import Hearing
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import Decoder, Piece
+from fogline.flow.piece import Decoder, Piece, asked_at_once
 from fogline.flow.plan import Plan
-from fogline.flow.readings import ReadingStore, bucket_of
+from fogline.flow.readings import ReadingStore, bucket_of, name_of
 from fogline.flow.rejects import as_json
-from fogline.flow.screening import Screening
-from fogline.impute.intake import look, put
+from fogline.flow.screening import SMALL, Screening
 from fogline.impute.scoring import chosen
 from fogline.packing import pack, unpack
-from fogline.repository.sensors.state import Name, sensor_names
+from fogline.repository.sensors.state import Name, SensorState
 from fogline.rows.keys import Key
 from fogline.rows.reader import Decoded
 from fogline.rows.source import RowSource
@@ -43,12 +41,6 @@ class Rejected(NamedTuple):
     outside_limits: int
 
 
-def name_of(key: Key) -> Name:
-    """What the sensor of this key is called in a state."""
-    *groups, name = json.loads(key)
-    return sensor_names([name], [tuple(groups)])[0]
-
-
 class Dealer:
     """Decodes rows and deals them to the buckets of their sensors."""
 
@@ -59,12 +51,7 @@ class Dealer:
         """Bucket and packet, for each bucket that any of the rows is in."""
         plan = self.plan
         piece, sensors = self.decoder.decode_sensors(batch)
-        chain = plan.chain
-        assert chain is not None
-        if len(chain.lasting) < len(chain.imputers):  # those that cannot wait need the columns as they came
-            left = piece.rows.left()
-            clouds = look(chain, piece.rows, left, None, piece.rows.refused).clouds
-            piece = _with_clouds(piece, clouds if left is None else put(piece.rows.clouds, left, clouds))
+        piece = asked_at_once(piece, plan)
         bucket = np.array([bucket_of(name_of(key), plan.buckets) for key in sensors], np.int64)[piece.name]
         rows = piece.rows
         bucket[list(rows.refused)] = -1
@@ -96,6 +83,29 @@ class Dealer:
             yield Rejected(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
 
 
+class Recall:
+    """Gives rows what their sensors have read before."""
+
+    def __init__(self, plan: Plan) -> None:
+        assert plan.chain is not None
+        assert plan.chain.sensors is not None
+        self.chain, self.sensors = plan.chain, plan.chain.sensors
+
+    def contexts(self, kept: SensorState, names: Sequence[Name], piece: Piece, near: Flags | None = None) -> Floats:
+        """(n, w) the contexts of rows with gaps; then the rows join the state.
+
+        Rows that are not `near` (None: all are) run ahead of their group, and are no readings yet.
+        """
+        rows = piece.rows
+        values = self.chain.values(rows.clouds, rows.raw)
+        values[list(rows.refused)] = np.nan  # what is refused is no reading, …
+        if near is not None:
+            values[~near] = np.nan  # … nor is what runs ahead of its group
+        wanted = np.asarray(np.isnan(values).any(axis=1))
+        wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
+        return self.chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
+
+
 class Remembered(NamedTuple):
     """The rows of a bucket, with what their sensors have read before."""
 
@@ -109,11 +119,9 @@ class Remembered(NamedTuple):
 class SensorStage:
     """Keeps the readings of buckets of sensors between calls."""
 
-    def __init__(self, plan: Plan) -> None:
-        assert plan.chain is not None
-        assert plan.chain.sensors is not None
-        self.plan, self.chain, self.sensors = plan, plan.chain, plan.chain.sensors
-        self.screening, self.readings = Screening(plan), ReadingStore(plan, self.sensors)
+    def __init__(self, plan: Plan, small: float = SMALL) -> None:
+        self.plan, self.recall = plan, Recall(plan)
+        self.screening, self.readings = Screening(plan, small), ReadingStore(plan, self.recall.sensors)
 
     def take(
         self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
@@ -137,20 +145,14 @@ class SensorStage:
         parts = [(header, arrays) for header, arrays in found if "raw" in arrays]
         if not parts:
             none = np.empty(0, np.bool_)
-            return Remembered(None, np.empty((0, self.sensors.width)), none, rejected, None)
+            return Remembered(None, np.empty((0, self.recall.sensors.width)), none, rejected, None)
         piece, sensors = self._joined(parts)
         rows = piece.rows
         self.screening.refuse_copies(piece)
-        values = self.chain.values(rows.clouds, rows.raw)
-        values[list(rows.refused)] = np.nan  # what is refused is no reading, …
-        if (near := self._near(piece)) is not None:
-            values[~near] = np.nan  # … nor is what runs ahead of its group
-        wanted = np.asarray(np.isnan(values).any(axis=1))
-        wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
         names = [name_of(key) for key in sensors]
         opened = self.readings.open(bucket, state, names, cells)
         fresh = rows.arrived > opened.kept.newest(names)[piece.name]
-        context = self.chain.contexts(opened.kept, names, rows.arrived, values, wanted, piece.name)
+        context = self.recall.contexts(opened.kept, names, piece, self._near(piece))
         return Remembered(piece, context, fresh, rejected, self.readings.save(opened, cells))
 
     def _near(self, piece: Piece) -> Flags | None:
@@ -172,14 +174,14 @@ class SensorStage:
             blocks.append(from_arrays(arrays, self.plan.signs, 0))
             outside.append(arrays.get("outside", np.zeros(len(arrays["raw"]), np.int64)))
         block = concat(blocks)
-        rows = _decoded(block, self.plan, np.concatenate(outside))
+        rows = decoded(block, self.plan, np.concatenate(outside))
         piece = Piece(rows, block, list(groups), np.concatenate(group), np.concatenate(name), whole=False)
         return piece, list(sensors)
 
 
-def _decoded(block: RowBlock, plan: Plan, outside: Ints) -> Decoded:
+def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded:
     """The rows of a block, to be looked at by imputers."""
-    gaps, few = bool(np.isnan(block.clouds.lo).any()), outside if outside.any() else None
+    gaps, few = bool(np.isnan(block.clouds.lo).any()), outside if outside is not None and outside.any() else None
     columns = block.columns
     if plan.imputer is not None:  # it may ask for attributes as they came
         left = [(j, name) for j, name in enumerate(plan.query.names) if name not in columns.schema.names]
@@ -187,11 +189,3 @@ def _decoded(block: RowBlock, plan: Plan, outside: Ints) -> Decoded:
             columns = columns.append_column(name, pa.array(block.raw[:, j], from_pandas=True))
     source = RowSource(columns)
     return Decoded(source, plan.kind, block.arrived, block.expires, block.raw, block.clouds, few, gaps, {})
-
-
-def _with_clouds(piece: Piece, clouds: Any) -> Piece:
-    rows, block = piece.rows, piece.block._replace(clouds=clouds)
-    seen = Decoded(
-        rows.source, rows.kind, rows.arrived, rows.expires, rows.raw, clouds, rows.outside, rows.gaps, rows.refused
-    )
-    return Piece(seen, block, piece.keys, piece.group, piece.name, piece.whole)

@@ -6,12 +6,13 @@ engine that can map Arrow batches can carry. The keyed stages are `keeper.Keeper
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import CHUNK, SLICE, Decoder, slices
+from fogline.flow.piece import CHUNK, SLICE, Decoder, asked_at_once, slices
 from fogline.flow.plan import Plan
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import Dealer
@@ -28,20 +29,28 @@ def screened(
     chunk_rows: int = CHUNK,
     small: int = SMALL,
 ) -> Iterator[pa.RecordBatch]:
-    """The parcels of a partition: group, parcel, event time. Chunks of up to `small` rows travel as they are."""
+    """The parcels of a partition: group, parcel, event time. Chunks of up to `small` rows travel as they are.
+
+    So do all rows where their contexts wait until they are due: each is a reading.
+    """
     screening, decoder = Screening(plan, small), Decoder(plan)
+    if plan.settles:
+        screening = Screening(plan, math.inf, imputes=False)
     for each in slices(batches, slice_rows):
-        screening.take(decoder.decode(each))
+        piece = decoder.decode(each)
+        screening.take(asked_at_once(piece, plan) if plan.settles else piece)
         if screening.size >= chunk_rows:
             yield as_batch(plan, screening.pack())
     if screening.size:
         yield as_batch(plan, screening.pack())
 
 
-def dealt(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def dealt(
+    plan: Plan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK
+) -> Iterator[pa.RecordBatch]:
     """The rows of a partition for the buckets of their sensors: bucket, packet."""
     dealer = Dealer(plan)
-    for each in slices(batches, CHUNK):
+    for each in slices(batches, chunk_rows):
         found = list(dealer.deal(each))
         buckets, packets = pa.array([k for k, _ in found], pa.int32()), pa.array([p for _, p in found], pa.binary())
         yield pa.record_batch([buckets, packets], ["bucket", "packet"])

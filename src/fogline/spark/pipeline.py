@@ -1,7 +1,7 @@
 """How does a DataFrame become a DataFrame of changes?
 
 Partitions are decoded and screened in parallel, then what is left of each group meets its state; where sensors are
-remembered, rows go to the bucket of their sensor in between. A stream goes through `transformWithStateInPandas`, a
+remembered, rows go to the bucket of their sensor in between (or get their contexts there, where rows wait). A stream goes through `transformWithStateInPandas`, a
 table through `applyInArrow`; the stages are those of `fogline.flow`. Spark carries; it decides nothing.
 """
 
@@ -97,7 +97,7 @@ def journal(df: DataFrame, plan: Plan, spill: Spill | None = None) -> DataFrame:
 
 def _parcels(df: DataFrame, plan: Plan) -> DataFrame:
     """What can matter of the rows, one parcel per group and chunk."""
-    if not plan.remembers:
+    if not plan.deals:
         return with_now(df, plan).mapInArrow(staged(stages.screened, plan), _PARCELS)
     buckets = dealt(df, plan).groupBy("bucket")
     if not df.isStreaming:

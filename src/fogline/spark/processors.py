@@ -35,6 +35,7 @@ class GroupProcessor(StatefulProcessor):
         self.state = handle.getValueState("group", "mark binary, saved binary")
         self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
         self.cells = cells_of(handle, "waiting") if self.plan.lateness else None
+        self.parts = cells_of(handle, "readings") if self.plan.settles else None
         handle.getValueState(*self.identity)
         self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
 
@@ -51,7 +52,8 @@ class GroupProcessor(StatefulProcessor):
 
     def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.keeper = self.keeper or Keeper(self.plan)
-        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark, cells=self.cells)
+        where = {"cells": self.cells, "parts": self.parts}
+        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark, **where)
         self._write(outcome)
         if outcome.timer != outcome.before or watermark is not None:
             if outcome.before is not None and watermark is None:

@@ -65,7 +65,7 @@ class Run:
             plan = plan_for(source, config.query, config.repository, **how)
             if new:
                 self.output.begin(shape, plan.buckets)
-            count = None if config.query.by or plan.remembers else 1
+            count = None if config.query.by or plan.deals else 1
             writer = (
                 journal(source, plan, self._spill(count)).writeStream.foreachBatch(self._write).queryName("fogline")
             )
