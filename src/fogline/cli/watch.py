@@ -37,6 +37,15 @@ Clock = Annotated[
 ]
 
 
+Hindsight = Annotated[
+    bool | None,
+    typer.Option(
+        "--hindsight/--no-hindsight",
+        help="Revise what a missing value may be when its sensor has spoken again; by default where that was learnt.",
+    ),
+]
+
+
 @app.command()
 def run(
     stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
@@ -56,6 +65,7 @@ def run(
         bool, typer.Option("--moved", help="Go on though the stream's folder has another path than before.")
     ] = False,
     clock: Clock = None,
+    hindsight: Hindsight = None,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -69,15 +79,15 @@ def run(
     with helpful():
         known = None if repository is None else Repository.load(repository)
         asked = Query.load(query)
-        if known is not None:
-            chain_of(known, asked)  # do they fit?
+        if known is not None or hindsight:
+            chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)
         with on_spark(master, memory) as (spark, progress):
             from fogline.flow.output import RunConfig
             from fogline.spark.running import Run
 
             clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(stream, output, asked, known, every, *clocks, moved=moved, keep=keep)
+            config = RunConfig(stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight)
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")

@@ -17,10 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
-from fogline.arrays import Floats
+from fogline.arrays import Floats, Revisions
 from fogline.flow import block as blocks
 from fogline.flow import heard as hearing
+from fogline.flow import revisions
 from fogline.flow.block import RowBlock, concat
 from fogline.flow.ground import moved
 from fogline.flow.heard import Cell, Heard, joined, stretches
@@ -34,6 +36,7 @@ from fogline.rows.clock import time_text
 MOST = 100_000  # rows held for one group
 FIRST = 64  # rows of one id that are kept in case it was that id that ran ahead
 _HELD, _FIRST = "held ", "first "  # before the names of arrays
+_REVISED = ("revised if held ", "revised at first ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,11 @@ class Ahead:
     counts: dict[float, int] = field(default_factory=dict)  # stretch that is held -> how many rows, screened ones too
     held: RowBlock | None = None
     first: RowBlock | None = None  # all rows that were taken, as long as they are of one id, and few
+    held_revisions: Revisions | None = None  # those of held readings
+    first_revisions: Revisions | None = None  # and of the first rows
 
-    def to_arrays(self, signs: Floats) -> Arrays:
-        """As flat arrays; none where nothing is kept."""
+    def to_arrays(self, signs: Floats, id: pa.DataType) -> Arrays:
+        """As flat arrays; none where nothing is kept. `id`: the type of the ids."""
         if not self.heard:
             return {}
         held = [[s, then, float(self.counts.get(s, 0))] for s, then in self.since.items()]
@@ -56,6 +61,8 @@ class Ahead:
         for prefix, rows in ((_HELD, self.held), (_FIRST, self.first)):
             if rows is not None:
                 arrays |= {f"{prefix}{name}": array for name, array in blocks.to_arrays(rows, signs).items()}
+        for prefix, events in zip(_REVISED, (self.held_revisions, self.first_revisions), strict=True):
+            arrays |= revisions.to_arrays(events, id, prefix)
         return arrays
 
     @classmethod
@@ -69,7 +76,8 @@ class Ahead:
             part = {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}
             found.append(blocks.from_arrays(part, signs, width) if part else None)
         since, counts = {s: then for s, then, _ in held}, {s: int(count) for s, _, count in held}
-        return cls(ground, hearing.from_arrays(arrays), since, counts, *found)
+        events = [revisions.from_arrays(arrays, prefix) for prefix in _REVISED]
+        return cls(ground, hearing.from_arrays(arrays), since, counts, *found, *events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class Sifted:
     unseen: list[tuple[Cell, int]]  # rows that are held from now on, but were screened: stretch, how many
     released: int  # rows that enter now, screened ones included
     anew: bool  # the rows that were taken so far are among the others again: the group begins anew
+    revisions: Revisions | None  # whose readings are taken
 
     @property
     def screened(self) -> int:
@@ -99,9 +108,10 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
     """Which rows are taken, which are held, and which of those held earlier are released. `length` of a stretch."""
     come = [parcel.rows for parcel in parcels if len(parcel.rows.arrived)]
     news = joined(parcel.heard for parcel in parcels)
+    events = revisions.joined([parcel.revisions for parcel in parcels])
     if length == math.inf or not news:
         newest = max((cell.greatest for cell in news.values()), default=-math.inf)
-        return Sifted(state, newest, come, None, [], 0, False)
+        return Sifted(state, newest, come, None, [], 0, False, events)
     anew = state.first is not None and min(news, default=math.inf) < state.ground - 1
     heard = joined([state.heard, news])
     ground = moved(min(heard) if anew or state.ground == -math.inf else state.ground, heard)
@@ -117,14 +127,18 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
     first = _first(None if anew else state.first, near, heard, reach) if alone else None
     kept = {s: cell for s, cell in heard.items() if first is not None or s in since or ground - 1 <= s <= reach}
     held = _of_stretches([*still, *far], length, since)
+    events = revisions.joined([state.held_revisions, events, *([state.first_revisions] if anew else [])])
+    due, later = _cut_revisions(events, length, reach, since)
+    begun = None if first is None else revisions.joined([None if anew else state.first_revisions, due])
     return Sifted(
-        state=Ahead(ground, kept, since, {s: counts[s] for s in since}, held, first),
+        state=Ahead(ground, kept, since, {s: counts[s] for s in since}, held, first, later, begun),
         newest=max((cell.greatest for s, cell in heard.items() if s <= reach), default=-math.inf),
         taken=[*near, *ready],
         held=concat(far) if far else None,
         unseen=[(cell, count) for _, cell, count in unseen],
         released=sum(state.counts.get(s, 0) for s in state.since if s <= reach),
         anew=anew,
+        revisions=due,
     )
 
 
@@ -142,6 +156,18 @@ def _cut(rows: list[RowBlock], length: float, reach: float) -> tuple[list[RowBlo
             if where.any():
                 part.append(each if where.all() else each.part(np.flatnonzero(where)))
     return near, far
+
+
+def _cut_revisions(
+    events: Revisions | None, length: float, reach: float, since: Mapping[float, float]
+) -> tuple[Revisions | None, Revisions | None]:
+    """Those whose readings are taken, and those whose readings are held; the others leave with theirs."""
+    if events is None:
+        return None, None
+    at = stretches(events.time, length)
+    held = np.isin(at, list(since))
+    held[np.flatnonzero(held)[MOST:]] = False
+    return revisions.some(events, at <= reach), revisions.some(events, held)
 
 
 def _of_stretches(rows: list[RowBlock], length: float, since: Mapping[float, float]) -> RowBlock | None:

@@ -8,6 +8,7 @@ came, none of them screened, since each is a reading; the readings of a group's 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
 from fogline.flow.readings import ReadingStore, name_of
+from fogline.flow.recall import Recall
 from fogline.flow.screening import Screening
-from fogline.flow.sensors import Recall, decoded
+from fogline.flow.sensors import decoded
 from fogline.rows.keys import Key, keyed
 
 
@@ -40,8 +42,11 @@ class Settling:
         piece = Piece(decoded(rows, self.plan), rows, [key], np.zeros(len(code), np.int64), code, whole=False)
         names = [name_of(each) for each in sensors]
         opened = self.readings.open(key, state, names, parts)
-        self.screening.take(piece, self.recall.contexts(opened.kept, names, piece))
+        found = self.recall.recall(opened.kept, names, piece)
+        self.screening.take(piece, found.context)
         [(_, parcel)] = self.screening.pack()
+        events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
+        parcel = replace(parcel, revisions=events.get(key))
         return parcel, self.readings.save(opened, parts) or state
 
     def forget(self, state: bytes | None, parts: Cells) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import LEAVE, Delta, Flags
+from fogline.arrays import LEAVE, Delta, Flags, Revisions
 from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
@@ -94,7 +94,7 @@ class Keeper:
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         late = loaded.group.late
         rejects = [pair for parcel in parcels for pair in parcel.rejects]
-        changes, expired, conflicts, counted = None, 0, 0, [*parcels]
+        changes, expired, conflicts, counted, revised = None, 0, 0, [*parcels], found.revisions
         if np.isfinite(clock):
             rows, again, conflicts = self._without_duplicates(key, loaded, due)
             rejects += again
@@ -102,8 +102,9 @@ class Keeper:
             if rows is not None and self.settling is not None:
                 settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, parts)
                 rows, rejects = settled.rows if len(settled.rows.arrived) else None, rejects + settled.rejects
+                revised = settled.revisions
                 counted.append(replace(settled, came=0))
-            changes = self._advance(key, loaded, clock, rows)
+            changes = self._advance(key, loaded, clock, rows, revised)
         held = reports(found, plan, end=end)
         waiting, slots = put_away(plan, waiting, slots, cells)
         then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors)
@@ -145,10 +146,12 @@ class Keeper:
     def _by(self, key: Key) -> tuple[Any, ...]:
         return tuple(value.as_py() for value in key_values(key, self.plan.by))
 
-    def _advance(self, key: Key, loaded: LoadedGroup, clock: float, rows: RowBlock | None) -> pa.Table:
+    def _advance(
+        self, key: Key, loaded: LoadedGroup, clock: float, rows: RowBlock | None, revised: Revisions | None
+    ) -> pa.Table:
         plan = self.plan
         batch = None if rows is None else rows.batch(plan.query)
-        deltas = loaded.group.advance(loaded.clock, clock, batch, plan.every == "tick")
+        deltas = loaded.group.advance(loaded.clock, clock, batch, plan.every == "tick", revised)
         by = self._by(key)
         return self.tables.build([(by, delta) for delta in deltas], plan.kinds)
 
@@ -214,8 +217,8 @@ class Keeper:
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
-        fill, shared = (None, None) if plan.chain is None else (plan.chain.fill_sharing, plan.chain.shared)
-        return Group(len(query.names), query.alpha, query.last, 1_000_000, plan.width, fill, shared)
+        sizes, chain = (len(query.names), query.alpha, query.last, 1_000_000, plan.width), plan.chain
+        return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
     def _load(self, state: bytes | None) -> LoadedGroup:
         if state is None:
@@ -242,7 +245,7 @@ class Keeper:
             arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
         if loaded.sensors is not None:
             arrays[_SENSORS] = np.frombuffer(loaded.sensors, np.uint8)
-        arrays |= loaded.ahead.to_arrays(self.plan.signs)
+        arrays |= loaded.ahead.to_arrays(self.plan.signs, self.plan.id)
         return to_state(self.plan, header, arrays)
 
 

@@ -51,6 +51,7 @@ class RunConfig:
     idle: Any = "auto"  # it may differ when a run is resumed
     moved: bool = False  # the stream's folder has another path than before
     keep: int | None = None  # batches whose changes are kept, at least; None: all
+    hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -60,7 +61,13 @@ class RunConfig:
             "every": self.every,
             "lateness": str(self.lateness),
             "ahead": str(self.ahead),
+            "hindsight": self.hindsight is not False and learnt_hindsight(self.repository),
         }
+
+
+def learnt_hindsight(repository: Repository | None) -> bool:
+    """Whether this repository can revise what it imputes."""
+    return repository is not None and repository.sensors is not None and repository.sensors.hindsight
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """How do the rows of one group travel to the place where its state lies?
 
-As one binary value: decoded rows, the counters and the rejects of one chunk. An engine hands rows to a stateful
+As one binary value: decoded rows, what they revise, the counters and the rejects of one chunk. An engine hands rows to a stateful
 operator one by one, so many rows had better be one.
 """
 
@@ -10,13 +10,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from fogline.flow import heard
+from fogline.arrays import Revisions
+from fogline.flow import heard, revisions
 from fogline.flow.block import RowBlock, from_arrays, to_arrays
 from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
 from fogline.impute.scoring import Sums, from_plain, to_plain
 from fogline.packing import pack, unpack
 
+_REVISIONS = "revised "  # before the names of arrays
 _NUMBERS = ("came", "outside_limits", "incomplete", "screened")
 
 
@@ -32,6 +34,7 @@ class Parcel:
     screened: int  # rows that cannot matter
     rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
     scores: Sums = field(default_factory=dict)  # of values that were hidden for a moment
+    revisions: Revisions | None = None  # gaps of these and of earlier rows that the chunk's readings revise
     reached: float = -math.inf  # the instant that the chunk's ids have reached together; it does not travel
 
     @property
@@ -43,7 +46,8 @@ class Parcel:
         """The parcel as one bytes object."""
         header: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
         header |= {"rejects": self.rejects, "scores": to_plain(self.scores)}
-        return pack(header, to_arrays(self.rows, plan.signs) | heard.to_arrays(self.heard))
+        arrays = to_arrays(self.rows, plan.signs) | heard.to_arrays(self.heard)
+        return pack(header, arrays | revisions.to_arrays(self.revisions, plan.id, _REVISIONS))
 
     @classmethod
     def from_bytes(cls, packed: bytes, plan: Plan) -> Parcel:
@@ -52,4 +56,7 @@ class Parcel:
         rejects = [(row, reason) for row, reason in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
         numbers = {name: header[name] for name in _NUMBERS}
-        return cls(rows, heard.from_arrays(arrays), **numbers, rejects=rejects, scores=from_plain(header["scores"]))
+        more = {"rejects": rejects, "scores": from_plain(header["scores"])}
+        return cls(
+            rows, heard.from_arrays(arrays), **numbers, **more, revisions=revisions.from_arrays(arrays, _REVISIONS)
+        )

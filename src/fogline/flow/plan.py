@@ -32,7 +32,7 @@ BUCKETS = 8  # of sensors, at least
 CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
-_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle")
+_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle", "hindsight")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Plan:
     ahead: float = np.inf  # how far a row may run ahead of its group, in units of the clock; inf: as far as it likes
     idle: float | None = None  # how far the clock of a silent group stays behind that of the query; None: it stands
     moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
+    hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     buckets: int = BUCKETS  # of sensors: so many work in parallel; as long as a checkpoint lives
 
     @cached_property
@@ -63,6 +64,8 @@ class Plan:
             words["repository"] = self.repository.fingerprint
         if self.imputer is not None:
             words["imputer"] = as_imputer(self.imputer, self.query).name
+        if self.chain is not None and self.chain.sensors is not None:
+            words["hindsight"] = self.chain.hindsight
         if self.deals:
             words["buckets"] = self.buckets
         return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}
@@ -81,7 +84,7 @@ class Plan:
     def chain(self) -> Chain | None:
         """The imputers in the order in which they are asked."""
         own = None if self.imputer is None else as_imputer(self.imputer, self.query)
-        return chain_of(self.repository, self.query, own)
+        return chain_of(self.repository, self.query, own, hindsight=self.hindsight)
 
     @cached_property
     def signs(self) -> Floats:
@@ -151,9 +154,11 @@ def make_plan(
     idle: Any = None,
     moves_idle: bool = True,
     clock: str | None = None,
+    hindsight: bool | None = None,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
+    `hindsight`: whether gaps are revised by later readings of their sensors; None: where that was learnt.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     """
     if not isinstance(query, Query):
@@ -176,7 +181,8 @@ def make_plan(
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
     clocks = ahead_of(ahead, query, kind), silent, moves_idle
-    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, opened, imputer, *clocks, buckets)  # type: ignore[arg-type]
+    which = opened, imputer, *clocks, hindsight, buckets
+    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, *which)  # type: ignore[arg-type]
     _ = plan.chain  # imputers refuse what does not fit
     return plan
 

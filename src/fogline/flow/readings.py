@@ -20,6 +20,7 @@ from fogline.flow.cells import Cells
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_cell, from_state, to_cell, to_state
 from fogline.packing import Arrays
+from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import MOST, Name, SensorState, sensor_names
 from fogline.rows.keys import Key
@@ -28,6 +29,7 @@ SMALL = 1_000  # sensors of a bucket that lie in its state
 PART = 64  # sensors of a part, when parts are made; up to twice as many later
 
 _WHAT = "state of sensors"
+_GAPS = "gaps "  # before the names of arrays
 
 
 def bucket_of(name: Name, buckets: int) -> int:
@@ -123,7 +125,7 @@ class ReadingStore:
 
     def _write(self, kept: SensorState, which: Sequence[int], parts: int, count: int, cells: Cells) -> int:
         """Write these parts; how many sensors were forgotten, because there are too many in the bucket."""
-        names, (times, values) = list(kept.number), kept.arrays()
+        names, times = list(kept.number), kept.arrays()[0]
         place = np.array([self._part(name, parts) for name in names], np.int64)
         order, forgotten = np.argsort(place, kind="stable"), 0
         ends = np.searchsorted(place[order], np.arange(parts + 1))
@@ -133,8 +135,7 @@ class ReadingStore:
                 stay = _heard_last(times[here], len(here) // 2)
                 forgotten += len(here) - len(stay)
                 here = here[stay]
-            header = {"names": [names[i] for i in here.tolist()]}
-            cells.put(k, to_cell(header, {"times": times[here], "values": values[here]}))
+            cells.put(k, to_cell(*_held_by(kept, here)))
         return forgotten
 
     def _read(self, which: Sequence[int], cells: Cells) -> SensorState:
@@ -146,15 +147,28 @@ class ReadingStore:
             return kept
         names = [tuple(each) for header, _ in found for each in header["names"]]
         times, values = (np.concatenate([arrays[name] for _, arrays in found]) for name in ("times", "values"))
-        return kept.holding(names, times, values)
+        if kept.gaps is None:
+            return kept.holding(names, times, values)
+        return kept.holding(names, times, values, joined([_gaps_of(arrays) for _, arrays in found]))
 
     def _part(self, name: Name, parts: int) -> int:
         return _code(name) // self.plan.buckets % parts
 
 
-def _held_by(kept: SensorState) -> tuple[dict[str, Any], Arrays]:
-    times, values = kept.arrays()
-    return {"names": [*kept.number]}, {"times": times, "values": values}
+def _held_by(kept: SensorState, which: Ints | None = None) -> tuple[dict[str, Any], Arrays]:
+    """Names, readings and gaps of some sensors (None: of all)."""
+    names, (times, values) = list(kept.number), kept.arrays()
+    if which is not None:
+        names, times, values = [names[k] for k in which.tolist()], times[which], values[which]
+    arrays: Arrays = {"times": times, "values": values}
+    if kept.gaps is not None:
+        gaps = kept.open_gaps() if which is None else kept.open_gaps().part(which)
+        arrays |= {f"{_GAPS}{name}": each for name, each in gaps._asdict().items()}
+    return {"names": names}, arrays
+
+
+def _gaps_of(arrays: Arrays) -> GapList:
+    return GapList(*(arrays[f"{_GAPS}{name}"] for name in GapList._fields))
 
 
 def _heard_last(times: Floats, count: int) -> Any:

@@ -61,10 +61,11 @@ class Survivors(NamedTuple):
     cell: Ints  # (n,)
     rows: RowBlock
     fresh: Flags  # (n,) whether it is no copy, as far as is known
+    place: Ints  # (n,) the row's number in the chunk
 
     def part(self, which: Ints) -> Survivors:
         """Some of them."""
-        return Survivors(self.cell[which], self.rows.part(which), self.fresh[which])
+        return Survivors(self.cell[which], self.rows.part(which), self.fresh[which], self.place[which])
 
 
 class Screening:
@@ -79,6 +80,7 @@ class Screening:
         scored = self.chain is not None and plan.repository is not None and plan.imputer is None
         self.scorer = Scorer(self.chain) if scored and self.chain is not None else None
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
+        self.kept = np.empty(0, np.int64)
         self._clear()
 
     def _clear(self) -> None:
@@ -109,7 +111,7 @@ class Screening:
         found = looked.part(kept)
         some = kept if which is None else which[kept]
         block = piece.block.part(some)._replace(clouds=found.clouds, known=found.of_all(), covering=covering)
-        self.survivors.append(Survivors(cell[kept], block, new[kept]))
+        self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
         self.size += len(group)
 
     def refuse_copies(self, piece: Piece) -> None:
@@ -132,8 +134,9 @@ class Screening:
         counts.outside_limits += outside_limits
 
     def pack(self) -> list[tuple[Key, Parcel]]:
-        """One parcel per group; then the next chunk begins."""
+        """One parcel per group; then the next chunk begins. `kept`: the numbers of the rows that the parcels hold."""
         left = self._compared(self._left())
+        self.kept = left.place
         group = self.hearing.groups()[left.cell]
         if len(self.groups) > 1:
             order = np.argsort(group, kind="stable")
@@ -158,11 +161,13 @@ class Screening:
         """All survivors of the chunk, compared once more."""
         if not self.survivors:
             none = np.empty(0, np.int64)
-            return Survivors(none, empty_block(len(self.query.names), self.plan.width), none.astype(np.bool_))
+            return Survivors(none, empty_block(len(self.query.names), self.plan.width), none.astype(np.bool_), none)
         if len(self.survivors) == 1:
             return self.survivors[0]
-        cell, fresh = (np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("cell", "fresh"))
-        left = Survivors(cell, concat([each.rows for each in self.survivors]), fresh)
+        cell, fresh, place = (
+            np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("cell", "fresh", "place")
+        )
+        left = Survivors(cell, concat([each.rows for each in self.survivors]), fresh, place)
         later, first = repeats(cell, numbered(left.rows.columns.column(self.query.id)), left.rows.arrived)
         fresh[later] = False
         if self.query.last is None:

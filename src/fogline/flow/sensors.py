@@ -4,11 +4,15 @@ Sensors are dealt into the plan's number of buckets; each has its readings as st
 parallel and every reading is remembered exactly once, as any state of the engine is. Decoded rows travel to their
 bucket in one packet per bucket and chunk; there those with gaps get their context, and all are screened at once. From
 there on no stage needs to know whose readings they are.
+
+With hindsight a bucket also keeps the open gaps of rows that went on from here. What a reading revises goes to the
+group of the row, as an event at the reading's tick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +26,17 @@ from fogline.flow.hearing import Hearing
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Decoder, Piece, asked_at_once
 from fogline.flow.plan import Plan
-from fogline.flow.readings import ReadingStore, bucket_of, name_of
+from fogline.flow.readings import Opened, ReadingStore, bucket_of, name_of
+from fogline.flow.recall import Recall, Recalled
 from fogline.flow.rejects import as_json
 from fogline.flow.screening import SMALL, Screening
-from fogline.impute.scoring import chosen
-from fogline.packing import pack, unpack
-from fogline.repository.sensors.state import Name, SensorState
+from fogline.packing import Arrays, pack, unpack
+from fogline.repository.sensors.state import Name
 from fogline.rows.keys import Key
 from fogline.rows.reader import Decoded
 from fogline.rows.source import RowSource
+
+Packet = tuple[dict[str, Any], Arrays]  # unpacked
 
 
 class Rejected(NamedTuple):
@@ -83,41 +89,18 @@ class Dealer:
             yield Rejected(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
 
 
-class Recall:
-    """Gives rows what their sensors have read before."""
-
-    def __init__(self, plan: Plan) -> None:
-        assert plan.chain is not None
-        assert plan.chain.sensors is not None
-        self.chain, self.sensors = plan.chain, plan.chain.sensors
-
-    def contexts(self, kept: SensorState, names: Sequence[Name], piece: Piece, near: Flags | None = None) -> Floats:
-        """(n, w) the contexts of rows with gaps; then the rows join the state.
-
-        Rows that are not `near` (None: all are) run ahead of their group, and are no readings yet.
-        """
-        rows = piece.rows
-        values = self.chain.values(rows.clouds, rows.raw)
-        values[list(rows.refused)] = np.nan  # what is refused is no reading, …
-        if near is not None:
-            values[~near] = np.nan  # … nor is what runs ahead of its group
-        wanted = np.asarray(np.isnan(values).any(axis=1))
-        wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
-        return self.chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
-
-
 class Remembered(NamedTuple):
-    """The rows of a bucket, with what their sensors have read before."""
+    """The rows of a bucket, with what their sensors have read before; all are in the state then."""
 
-    piece: Piece | None  # None: there is nothing but rejects
-    context: Floats  # (n, w)
+    piece: Piece
+    names: list[Name]  # of sensors: piece.name counts them
+    opened: Opened
     fresh: Flags  # (n,) which rows are later than all that their sensors have sent
-    rejected: list[Rejected]
-    state: bytes | None  # None: it is as it was
+    found: Recalled
 
 
 class SensorStage:
-    """Keeps the readings of buckets of sensors between calls."""
+    """Keeps the readings of buckets of sensors, and their open gaps, between calls."""
 
     def __init__(self, plan: Plan, small: float = SMALL) -> None:
         self.plan, self.recall = plan, Recall(plan)
@@ -126,34 +109,41 @@ class SensorStage:
     def take(
         self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
     ) -> tuple[list[tuple[Key, Parcel]], bytes | None]:
-        """What can matter of the rows of a bucket, one parcel per group; and the state after them, if it is another."""
-        found = self.remember(bucket, state, packets, cells)
-        for each in found.rejected:
-            self.screening.add_rejects(each.key, each.rows, each.outside_limits)
-        if found.piece is not None:
-            self.screening.take(found.piece, found.context, found.fresh)
-        return self.screening.pack(), found.state
+        """What can matter of the rows of a bucket, one parcel per group; and the state after them, if it is another.
 
-    def remember(self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells) -> Remembered:
-        """The rows of a bucket with their contexts; they join the state."""
-        found = [unpack(each, "packet of readings") for each in packets]
-        rejected = [
-            Rejected(key, [(row, reason) for row, reason in rows], outside)
-            for header, _ in found
-            for key, rows, outside in header["rejected"]
-        ]
-        parts = [(header, arrays) for header, arrays in found if "raw" in arrays]
+        What a reading revises travels, though the reading itself may not; gaps of rows that do not are forgotten.
+        """
+        parts, rejected = _opened(packets)
+        for each in rejected:
+            self.screening.add_rejects(each.key, each.rows, each.outside_limits)
         if not parts:
-            none = np.empty(0, np.bool_)
-            return Remembered(None, np.empty((0, self.recall.sensors.width)), none, rejected, None)
+            return self.screening.pack(), None
+        piece, names, opened, fresh, found = self.remember(bucket, state, parts, cells)
+        self.screening.take(piece, found.context, fresh)
+        parcels = self.screening.pack()
+        events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
+        parcels = [(key, replace(parcel, revisions=events.get(key))) for key, parcel in parcels]
+        return parcels, self.readings.save(opened, cells)
+
+    def impute(
+        self, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
+    ) -> tuple[Piece | None, Floats, bytes | None]:
+        """The rows of a bucket (None: there are none) with their contexts, and the state after them."""
+        if not (parts := _opened(packets)[0]):
+            return None, np.empty((0, self.recall.sensors.width)), None
+        found = self.remember(bucket, state, parts, cells)
+        return found.piece, found.found.context, self.readings.save(found.opened, cells)
+
+    def remember(self, bucket: int, state: bytes | None, parts: list[Packet], cells: Cells) -> Remembered:
+        """The rows of a bucket with their contexts; they join the state."""
         piece, sensors = self._joined(parts)
-        rows = piece.rows
         self.screening.refuse_copies(piece)
         names = [name_of(key) for key in sensors]
         opened = self.readings.open(bucket, state, names, cells)
-        fresh = rows.arrived > opened.kept.newest(names)[piece.name]
-        context = self.recall.contexts(opened.kept, names, piece, self._near(piece))
-        return Remembered(piece, context, fresh, rejected, self.readings.save(opened, cells))
+        fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
+        return Remembered(
+            piece, names, opened, fresh, self.recall.recall(opened.kept, names, piece, self._near(piece))
+        )
 
     def _near(self, piece: Piece) -> Flags | None:
         """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""
@@ -161,7 +151,7 @@ class SensorStage:
         cell = hearing.hear(piece.group, piece.rows.arrived, hash_ids(ids))
         return hearing.near(cell)
 
-    def _joined(self, parts: list[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[Piece, list[Key]]:
+    def _joined(self, parts: list[Packet]) -> tuple[Piece, list[Key]]:
         """The rows of several packets as one piece, and the keys of the sensors that its names stand for."""
         groups: dict[Key, int] = {}
         sensors: dict[Key, int] = {}
@@ -177,6 +167,17 @@ class SensorStage:
         rows = decoded(block, self.plan, np.concatenate(outside))
         piece = Piece(rows, block, list(groups), np.concatenate(group), np.concatenate(name), whole=False)
         return piece, list(sensors)
+
+
+def _opened(packets: list[bytes]) -> tuple[list[Packet], list[Rejected]]:
+    """The packets that hold rows, and rows that were rejected as they were dealt."""
+    found = [unpack(each, "packet of readings") for each in packets]
+    rejected = [
+        Rejected(key, [(row, reason) for row, reason in rows], outside)
+        for header, _ in found
+        for key, rows, outside in header["rejected"]
+    ]
+    return [each for each in found if "raw" in each[1]], rejected
 
 
 def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded:

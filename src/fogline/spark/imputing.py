@@ -23,7 +23,7 @@ from fogline.spark.processors import SensorProcessor
 
 def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
     """One row per possible value of each missing cell: by…, id, time, attribute, value, probability, rule."""
-    plan = plan_for(df, query, repository)
+    plan = plan_for(df, query, repository, hindsight=False)  # what is known as a row comes
     schema = from_arrow_schema(imputed_schema(plan), True)
     if not plan.remembers:
         return df.mapInArrow(staged(imputed, plan), schema)
@@ -45,10 +45,10 @@ def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
 def _imputed(
     stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes], cells: Cells
 ) -> tuple[pa.Table, bytes | None]:
-    found = stage.remember(bucket, state, packets, cells)
-    if found.piece is None:
-        return imputed_schema(stage.plan).empty_table(), found.state
-    return impute_piece(stage.plan, found.piece, found.context), found.state
+    piece, context, then = stage.impute(bucket, state, packets, cells)
+    if piece is None:
+        return imputed_schema(stage.plan).empty_table(), then
+    return impute_piece(stage.plan, piece, context), then
 
 
 def _opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

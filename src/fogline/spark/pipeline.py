@@ -53,6 +53,7 @@ def watch(
     idle: Any = None,
     buckets: int | None = None,
     clock: str | None = None,
+    hindsight: bool | None = None,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
 
@@ -69,9 +70,11 @@ def watch(
     `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks work at once; by default
     as many as there are shuffle partitions, and at least eight. A checkpoint keeps the number it was begun with.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
+    `hindsight`: revise what a missing value may be when its sensor has spoken again; by default where the repository
+    has learnt it.
     """
     clocks = {"lateness": lateness, "ahead": ahead, "idle": idle, "clock": clock}
-    how = {"every": every, "imputer": imputer, "buckets": buckets, **clocks}
+    how = {"every": every, "imputer": imputer, "buckets": buckets, "hindsight": hindsight, **clocks}
     plan = plan_for(df, query, repository, **how)
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

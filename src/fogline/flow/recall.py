@@ -1,0 +1,86 @@
+"""What has a row's sensor read before it, and which earlier gaps does the row itself tell more about?
+
+Wherever the readings lie: in a bucket of sensors, where rows pass as they come, or with a group, when rows are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Flags, Floats, Ints, Revisions, objects
+from fogline.flow.piece import Piece
+from fogline.flow.plan import Plan
+from fogline.impute.scoring import chosen
+from fogline.repository.sensors.gaps import Gaps, Revised
+from fogline.repository.sensors.state import Name, SensorState
+from fogline.rows.keys import Key
+
+
+class Recalled(NamedTuple):
+    """What a state of sensors gave some rows."""
+
+    context: Floats  # (n, w) what their sensors have read before; NaN for rows that do not need it
+    opened: Flags  # (n,) which rows have gaps that a later reading may revise
+    revised: Revised | None  # which gaps they revise; None: there is no hindsight
+
+
+class Recall:
+    """Asks states of sensors."""
+
+    def __init__(self, plan: Plan) -> None:
+        assert plan.chain is not None
+        assert plan.chain.sensors is not None
+        self.query, self.chain, self.sensors = plan.query, plan.chain, plan.chain.sensors
+
+    def recall(self, kept: SensorState, names: Sequence[Name], piece: Piece, near: Flags | None = None) -> Recalled:
+        """What the sensors have read before; then the rows join the state, and so do their gaps.
+
+        Rows that are not `near` (None: all are) run ahead of their group, and are neither readings nor gaps yet.
+        """
+        rows, chain = piece.rows, self.chain
+        values = chain.values(rows.clouds, rows.raw)
+        apart = np.zeros(len(values), np.bool_) if near is None else ~near
+        apart[list(rows.refused)] = True  # what is refused is no reading either
+        values[apart] = np.nan
+        wanted = np.asarray(np.isnan(values).any(axis=1))
+        wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
+        if not chain.hindsight:
+            context = chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
+            return Recalled(context, np.zeros(len(values), np.bool_), None)
+        gaps = Gaps(np.isnan(rows.clouds.lo), rows.expires)
+        gaps.open[apart | _copies(kept, names, piece)] = False
+        context, revised = chain.watch(kept, names, rows.arrived, values, wanted, gaps, piece.name)
+        return Recalled(context, gaps.open.any(axis=1), revised)
+
+    def revisions(
+        self, kept: SensorState, names: Sequence[Name], piece: Piece, found: Recalled, stay: Ints
+    ) -> dict[Key, Revisions]:
+        """What the rows revise, by the keys of their groups. Rows that do not `stay` have no open gaps any longer."""
+        if (revised := found.revised) is None:
+            return {}
+        gone = np.ones(len(found.opened), np.bool_)
+        gone[stay] = False
+        closed = np.flatnonzero(gone & found.opened)
+        kept.close(names, piece.rows.arrived[closed], piece.name[closed])
+        left = np.flatnonzero((revised.row < 0) | ~gone[revised.row])
+        reading, rows = revised.reading[left], piece.rows
+        values = self.chain.values(rows.clouds.part(reading), rows.raw[reading])
+        ids = objects(piece.block.columns.column(self.query.id).take(pa.array(reading)).to_pylist())
+        found = Revisions(ids, revised.target[left], rows.arrived[reading], revised.cells[left], values)
+        group = piece.group[reading]
+        return {piece.keys[k]: found.part(np.flatnonzero(group == k)) for k in np.unique(group).tolist()}
+
+
+def _copies(kept: SensorState, names: Sequence[Name], piece: Piece) -> Flags:
+    """(n,) which rows have the sensor and the time of an earlier one, as far as it is known: the gaps are that one's."""
+    arrived, gaps = piece.rows.arrived, kept.open_gaps()
+    sensor = np.array([kept.number.get(name, -1) for name in names], np.int64)[piece.name]
+    open_rows = np.repeat(np.arange(len(gaps.count)), gaps.count) + 1j * gaps.time
+    out: Flags = np.isin(sensor + 1j * arrived, open_rows)
+    late = np.flatnonzero(arrived <= kept.newest(names)[piece.name])
+    out[late] |= (kept.times[sensor[late]] == arrived[late, None, None]).any(axis=(1, 2))
+    return out
