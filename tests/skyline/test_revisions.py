@@ -195,3 +195,152 @@ some_calls = st.sets(st.integers(0, 8))
 @given(hindsights(alphas=ALPHAS), st.booleans())
 def test_every_tick_has_the_true_answer_when_gaps_are_revised(hindsight, eager):
     run(hindsight, eager=eager)
+
+
+@trying(300)
+@given(hindsights(window="last", alphas=ALPHAS), st.booleans(), some_calls)
+def test_with_the_newest_rows_only_revisions_happen_between_arrivals_too(hindsight, eager, resume):
+    run(hindsight, eager=eager, resume=resume)
+
+
+@trying(300)
+@given(hindsights(alphas=ALPHAS), st.booleans(), some_calls)
+def test_taken_at_once_the_answer_at_the_end_of_each_call_is_true(hindsight, eager, resume):
+    run(hindsight, eager=eager, ticks=False, resume=resume)
+
+
+@trying(300)
+@given(hindsights(alphas=ALPHAS), some_calls, some_calls)
+def test_a_group_resumed_from_its_state_goes_on_bit_for_bit(hindsight, resume, reveal):
+    stopped, _ = run(hindsight, resume=resume, reveal=reveal)
+    unbroken, _ = run(hindsight)
+    for some, others in zip(stopped, unbroken, strict=True):
+        for a, b in zip(some, others, strict=True):
+            assert a.id.tolist() == b.id.tolist()
+            for x, y in zip(a, b, strict=True):
+                assert isinstance(x, float) or x.dtype == object or x.tobytes() == y.tobytes()
+
+
+@trying(300)
+@given(hindsights(alphas=[Fraction(0)]), st.booleans())
+def test_at_alpha_zero_just_those_are_out_that_have_no_chance_now(hindsight, eager):
+    run(hindsight, eager=eager)
+
+
+@trying(200)
+@given(hindsights(alphas=ALPHAS), st.sampled_from([("SLACK", 0), ("PLACES", 1), ("MANY", 0)]), some_calls)
+def test_rare_paths_have_the_same_answer_when_gaps_are_revised(hindsight, rare, resume):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, *rare)
+        run(hindsight, resume=resume)
+
+
+@trying(150)
+@given(hindsights(alphas=ALPHAS), st.data())
+def test_answers_do_not_depend_on_how_rows_and_revisions_are_cut_into_calls(hindsight, data):
+    """Whatever is late keeps meeting the clock it met: only calls without late rows or revisions are joined."""
+    stream = hindsight.stream
+    calls, revisions, clock = [(stream.calls[0][0], [])], [[]], -np.inf
+    for (now, rows), events in zip(stream.calls, hindsight.revisions, strict=True):
+        late = any(row["t"] < clock for row in rows) or any(event[2] < clock for event in events)
+        if late or data.draw(st.booleans()):
+            calls.append((now, list(rows)))
+            revisions.append(list(events))
+        else:
+            calls[-1] = (now, [*calls[-1][1], *rows])
+            revisions[-1] += events
+        clock = now
+    joined = Hindsight(replace(stream, calls=calls), revisions)
+    run(joined)
+    agree(answer_of(run(joined)[1]), answer_of(run(hindsight)[1]), 3 * CLOSE)
+
+
+# --- One by one -------------------------------------------------------------------------------------------------------
+
+
+def story(alpha, rows, *revisions, until=9, **window):
+    """A stream of a call per instant: rows (id, arrived, expires, cells…), revisions (time, id, arrived, names)."""
+    d = len(rows[0]) - 3
+    stream = Stream({f"a{j}": "max" for j in range(d)}, Fraction(alpha), window or {"expires": "e"}, [])
+    made = [{"id": r[0], "t": r[1], "e": r[2], **{f"a{j}": r[3 + j] for j in range(d)}} for r in rows]
+    calls = [(t, [row for row in made if row["t"] == t]) for t in range(until)]
+    told = [[(name, t, time, names) for time, name, t, names in revisions if time == now] for now in range(until)]
+    return Hindsight(replace(stream, calls=calls), told)
+
+
+def changes(everything):
+    """[(time, id, change)], of all deltas."""
+    return [
+        (delta.time, name, CHANGES[change])
+        for deltas in everything
+        for delta in deltas
+        for name, change in zip(delta.id, delta.change, strict=True)
+    ]
+
+
+WIDE = Gap([(0, 1), (4, 1)], [(4, 1)], 0, 5)
+
+
+def test_a_revised_member_is_updated_and_never_leaves_to_enter_again():
+    rows = [("x", 0, 9, WIDE), ("y", 0, 9, 3)]
+    told, group = run(story("1/4", rows, (2, "x", 0, ("a0",))))
+    assert changes(told)[:4] == [(0, "x", "enter"), (0, "y", "enter"), (2, "x", "update"), (2, "y", "leave")]
+    assert group.live.counts.revised == 1
+
+
+def test_a_row_that_is_surely_beaten_once_it_is_revised_leaves_and_is_forgotten():
+    low = Gap([(0, 1), (4, 1)], [(1, 1)], 0, 5)
+    told, group = run(story("1/4", [("x", 0, 8, low), ("y", 0, 9, 3)], (2, "x", 0, ("a0",)), until=5))
+    assert (2, "x", "leave") in changes(told)
+    assert (2, "y", "update") in changes(told)
+    assert group.live.alive == 1
+    assert measure(group)["forgotten"] == measure(group)["pruned_spatial"] == 1
+
+
+def test_a_shadow_enters_when_its_guard_turns_out_to_be_worse():
+    guard = Gap([(4, 9), (0, 1)], [(1, 1)], 0, 5)
+    told, _ = run(story("1/2", [("x", 0, 9, guard), ("y", 0, 9, 3)], (4, "x", 0, ("a0",))))
+    assert changes(told)[:3] == [(0, "x", "enter"), (4, "x", "leave"), (4, "y", "enter")]
+
+
+def test_two_rows_that_beat_each_other_are_revised_at_one_tick():
+    coin = Gap([(0, 1), (4, 1)], [(2, 1), (3, 1)], 0, 4)
+    other = Gap([(1, 1), (3, 1)], [(2, 1), (3, 3)], 0, 4)
+    run(story("1/10", [("x", 0, 9, coin, 1), ("y", 0, 9, other, 1)], (3, "x", 0, ("a0",)), (3, "y", 0, ("a0",))))
+
+
+def test_a_sealed_row_is_filled_with_what_is_known_when_its_seal_ends():
+    sealed = Gap([(0, 1), (2, 1)], [(1, 1)], 0, 2)
+    rows = [("x", 0, 9, sealed), ("g", 0, 5, 3), ("y", 0, 9, Gap([(0, 1)], [(0, 1)], 0, 2))]
+    told, group = run(story("1/4", rows, (2, "x", 0, ("a0",))))
+    assert [change for change in changes(told) if change[0] == 5] == [(5, "x", "enter"), (5, "g", "leave")][::-1]
+    assert group.live.counts.imputed == 2
+
+
+@pytest.mark.parametrize("target", [("nobody", 0), ("x", 1), ("gone", 0), ("worse", 0)])
+def test_revisions_of_rows_that_are_not_there_are_ignored(target):
+    rows = [("x", 0, 9, WIDE), ("gone", 0, 2, WIDE), ("worse", 0, 3, -1)]
+    plain = story("1/4", rows)
+    events = [[] for _ in plain.revisions]
+    toy = Toy(plain.stream)
+    events[3] = [(*target, 3, ("a0",))]
+    group, other = toy.group(), toy.group()
+    for call, (now, came) in enumerate(plain.stream.calls):
+        clock = now - 1.0 if call else -np.inf
+        a = group.advance(clock, float(now), toy.batch(came, False), True, toy.revisions(events[call]))
+        b = other.advance(clock, float(now), toy.batch(came, False))
+        assert changes([a]) == changes([b])
+        audit(group.live)
+    assert group.live.counts.revised == 0
+
+
+def test_an_imputer_that_widens_a_box_is_refused():
+    """n in 0…10 is revised to 5…6, q = 4 is forgotten; to make {2, 8} of n then would lose q."""
+    toy = Toy(story("0", [("n", 0, 9, Gap([(0, 1), (10, 1)], [(5, 1), (6, 1)], 0, 10)), ("q", 0, 9, 4)]).stream)
+    group = toy.group()
+    group.advance(-np.inf, 0.0, toy.batch(toy.rows, False))
+    group.advance(0.0, 1.0, None, True, toy.revisions([("n", 0, 1, ("a0",))]))
+    assert group.live.alive == 1
+    toy.rows[0]["a0"] = Gap([], [(2, 1), (8, 1)], 0, 10)
+    with pytest.raises(FoglineError, match="beyond the bounds"):
+        group.advance(1.0, 2.0, None, True, toy.revisions([("n", 0, 2, ("a0",))]))
