@@ -57,13 +57,13 @@ def test_contexts_are_those_of_one_state_while_parts_grow_and_survive_as_bytes(s
         table = speak(rng, 10 + 2 * k, 1_000 + k)
         [batch] = table.combine_chunks().to_batches()
         packets = [each for _, each in Dealer(plan()).deal(batch)]
-        found = SensorStage(plan()).remember(0, state, packets, cells)
-        state = found.state or state
+        _, context, then = SensorStage(plan()).impute(0, state, packets, cells)
+        state = then or state
         values = np.stack([table[name].to_numpy(zero_copy_only=False) for name in NAMES], axis=1)
-        wanted = ~np.isnan(found.context).all(axis=1) | np.isnan(values).any(axis=1)
+        wanted = ~np.isnan(context).all(axis=1) | np.isnan(values).any(axis=1)
         times = table["t"].to_numpy().astype(float)
         expected = whole.update(sensor_names(table["sensor"].to_pylist()), times, values, wanted)
-        np.testing.assert_array_equal(found.context[wanted], expected)
+        np.testing.assert_array_equal(context[wanted], expected)
         assert state is not None
         opened = ReadingStore(plan(), model()).open(0, state, [*whole.number], cells)
         opened.kept.check()

@@ -44,20 +44,19 @@ def test_contexts_do_not_depend_on_the_cut_into_batches_and_survive_as_bytes():
     table = stream().filter(pa.compute.is_in(stream()["sensor"], pa.array(in_bucket)))
     stage, cells, state, parts = SensorStage(plan), MemoryCells(), None, []
     for begin in range(0, table.num_rows, 7):
-        found = stage.remember(3, state, packets(plan, table.slice(begin, 7), 3), cells)
-        state = found.state
-        parts.append(found.context)
+        _, context, state = stage.impute(3, state, packets(plan, table.slice(begin, 7), 3), cells)
+        parts.append(context)
     both = [*packets(plan, table.slice(0, 30), 3), *packets(plan, table.slice(30), 3)]
-    whole = stage.remember(3, None, both, MemoryCells())
-    np.testing.assert_array_equal(np.concatenate(parts), whole.context)
-    assert whole.state == state
+    _, whole, then = stage.impute(3, None, both, MemoryCells())
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert then == state
     values = np.stack([table[name].to_numpy() for name in NAMES], axis=1)
     wanted = np.isnan(values).any(axis=1)
     wanted[chosen(table["t"].to_numpy().astype(float), values)[0]] = True  # those will be hidden, too
     names = [(name,) for name in table["sensor"].to_pylist()]
     expected = sensors.state().update(names, table["t"].to_numpy().astype(float), values, wanted)
-    np.testing.assert_array_equal(whole.context[wanted], expected)
-    assert np.isnan(whole.context[~wanted]).all()
+    np.testing.assert_array_equal(whole[wanted], expected)
+    assert np.isnan(whole[~wanted]).all()
 
 
 def test_rows_without_a_name_or_a_time_are_rejected_and_not_remembered():

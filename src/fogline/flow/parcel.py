@@ -34,8 +34,8 @@ class Parcel:
     screened: int  # rows that cannot matter
     rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
     scores: Sums = field(default_factory=dict)  # of values that were hidden for a moment
-    revisions: Revisions | None = None  # gaps of these and of earlier rows that the chunk's readings revise
     reached: float = -math.inf  # the instant that the chunk's ids have reached together; it does not travel
+    revisions: Revisions | None = None  # gaps of these and of earlier rows that the chunk's readings revise
 
     @property
     def newest(self) -> float:

@@ -79,7 +79,7 @@ def _copies(kept: SensorState, names: Sequence[Name], piece: Piece) -> Flags:
     """(n,) which rows have the sensor and the time of an earlier one, as far as it is known: the gaps are that one's."""
     arrived, gaps = piece.rows.arrived, kept.open_gaps()
     sensor = np.array([kept.number.get(name, -1) for name in names], np.int64)[piece.name]
-    open_rows = np.repeat(np.arange(len(gaps.count)), gaps.count) + 1j * gaps.time
+    open_rows = np.repeat(np.arange(len(gaps.size)), gaps.size) + 1j * gaps.time
     out: Flags = np.isin(sensor + 1j * arrived, open_rows)
     late = np.flatnonzero(arrived <= kept.newest(names)[piece.name])
     out[late] |= (kept.times[sensor[late]] == arrived[late, None, None]).any(axis=(1, 2))

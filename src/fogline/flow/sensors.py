@@ -118,7 +118,7 @@ class SensorStage:
             self.screening.add_rejects(each.key, each.rows, each.outside_limits)
         if not parts:
             return self.screening.pack(), None
-        piece, names, opened, fresh, found = self.remember(bucket, state, parts, cells)
+        piece, names, opened, fresh, found = self._remember(bucket, state, parts, cells)
         self.screening.take(piece, found.context, fresh)
         parcels = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
@@ -131,10 +131,10 @@ class SensorStage:
         """The rows of a bucket (None: there are none) with their contexts, and the state after them."""
         if not (parts := _opened(packets)[0]):
             return None, np.empty((0, self.recall.sensors.width)), None
-        found = self.remember(bucket, state, parts, cells)
+        found = self._remember(bucket, state, parts, cells)
         return found.piece, found.found.context, self.readings.save(found.opened, cells)
 
-    def remember(self, bucket: int, state: bytes | None, parts: list[Packet], cells: Cells) -> Remembered:
+    def _remember(self, bucket: int, state: bytes | None, parts: list[Packet], cells: Cells) -> Remembered:
         """The rows of a bucket with their contexts; they join the state."""
         piece, sensors = self._joined(parts)
         self.screening.refuse_copies(piece)
