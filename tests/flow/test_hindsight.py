@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
+from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import Journal
-from fogline.flow.plan import make_plan
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import Plan, make_plan
+from fogline.flow.sensors import SensorStage
+from fogline.flow.stages import dealt
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 from tests.flow.test_due import few_sensors_a_part, learnt, query, with_sites
-from tests.walks import walks
+from tests.walks import NAMES, QUERY, walks
 
 
 @st.composite
 def readings(draw, most: int = 10):
     """Readings of few sensors with many gaps, in the order of time; some come twice."""
-    table = with_sites(walks(sensors=3, steps=draw(st.integers(2, most)), begin=200, gaps=0.5, seed=draw(st.integers(1, 5))))
+    steps, seed = draw(st.integers(2, most)), draw(st.integers(1, 5))
+    table = with_sites(walks(sensors=3, steps=steps, begin=200, gaps=0.5, seed=seed))
     again = draw(st.lists(st.integers(0, table.num_rows - 1), max_size=2))
     return pa.concat_tables([table, table.take(pa.array(again, pa.int64()))]).sort_by("t")
 
@@ -27,18 +34,117 @@ def monitored(table: pa.Table, by: bool, **how) -> pa.Table:
     return fl.Monitor(query(by=by), learnt(by), **how).advance(max(table["t"].to_pylist()), table)
 
 
-@given(readings(), st.booleans(), st.sampled_from([1, 3]), st.sampled_from([0, 2000]), st.data())
+@given(readings(), st.booleans(), st.sampled_from([None, None, False]), st.data())
 @settings(deadline=None, max_examples=60)
-def test_revisions_are_those_of_a_monitor_whatever_the_cut(table, by, buckets, small, data):
-    repository = learnt(by)
-    plan = make_plan(query(by=by), table.schema, opened=lambda: repository, buckets=buckets)
-    engine, journal = Engine(plan, 4, 6, small), Journal()
+def test_revisions_are_those_of_a_monitor_whatever_the_cut(table, by, hindsight, data):
+    repository, buckets = learnt(by), data.draw(st.sampled_from([1, 3]))
+    plan = make_plan(
+        query(by=by), table.schema, opened=lambda: repository, buckets=buckets, hindsight=hindsight
+    )
+    engine, journal = Engine(plan, 4, 6, data.draw(st.sampled_from([0, 2000]))), Journal()
     with few_sensors_a_part(data.draw(st.sampled_from([1, 1000]))):
         for piece in cut(table, data.draw(st.lists(st.integers(0, table.num_rows), max_size=5))):
             owner = [data.draw(st.integers(0, 1)) for _ in range(piece.num_rows)]
             journal += engine.batch([piece.filter(pa.array([w == k for w in owner], pa.bool_())) for k in range(2)])
-    changes, expected = changes_of(journal, plan), monitored(table, by)
+    changes, expected = changes_of(journal, plan), monitored(table, by, hindsight=hindsight)
     for time in range(200, max(table["t"].to_pylist()) + 1):
         agree(net(changes, plan.query.by, until=time), net(expected, plan.query.by, until=time), 2.5 * CLOSE)
     health = rows_of(journal, "health")
     assert sum(row["rows"] for row in health) == table.num_rows
+
+
+LONG = fl.Query.from_dict(QUERY.to_dict() | {"lifetime": 5000})
+Row = tuple[str, int, float | None, float | None, float | None]
+
+
+def rows(*given: Row) -> pa.Table:
+    names = ("sensor", "t", *NAMES)
+    return pa.Table.from_pylist([dict(zip(names, each, strict=True)) for each in given], schema=walks(steps=1).schema)
+
+
+def planned(**how) -> Plan:
+    return make_plan(LONG, rows().schema, opened=lambda: learnt(False), buckets=1, **how)
+
+
+def handed(stage: SensorStage, state: bytes | None, table: pa.Table) -> tuple[Parcel, bytes | None]:
+    """What the one bucket makes of these rows, and its state then."""
+    packets = [row["packet"] for out in dealt(stage.plan, table.to_batches()) for row in out.to_pylist()]
+    [(_, parcel)], then = stage.take(0, state, packets, MemoryCells())
+    return Parcel.from_bytes(parcel.to_bytes(stage.plan), stage.plan), then
+
+
+GAP = ("s0", 200, None, 1.0, 90.0)
+CROWD = (("s1", 201, 0.0, 0.0, 0.0), ("s2", 202, 90.0, -90.0, 90.0), ("s3", 203, 0.0, 0.0, 0.0))  # s2 beats the others
+
+
+def test_what_a_reading_revises_travels_though_the_reading_does_not():
+    stage = SensorStage(planned(), small=0)
+    first, state = handed(stage, None, rows(GAP))
+    assert first.revisions is None
+    then, _ = handed(stage, state, rows(*CROWD, ("s0", 202, 3.0, None, -90.0)))
+    assert then.screened == 1
+    assert "s0" not in then.rows.columns["sensor"].to_pylist()
+    assert then.revisions is not None
+    assert (then.revisions.id.tolist(), then.revisions.target.tolist(), then.revisions.time.tolist()) == (
+        ["s0"], [200.0], [202.0],
+    )  # fmt: skip
+    assert then.revisions.cells.tolist() == [[True, False, False]]
+    np.testing.assert_array_equal(then.revisions.values, [[3.0, np.nan, -90.0]])
+
+
+@pytest.mark.parametrize("borders", [[5], []])
+def test_a_gap_of_a_row_that_cannot_matter_is_not_revised(borders):
+    stage, state, found = SensorStage(planned(), small=0), None, []
+    table = rows(*CROWD, ("s0", 202, None, 90.0, -90.0), ("s3", 204, 0.0, 0.0, 0.0), ("s0", 205, 3.0, 90.0, -90.0))
+    for piece in cut(table, borders):
+        parcel, state = handed(stage, state, piece)
+        found.append(parcel)
+    assert found[0].screened > 0
+    assert all(parcel.revisions is None for parcel in found)
+
+
+def test_a_row_that_is_refused_is_no_reading_and_a_copy_opens_no_gap():
+    stage = SensorStage(planned(), small=0)
+    state = handed(stage, None, rows(GAP, GAP))[1]
+    state = handed(stage, state, rows(GAP, ("s0", 201, float("inf"), 0.0, 0.0)))[1]
+    then, _ = handed(stage, state, rows(("s0", 202, 3.0, 0.0, 0.0)))
+    assert then.revisions is not None
+    assert then.revisions.target.tolist() == [200.0]
+
+
+def crowd(begin: int, end: int) -> list[Row]:
+    """Others, every ten ticks."""
+    return [(f"s{1 + k % 3}", 10 * k, float(k % 7), float(k % 5), float(k % 4)) for k in range(begin // 10, end // 10)]
+
+
+AHEAD = [("s0", 1250, None, 1.0, 90.0), ("s0", 1251, 3.0, 1.0, 90.0)]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_revision_waits_with_its_reading_where_that_is_held(alone):
+    """One id runs ahead, at first or later; when others follow it enters, and so does what it revises."""
+    gap = [] if alone else [("s0", 1005, None, 2.0, 95.0)]
+    pieces = [[*gap, *crowd(1000, 1090)], AHEAD, crowd(1090, 1100), crowd(1100, 1300)]
+    if alone:
+        pieces[:2] = [AHEAD, pieces[0]]
+    plan, journal = planned(ahead=100), Journal()
+    engine, held = Engine(plan), []
+    for piece in pieces:
+        journal += engine.batch([rows(*piece)])
+        held.append(engine.groups["[]"].ahead.held_revisions is not None)
+    assert held == [False, True, True, False]
+    table = rows(*sorted((row for piece in pieces for row in piece), key=lambda row: row[1]))
+    expected, without = (
+        fl.Monitor(LONG, learnt(False), hindsight=each).advance(1290, table) for each in (True, False)
+    )
+    agree(net(changes_of(journal, plan)), net(expected), 2.5 * CLOSE)
+    assert net(without) != net(expected)
+
+
+def test_revisions_of_a_reading_that_is_given_up_leave_with_it():
+    engine, held = Engine(planned(ahead=100)), []
+    pieces = [[("s0", 1005, None, 2.0, 95.0), *crowd(1000, 1090)], [("s0", 4000, 4.0, 1.0, 90.0)]]
+    for piece in [*pieces, *(crowd(begin, begin + 100) for begin in range(1090, 1400, 100))]:
+        engine.batch([rows(*piece)])
+        held.append(engine.groups["[]"].ahead.held_revisions is not None)
+    assert held == [False, True, True, False, False, False]
