@@ -238,6 +238,36 @@ def test_a_gap_is_revised_by_the_next_reading_that_has_the_attribute():
     assert revised.cloud.values["a"] != first
 
 
+def test_explain_says_what_was_imputed_first_what_now_and_by_whom():
+    query = query_of()
+    monitor = fl.Monitor(query, tiny())
+    own = [(0.0, 1.0), (3.0, 1.0)]
+    rows = [
+        {"id": "s0", "t": BEGIN, "a": None, "b": None},
+        {"id": "new", "t": BEGIN, "a": None, "b": own},
+    ]
+    monitor.advance(BEGIN, rows)
+    before = {each.attribute: each for each in monitor.explain("s0")[0].imputed}
+    assert set(before) == {"a", "b"}
+    assert all(each.open and each.first == each.now and each.now_by == "sensor's own past" for each in before.values())
+    [stranger] = monitor.explain("new")[0].imputed
+    assert stranger.first_by != "sensor's own past"
+    assert "a is missing: " in str(monitor.explain("new")[0])
+    assert "still open" in str(stranger)
+    monitor.advance(
+        BEGIN + 1,
+        [{"id": "s0", "t": BEGIN + 1, "a": 0.0, "b": None}, {"id": "new", "t": BEGIN + 1, "a": 1.0, "b": 3.0}],
+    )
+    told = next(each for each in monitor.explain("s0") if each.arrived == BEGIN)
+    a, b = told.imputed
+    assert (a.attribute, a.open, a.first) == ("a", False, before["a"].first)
+    assert b == before["b"]
+    assert a.now == told.cloud.values["a"]
+    [stranger] = next(each for each in monitor.explain("new") if each.arrived == BEGIN).imputed
+    assert (stranger.now_by, stranger.open) == ("sensor's own past", False)
+    assert "since its sensor has spoken again" in str(stranger)
+
+
 def test_hindsight_where_there_is_none_is_an_error_with_the_way_out():
     query = query_of()
     blind = fl.Repository.fit(tiny().history, query, hindsight=False)
