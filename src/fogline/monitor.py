@@ -22,6 +22,7 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake, unable
 from fogline.impute.scoring import Score, listed
+from fogline.impute.told import imputed_cells
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
@@ -178,14 +179,24 @@ class Monitor:
             audit(group.live)
 
     def explain(self, id: Any) -> list[Explanation]:
-        """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left."""
+        """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left.
+
+        Also what was imputed for its missing values: at first, and since its sensor has spoken again.
+        """
         self._reveal()
         return [
-            explain(group.live, int(slot), key, self._show(group.live.slots.columns.arrived[slot]), self.query)
+            self._explain(group, int(slot), key)
             for key, group in self.groups.items()
             for slot in group.live.slots.alive()
             if group.live.slots.id[slot] == id
         ]
+
+    def _explain(self, group: Group, slot: int, key: Key) -> Explanation:
+        slots = group.live.slots
+        found = explain(group.live, slot, key, self._show(slots.columns.arrived[slot]), self.query)
+        if self.chain is None:
+            return found
+        return replace(found, imputed=imputed_cells(self.chain, slots.known[slot], slots.raw[slot], found.cloud))
 
     def snapshot(self) -> bytes:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""

@@ -56,6 +56,11 @@ class Past:
         np.copyto(age, (revisions.time - revisions.target)[:, None], where=new)
         return out
 
+    def first(self, known: Floats) -> Floats:
+        out = known.copy()
+        out[:, self.came :] = np.nan
+        return out
+
     def able(self, known: Floats, j: int) -> Flags:
         if self.number[j] < 0:
             return np.zeros(len(known), np.bool_)
