@@ -90,8 +90,7 @@ class Engine:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         kept = self.groups if self.turn % 3 else self.states
         cells, parts = (each.setdefault(key, MemoryCells()) for each in (self.cells, self.parts))
-        where = {"cells": cells, "parts": parts}
-        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, **where)
+        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, cells=cells, parts=parts)
         assert outcome.before == self.timers.get(key)
         if outcome.state is None:
             assert outcome.timer is None

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from fogline.flow.cells import MemoryCells
 from fogline.flow.plan import BUCKETS, make_plan
-from fogline.flow.readings import bucket_of
-from fogline.flow.sensors import Dealer, SensorStage, name_of
+from fogline.flow.readings import bucket_of, name_of
+from fogline.flow.sensors import Dealer, SensorStage
 from fogline.impute.scoring import chosen
 from fogline.repository.repository import Repository
 from tests.walks import NAMES, QUERY, walks

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow.sensors import name_of
+from fogline.flow.readings import name_of
 from fogline.repository.history import numbered, read_history
 from fogline.repository.sensors.state import sensor_names
 from fogline.repository.words import TEXTS, Words, as_texts, coded

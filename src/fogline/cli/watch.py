@@ -87,7 +87,9 @@ def run(
             from fogline.spark.running import Run
 
             clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight)
+            config = RunConfig(
+                stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight
+            )
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")

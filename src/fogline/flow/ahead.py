@@ -76,8 +76,9 @@ class Ahead:
             part = {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}
             found.append(blocks.from_arrays(part, signs, width) if part else None)
         since, counts = {s: then for s, then, _ in held}, {s: int(count) for s, _, count in held}
-        events = [revisions.from_arrays(arrays, prefix) for prefix in _REVISED]
-        return cls(ground, hearing.from_arrays(arrays), since, counts, *found, *events)
+        held_rows, first = found
+        events = (revisions.from_arrays(arrays, prefix) for prefix in _REVISED)
+        return cls(ground, hearing.from_arrays(arrays), since, counts, held_rows, first, *events)
 
 
 @dataclass(frozen=True, slots=True)

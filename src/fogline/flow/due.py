@@ -31,9 +31,7 @@ class Settling:
         self.plan, self.recall = plan, Recall(plan)
         self.screening, self.readings = Screening(plan, math.inf), ReadingStore(plan, self.recall.sensors)
 
-    def settle(
-        self, key: Key, state: bytes | None, rows: RowBlock, parts: Cells
-    ) -> tuple[Parcel, bytes | None]:
+    def settle(self, key: Key, state: bytes | None, rows: RowBlock, parts: Cells) -> tuple[Parcel, bytes | None]:
         """The rows of a group as its live set takes them, with what is to be reported of them; and the readings then.
 
         `state`: the readings before, large ones in `parts`; None: what history knows.

@@ -22,8 +22,9 @@ from fogline.rows.keys import Key, key_values
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
-    "live", "answer", "conflicts", "inexact", "undecided",
+    "live", "answer", "conflicts", "inexact", "undecided", "revised",
 )  # fmt: skip
+CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 
 Journal = list[tuple[str, pa.Table]]  # kind, table
@@ -39,7 +40,7 @@ def journal(
     key: Key,
     changes: pa.Table | None,
     rejects: list[tuple[str, str]],
-    health: Mapping[str, int],
+    health: Mapping[str, float],
     scores: Sums,
     clock: float,
 ) -> Journal:
@@ -50,8 +51,9 @@ def journal(
         parts.append((REJECTS, _with_group(plan, key, columns)))
     time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
     numbers = {name: pa.array([health.get(name, 0)], pa.int64()) for name in COUNTERS}
+    clipped = pa.array([float(health.get(CLIPPED, 0.0))], pa.float64())
     scored = pa.array([json.dumps(to_plain(scores)) if scores else None], pa.string())
-    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, SCORES: scored})))
+    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, CLIPPED: clipped, SCORES: scored})))
     return parts
 
 
@@ -62,7 +64,7 @@ def beside(name: str, taken: Container[str]) -> str:
 
 def group_columns(plan_by: tuple[str, ...], kind: str) -> list[str]:
     """What the group's columns are called in a table of this kind."""
-    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *COUNTERS, SCORES)}.get(kind, ())
+    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *COUNTERS, CLIPPED, SCORES)}.get(kind, ())
     return [beside(name, taken) for name in plan_by]
 
 

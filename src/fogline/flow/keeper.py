@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
-from fogline.flow.journal import Journal, journal
+from fogline.flow.journal import CLIPPED, Journal, journal
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
@@ -55,6 +55,15 @@ class Outcome:
     timer: int | None  # in milliseconds of event time
     before: int | None  # the timer that this one replaces
     group: LoadedGroup  # what the state holds
+
+
+class Stepped(NamedTuple):
+    """What became of the rows that were due."""
+
+    changes: pa.Table | None  # None: the clock has yet to begin
+    rejects: list[tuple[str, str]]  # copies
+    settled: Parcel | None  # the rows with the contexts that they got here, if they did
+    health: dict[str, float]
 
 
 class Keeper:
@@ -92,19 +101,9 @@ class Keeper:
         outlived = loaded.empty and self._outlived(loaded, clock, watermark)
         stored, slots = open_slots(plan, loaded.slots, clock, cells)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
-        late = loaded.group.late
-        rejects = [pair for parcel in parcels for pair in parcel.rejects]
-        changes, expired, conflicts, counted, revised = None, 0, 0, [*parcels], found.revisions
-        if np.isfinite(clock):
-            rows, again, conflicts = self._without_duplicates(key, loaded, due)
-            rejects += again
-            expired = self._expired(rows, loaded.clock)
-            if rows is not None and self.settling is not None:
-                settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, parts)
-                rows, rejects = settled.rows if len(settled.rows.arrived) else None, rejects + settled.rejects
-                revised = settled.revisions
-                counted.append(replace(settled, came=0))
-            changes = self._advance(key, loaded, clock, rows, revised)
+        step = self._step(key, loaded, clock, due, found.revisions, parts)
+        counted = parcels if step.settled is None else [*parcels, replace(step.settled, came=0)]
+        rejects = [pair for parcel in counted for pair in parcel.rejects] + step.rejects
         held = reports(found, plan, end=end)
         waiting, slots = put_away(plan, waiting, slots, cells)
         then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors)
@@ -112,16 +111,43 @@ class Keeper:
         if forgotten and self.settling is not None:
             self.settling.forget(then.sensors, parts)
         then.timer = None if forgotten else self._next(then, watermark)
-        health = _health(counted, len(rejects), loaded.group, loaded.group.late - late, then.waits)
-        health |= {"expired": expired, "released": found.released, "conflicts": conflicts}
-        health["screened"] -= found.screened
+        health = _health(counted, len(rejects), loaded.group, then.waits) | step.health
+        health |= {"released": found.released, "screened": health["screened"] - found.screened}
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
         for parcel in counted:
             add(scores, parcel.scores)
-        both = changes if before is None or changes is None else pa.concat_tables([before, changes])
+        both = step.changes if before is None or step.changes is None else pa.concat_tables([before, step.changes])
         report = journal(plan, key, both, rejects + held, health, scores, clock)
         return Outcome(None if forgotten else self._save(then), report, then.timer, loaded.timer, then)
+
+    def _step(
+        self,
+        key: Key,
+        loaded: LoadedGroup,
+        clock: float,
+        rows: RowBlock | None,
+        revised: Revisions | None,
+        parts: Cells,
+    ) -> Stepped:
+        """Rows that are due enter, gaps are revised, and time goes on up to the clock."""
+        if not np.isfinite(clock):
+            return Stepped(None, [], None, {})
+        group, settled = loaded.group, None
+        late, before = group.late, (group.live.counts.revised, self._clipped)
+        rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
+        expired = self._expired(rows, loaded.clock)
+        if rows is not None and self.settling is not None:
+            settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, parts)
+            rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
+        changes = self._advance(key, loaded, clock, rows, revised)
+        then = group.live.counts.revised, self._clipped
+        health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
+        return Stepped(changes, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]})
+
+    @property
+    def _clipped(self) -> float:
+        return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
 
     def _begun_anew(self, key: Key, loaded: LoadedGroup, cells: Cells | None, parts: Cells) -> pa.Table:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
@@ -254,11 +280,10 @@ def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
     return rows if stay.all() else rows.part(np.flatnonzero(stay)) if stay.any() else None
 
 
-def _health(parcels: Sequence[Parcel], rejected: int, group: Group, late: int, waiting: int) -> dict[str, int]:
+def _health(parcels: Sequence[Parcel], rejected: int, group: Group, waiting: int) -> dict[str, float]:
     return {
         "rows": sum(parcel.came for parcel in parcels),
         "rejected": rejected,
-        "late": late,
         "outside_limits": sum(parcel.outside_limits for parcel in parcels),
         "incomplete": sum(parcel.incomplete for parcel in parcels),
         "screened": sum(parcel.screened for parcel in parcels),

@@ -1,7 +1,7 @@
 """How do the rows of one group travel to the place where its state lies?
 
-As one binary value: decoded rows, what they revise, the counters and the rejects of one chunk. An engine hands rows to a stateful
-operator one by one, so many rows had better be one.
+As one binary value: decoded rows, what they revise, the counters and the rejects of one chunk. An engine hands rows to
+a stateful operator one by one, so many rows had better be one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class Parcel:
         rejects = [(row, reason) for row, reason in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
         numbers = {name: header[name] for name in _NUMBERS}
-        more = {"rejects": rejects, "scores": from_plain(header["scores"])}
-        return cls(
-            rows, heard.from_arrays(arrays), **numbers, **more, revisions=revisions.from_arrays(arrays, _REVISIONS)
-        )
+        found, scores = heard.from_arrays(arrays), from_plain(header["scores"])
+        events = revisions.from_arrays(arrays, _REVISIONS)
+        return cls(rows, found, **numbers, rejects=rejects, scores=scores, revisions=events)

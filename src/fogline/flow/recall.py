@@ -54,7 +54,7 @@ class Recall:
         gaps = Gaps(np.isnan(rows.clouds.lo), rows.expires)
         gaps.open[apart | _copies(kept, names, piece)] = False
         context, revised = chain.watch(kept, names, rows.arrived, values, wanted, gaps, piece.name)
-        return Recalled(context, gaps.open.any(axis=1), revised)
+        return Recalled(context, np.asarray(gaps.open.any(axis=1)), revised)
 
     def revisions(
         self, kept: SensorState, names: Sequence[Name], piece: Piece, found: Recalled, stay: Ints
@@ -70,13 +70,13 @@ class Recall:
         reading, rows = revised.reading[left], piece.rows
         values = self.chain.values(rows.clouds.part(reading), rows.raw[reading])
         ids = objects(piece.block.columns.column(self.query.id).take(pa.array(reading)).to_pylist())
-        found = Revisions(ids, revised.target[left], rows.arrived[reading], revised.cells[left], values)
+        events = Revisions(ids, revised.target[left], rows.arrived[reading], revised.cells[left], values)
         group = piece.group[reading]
-        return {piece.keys[k]: found.part(np.flatnonzero(group == k)) for k in np.unique(group).tolist()}
+        return {piece.keys[k]: events.part(np.flatnonzero(group == k)) for k in np.unique(group).tolist()}
 
 
 def _copies(kept: SensorState, names: Sequence[Name], piece: Piece) -> Flags:
-    """(n,) which rows have the sensor and the time of an earlier one, as far as it is known: the gaps are that one's."""
+    """(n,) which rows have the sensor and the time of an earlier one, as far as it is known: the gaps are its own."""
     arrived, gaps = piece.rows.arrived, kept.open_gaps()
     sensor = np.array([kept.number.get(name, -1) for name in names], np.int64)[piece.name]
     open_rows = np.repeat(np.arange(len(gaps.size)), gaps.size) + 1j * gaps.time

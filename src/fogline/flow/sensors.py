@@ -141,9 +141,7 @@ class SensorStage:
         names = [name_of(key) for key in sensors]
         opened = self.readings.open(bucket, state, names, cells)
         fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
-        return Remembered(
-            piece, names, opened, fresh, self.recall.recall(opened.kept, names, piece, self._near(piece))
-        )
+        return Remembered(piece, names, opened, fresh, self.recall.recall(opened.kept, names, piece, self._near(piece)))
 
     def _near(self, piece: Piece) -> Flags | None:
         """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""

@@ -45,9 +45,7 @@ def screened(
         yield as_batch(plan, screening.pack())
 
 
-def dealt(
-    plan: Plan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK
-) -> Iterator[pa.RecordBatch]:
+def dealt(plan: Plan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK) -> Iterator[pa.RecordBatch]:
     """The rows of a partition for the buckets of their sensors: bucket, packet."""
     dealer = Dealer(plan)
     for each in slices(batches, chunk_rows):

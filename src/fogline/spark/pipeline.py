@@ -1,8 +1,9 @@
 """How does a DataFrame become a DataFrame of changes?
 
 Partitions are decoded and screened in parallel, then what is left of each group meets its state; where sensors are
-remembered, rows go to the bucket of their sensor in between (or get their contexts there, where rows wait). A stream goes through `transformWithStateInPandas`, a
-table through `applyInArrow`; the stages are those of `fogline.flow`. Spark carries; it decides nothing.
+remembered, rows go to the bucket of their sensor in between (but with lateness, when contexts wait until rows are due).
+A stream goes through `transformWithStateInPandas`, a table through `applyInArrow`; the stages are those of
+`fogline.flow`. Spark carries; it decides nothing.
 """
 
 from __future__ import annotations
