@@ -1,7 +1,7 @@
 """Does a monitor know better once a sensor has spoken again, and is its answer right at every tick?
 
-Random streams of a few sensors with many gaps, over a tiny domain. What the chain says of each gap, at first and after
-the reading that revises it, is asked here by hand; from that the oracle says what the answer is.
+Random streams of a few sensors with many gaps, over a tiny domain. What the chain gives for each gap, at first and
+after the reading that revises it, is asked here by hand; from that the oracle works out the answer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def streams(draw) -> Calls:
 
 
 class ByHand:
-    """What the chain says, row by row: cells as lists of (value, weight), and revisions of them."""
+    """What the chain gives, row by row: cells as lists of (value, weight), and revisions of them."""
 
     def __init__(self, query: fl.Query) -> None:
         chain = chain_of(tiny(), query)
@@ -121,8 +121,8 @@ class ByHand:
         times = np.array([float(target)]), np.array([float(reading["t"])])
         event = Revisions(objects([reading["id"]]), *times, which[None], values[None])
         self.known[key] = self.chain.note(self.known[key], event)
-        told = {name: self.cell(key, j) for j, name in enumerate(ATTRIBUTES) if which[j]}
-        self.events.append(oracle.Revise(reading["id"], target, reading["t"], told, len(self.calls)))
+        cells = {name: self.cell(key, j) for j, name in enumerate(ATTRIBUTES) if which[j]}
+        self.events.append(oracle.Revise(reading["id"], target, reading["t"], cells, len(self.calls)))
 
     def cell(self, key: Any, j: int) -> list[tuple[float, float]]:
         gaps = np.zeros((1, len(ATTRIBUTES)), np.bool_)
@@ -157,7 +157,8 @@ def test_the_answer_is_right_at_every_tick(calls, alpha, lifetime, restarts):
     ticks = defaultdict(list)
     for tick in oracle.replay(hand.calls, ATTRIBUTES, (), hand.events, lifetime=lifetime):
         ticks[tick.call].append(tick)
-    monitor, answer = fl.Monitor(query, tiny()), {}
+    monitor = fl.Monitor(query, tiny())
+    answer: dict[tuple[Any, ...], float] = {}
     for call, (now, rows) in enumerate(calls):
         changes = monitor.advance(now, list(rows))
         for tick in ticks[call]:
@@ -209,8 +210,7 @@ def test_the_cut_of_the_stream_does_not_matter():
     one, many = fl.Monitor(QUERY, wandering()), fl.Monitor(QUERY, wandering())
     singly = pa.concat_tables([one.advance(now, rows) for now, rows in calls])
     together = [
-        many.advance(calls[k + 4][0], pa.concat_tables([rows for _, rows in calls[k : k + 5]]))
-        for k in range(0, 30, 5)
+        many.advance(calls[k + 4][0], pa.concat_tables([rows for _, rows in calls[k : k + 5]])) for k in range(0, 30, 5)
     ]
     assert pa.concat_tables(together).equals(singly)
     assert one.stats()["revised_cells"] > 50
@@ -238,7 +238,7 @@ def test_a_gap_is_revised_by_the_next_reading_that_has_the_attribute():
     assert revised.cloud.values["a"] != first
 
 
-def test_explain_says_what_was_imputed_first_what_now_and_by_whom():
+def test_explain_states_what_was_imputed_first_what_now_and_by_whom():
     query = query_of()
     monitor = fl.Monitor(query, tiny())
     own = [(0.0, 1.0), (3.0, 1.0)]
@@ -258,11 +258,11 @@ def test_explain_says_what_was_imputed_first_what_now_and_by_whom():
         BEGIN + 1,
         [{"id": "s0", "t": BEGIN + 1, "a": 0.0, "b": None}, {"id": "new", "t": BEGIN + 1, "a": 1.0, "b": 3.0}],
     )
-    told = next(each for each in monitor.explain("s0") if each.arrived == BEGIN)
-    a, b = told.imputed
+    row = next(each for each in monitor.explain("s0") if each.arrived == BEGIN)
+    a, b = row.imputed
     assert (a.attribute, a.open, a.first) == ("a", False, before["a"].first)
     assert b == before["b"]
-    assert a.now == told.cloud.values["a"]
+    assert a.now == row.cloud.values["a"]
     [stranger] = next(each for each in monitor.explain("new") if each.arrived == BEGIN).imputed
     assert (stranger.now_by, stranger.open) == ("sensor's own past", False)
     assert "since its sensor has spoken again" in str(stranger)
@@ -271,13 +271,13 @@ def test_explain_says_what_was_imputed_first_what_now_and_by_whom():
 def test_hindsight_where_there_is_none_is_an_error_with_the_way_out():
     query = query_of()
     blind = fl.Repository.fit(tiny().history, query, hindsight=False)
-    for repository, how, why in (
-        (None, {}, "there is no repository"),
-        (tiny(), {"remember": False}, "are not remembered"),
-        (blind, {}, "fit it with hindsight"),
+    for repository, remember, why in (
+        (None, True, "there is no repository"),
+        (tiny(), False, "are not remembered"),
+        (blind, True, "fit it with hindsight"),
     ):
         with pytest.raises(fl.FoglineError, match=f"hindsight is on, and .*{why}.*leave hindsight out"):
-            fl.Monitor(query, repository, hindsight=True, **how)
+            fl.Monitor(query, repository, remember=remember, hindsight=True)
     for monitor, there in ((fl.Monitor(query, tiny(), hindsight=True), True), (fl.Monitor(query, blind), False)):
         assert monitor.chain is not None
         assert monitor.chain.hindsight is there
@@ -314,4 +314,3 @@ def test_what_a_function_of_the_users_own_gives_at_once_is_never_revised():
     assert {each.cloud.values["a"] for name in ("s0", "s1") for each in monitor.explain(name)} >= {halves}
     for name in ("s0", "s1"):
         assert next(each for each in monitor.explain(name) if each.arrived == BEGIN).cloud.values["a"] == halves
-

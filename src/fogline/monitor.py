@@ -19,10 +19,10 @@ from fogline.arrays import Batch, Clouds, Delta, Floats, Ints, Revisions, object
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
+from fogline.impute.imputed import imputed_cells
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake, unable
 from fogline.impute.scoring import Score, listed
-from fogline.impute.told import imputed_cells
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
@@ -79,9 +79,7 @@ class Monitor:
             )
         asked = None if imputer is None else as_imputer(imputer, query)
         self.query, self.repository, self.imputer = query, repository, imputer
-        self.chain: Chain | None = chain_of(
-            repository, query, asked, remember=remember, hindsight=hindsight
-        )
+        self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
         self.intake = None if self.chain is None else Intake(self.chain, eager=eager, scoring=scoring)
         self.places = places
@@ -271,9 +269,7 @@ class Monitor:
             again, _ = duplicates(self.groups.get(key), names, arrived, self.clock, partial(contents().part, which))
             rows.refused.update((which[k], DUPLICATE) for k in again)
 
-    def _impute(
-        self, read: Named, keys: list[Key] | None, which: Ints | None
-    ) -> tuple[Floats, Clouds, Revised | None]:
+    def _impute(self, read: Named, keys: list[Key] | None, which: Ints | None) -> tuple[Floats, Clouds, Revised | None]:
         """What imputers keep of these rows, their clouds, and what they revise; incomplete ones are refused."""
         rows, intake = read.rows, self.intake
         clouds = rows.clouds if which is None else rows.clouds.part(which)

@@ -18,7 +18,7 @@ among the row's numbers, an answer is *open* as long as such a reading may chang
 ever come to, now or then. An answer that a reading has changed is final.
 
 - reach holds the bounds, and `rough` reach holds it; where an answer is not open, reach is the bounds;
-- where an imputer is not able but may become so, its reach says what it may answer then, and elsewhere it is NaN.
+- where an imputer is not able but may become so, its reach is what it may answer then, and elsewhere it is NaN.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What was imputed for a row that is live, at first and now, and by whom?
 
 Asked of the numbers that are kept of the row, as `fill` asks them; nothing else is remembered. Values that a row came
-with as distributions, or that an imputer gave at once, are none of the chain's: there the chain would say otherwise.
+with as distributions, or that an imputer gave at once, are none of the chain's: there the chain would answer otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLOSE = 1e-9  # weights that differ by less are the same
 def imputed_cells(chain: Chain, known: Floats, raw: Floats, cloud: Cloud) -> tuple[ImputedCell, ...]:
     """One per missing value of a row: known (width,), raw (d,) as it came, and its cloud now."""
     gaps, row = np.isnan(raw)[None], known[None]
-    first, now = _said(chain, _as_it_came(chain, row), gaps), _said(chain, row, gaps)
+    first, now = _answers(chain, _as_it_came(chain, row), gaps), _answers(chain, row, gaps)
     out = []
     for j, (pairs, by, opened) in now.items():
         name = chain.query.names[j]
@@ -39,7 +39,7 @@ def _as_it_came(chain: Chain, known: Floats) -> Floats:
     return out
 
 
-def _said(chain: Chain, known: Floats, gaps: Flags) -> dict[int, tuple[Pairs, str, bool]]:
+def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[int, tuple[Pairs, str, bool]]:
     """Per attribute that one row lacks: the distribution, what gave it, and whether it may still change."""
     out = {}
     for j, rows, imputer, found in chain.search(known, gaps):
@@ -61,6 +61,4 @@ def _clipped(pairs: Pairs, low: float, high: float) -> Pairs:
 
 
 def _same(a: Pairs, b: Pairs) -> bool:
-    return len(a) == len(b) and all(
-        x == y and abs(v - w) <= CLOSE for (x, v), (y, w) in zip(a, b, strict=True)
-    )
+    return len(a) == len(b) and all(x == y and abs(v - w) <= CLOSE for (x, v), (y, w) in zip(a, b, strict=True))
