@@ -143,7 +143,9 @@ class Keeper:
         changes = self._advance(key, loaded, clock, rows, revised)
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
-        return Stepped(changes, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]})
+        return Stepped(
+            changes, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
+        )
 
     @property
     def _clipped(self) -> float:

@@ -1,4 +1,4 @@
-"""What has a row's sensor read before it, and which earlier gaps does the row itself tell more about?
+"""What has a row's sensor read before it, and which earlier gaps does the row itself revise?
 
 Wherever the readings lie: in a bucket of sensors, where rows pass as they come, or with a group, when rows are due.
 """
