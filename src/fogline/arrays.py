@@ -139,6 +139,7 @@ class Arrivals(NamedTuple):
     expires: Floats
     raw: Floats
     until: Floats  # of rows that `screen` let through: surely beaten until then; empty: not screened
+    origin: Ints  # (n,) the slot that a row comes from, if it was there before; -1: it was not; empty: none was
 
 
 class Turn(NamedTuple):
@@ -154,7 +155,7 @@ class Turn(NamedTuple):
 class Limits(NamedTuple):
     """The numbers that decide who is in, and how that is worked out."""
 
-    threshold: float  # a member has a probability above it; negative: every open cloud is a member
+    threshold: float  # a member has a probability above it; negative: no cloud beats a member surely
     least: float  # a rival that beats a cloud with this probability guards it
     tolerance: float  # a probability that moved by no more is not reported again
     places: int  # a cloud of more places keeps no sums

@@ -378,7 +378,8 @@ def bracket(live, among, o, limit, goal):
     """
     clouds, columns = live.clouds, live.columns
     space = np.empty(among.shape[0], np.int64)
-    m, _ = rivals(live, o, among, words_of(columns.word_hi, among), -1.0, space)
+    ends = np.empty((2, clouds.lo.shape[1]))
+    m, _ = rivals(live, o, among, words_of(columns.word_hi, among), -1.0, space, ends)
     near = space[:m]
     soonest = np.inf
     for g in near:

@@ -1,7 +1,7 @@
 """How do clouds lie in memory, and how does a distribution get there?
 
-Columns: one row of `lo` and `hi` per cloud; a cell with more than one value points into three shared pools, sorted by
-value. Values are oriented: larger is better. A missing cell without a distribution has `lo` NaN.
+Columns: one row of `lo` and `hi` per cloud, its box; a cell with a distribution points into three shared pools, sorted
+by value. Values are oriented: larger is better. A missing cell without a distribution has `lo` NaN.
 
 Invariant: where start >= 0, value[start : start + size] is strictly increasing, weight adds up to 1, and
 tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last] exactly weight[last].
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import ONE, SHARED, Clouds, Ints, empty_clouds, unshared
+from fogline.arrays import ONE, SHARED, Clouds, Floats, Ints, empty_clouds, unshared
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.sorting import argsort
 
@@ -140,6 +140,14 @@ def own_values(clouds: Clouds, which: Ints, shared: Ints) -> int:
     """How many values some clouds have of their own."""
     start = clouds.start[which]
     return int(clouds.size[which][(start >= 0) & (start != shared)].sum())
+
+
+def ends(clouds: Clouds, which: Ints) -> tuple[Floats, Floats]:
+    """The least and the greatest value (n, d) of each cell of some clouds; of VAGUE cells, their bounds."""
+    lo, hi, start, size = clouds.lo[which], clouds.hi[which], clouds.start[which], clouds.size[which]
+    many = start >= 0
+    lo[many], hi[many] = clouds.value[start[many]], clouds.value[start[many] + size[many] - 1]
+    return lo, hi
 
 
 def dense(clouds: Clouds, which: Ints, shared: Ints | None = None) -> Clouds:

@@ -1,6 +1,7 @@
 """Does one cloud beat another, and how likely?
 
-Larger is better in here. A cloud surely beats another if and only if its worst corner beats the other's best one.
+Larger is better in here. A cloud surely beats another if and only if its worst end beats the other's best one. The
+ends are those of the present distributions; the box may be wider, and what it shows holds whatever is learnt later.
 Attributes are independent, so Pr{g beats point x} = prod_j Pr{g_j >= x_j} - prod_j Pr{g_j = x_j}: linear in the number
 of values, never an enumeration of g's places.
 """
@@ -33,6 +34,8 @@ def share(clouds, g, j, x):
     if start < 0:
         return 1.0, 1.0  # lo = x = hi
     a, b = start, start + clouds.size[g, j] - 1
+    if x > clouds.value[b]:
+        return 0.0, 0.0
     while a < b:
         mid = (a + b) >> 1
         if clouds.value[mid] >= x:
@@ -40,6 +43,39 @@ def share(clouds, g, j, x):
         else:
             a = mid + 1
     return clouds.tail[a], (clouds.weight[a] if clouds.value[a] == x else 0.0)
+
+
+@inner
+def low_end(clouds, c, j):
+    """The least value of a cell."""
+    start = clouds.start[c, j]
+    return clouds.value[start] if start >= 0 else clouds.lo[c, j]
+
+
+@inner
+def high_end(clouds, c, j):
+    """The greatest value of a cell."""
+    start = clouds.start[c, j]
+    return clouds.value[start + clouds.size[c, j] - 1] if start >= 0 else clouds.hi[c, j]
+
+
+@inner
+def write_ends(clouds, c, ends):
+    """The worst and the best place of a cloud, into `ends` (2, d)."""
+    for j in range(ends.shape[1]):
+        ends[0, j], ends[1, j] = low_end(clouds, c, j), high_end(clouds, c, j)
+
+
+@inner
+def surely_beats(clouds, g, o):
+    """Does g beat o wherever the two turn out to be? Exactly: by the ends of their distributions, not by products."""
+    better = False
+    for j in range(clouds.lo.shape[1]):
+        a, b = low_end(clouds, g, j), high_end(clouds, o, j)
+        if not a >= b:
+            return False
+        better |= a > b
+    return better
 
 
 @inner

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, beats_cloud, beats_point, corner_beats_cloud
+from fogline.kernels.dominance import beats, beats_cloud, beats_point, corner_beats_cloud, surely_beats, write_ends
 from fogline.kernels.ladder import ladder, rung
 from fogline.kernels.places import (
     ROOM,
@@ -35,13 +35,14 @@ COARSE = 8  # values per cell in the cheap upper bound
 
 
 @inner
-def rivals(live, o, among, strong, threshold, near):
-    """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best corner out.
+def rivals(live, o, among, strong, threshold, near, ends):
+    """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best place out.
 
-    `strong` holds the words of their best corners, side by side. Returns how many, and until when they keep it out
-    (-inf: they do not). This is the joint form of max-corner pruning.
+    `strong` holds the words of their best corners, side by side; `ends` is room for o's worst and best place (2, d).
+    Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
     """
     clouds, columns, fence = live.clouds, live.columns, live.fence
+    write_ends(clouds, o, ends)
     m = 0
     left = 1.0
     until = np.inf
@@ -52,11 +53,11 @@ def rivals(live, o, among, strong, threshold, near):
         if any_covers(strong, begin, end, word, fence):
             for r in range(end - 1, begin - 1, -1):
                 g = among[r]
-                if g == o or not covers(strong[r], word, fence) or not beats(clouds.hi, g, clouds.lo, o):
+                if g == o or not covers(strong[r], word, fence) or not beats(clouds.hi, g, ends, 0):
                     continue
                 near[m] = g
                 m += 1
-                p = beats_point(clouds, g, clouds.hi, o)
+                p = beats_point(clouds, g, ends, 1)
                 if p > 0.0:
                     left *= 1.0 - p
                     until = min(until, columns.expires[g])
@@ -67,10 +68,11 @@ def rivals(live, o, among, strong, threshold, near):
 
 
 @inner
-def rivals_on(live, o, steps, threshold, near):
+def rivals_on(live, o, steps, threshold, near, ends):
     """As `rivals`, by a ladder of best corners. In the same order: the last slot first."""
     clouds, columns, fence = live.clouds, live.columns, live.fence
-    j, m = rung(steps.value, clouds.lo, o)
+    write_ends(clouds, o, ends)
+    j, m = rung(steps.value, ends, 0)
     words, word = steps.word[j], columns.word_lo[o]
     n = 0
     for begin in range(0, m, BLOCK):
@@ -78,7 +80,7 @@ def rivals_on(live, o, steps, threshold, near):
         if any_covers(words, begin, end, word, fence):
             for r in range(begin, end):
                 g = steps.slot[j, r]
-                if g != o and covers(words[r], word, fence) and beats(clouds.hi, g, clouds.lo, o):
+                if g != o and covers(words[r], word, fence) and beats(clouds.hi, g, ends, 0):
                     near[n] = -g
                     n += 1
     found = ascending(near[:n])
@@ -86,7 +88,7 @@ def rivals_on(live, o, steps, threshold, near):
     for k in range(n):
         g = -found[k]
         near[k] = g
-        p = beats_point(clouds, g, clouds.hi, o)
+        p = beats_point(clouds, g, ends, 1)
         if p > 0.0:
             left *= 1.0 - p
             until = min(until, columns.expires[g])
@@ -148,17 +150,18 @@ def lemma(clouds, expires, near, o, least):
     Only those that expire no earlier than o count: Lemma 1 (spatial) has been tried before.
     """
     found = 3
+    ends, corner = np.empty((2, clouds.lo.shape[1])), np.empty((2, clouds.lo.shape[1]))
+    write_ends(clouds, o, ends)
     for g in near:
         if expires[g] < expires[o]:
             continue
-        if beats_point(clouds, g, clouds.hi, o) >= least:
+        if beats_point(clouds, g, ends, 1) >= least:
             return 0
-        if corner_beats_cloud(clouds.lo, g, clouds, o)[1] >= least:
+        write_ends(clouds, g, corner)
+        if corner_beats_cloud(corner, 0, clouds, o)[1] >= least:
             found = 1
         elif (
-            found == 3
-            and corner_beats_cloud(clouds.hi, g, clouds, o)[0] >= least
-            and beats_cloud(clouds, g, o) >= least
+            found == 3 and corner_beats_cloud(corner, 1, clouds, o)[0] >= least and beats_cloud(clouds, g, o) >= least
         ):
             found = 2
     return found
@@ -177,6 +180,16 @@ def kept_out(live, o, near, threshold, coarse, scratch):
     if until > -np.inf or live.columns.places[o] <= 1:
         return until, False
     return witness(live, o, near, threshold, own_grid(live.clouds, o), scratch), True
+
+
+@inner
+def surely_out(live, o, near):
+    """Until when does a cloud in `near` surely beat o? (-inf: none does.) At alpha 0 just that keeps a cloud out."""
+    until = -np.inf
+    for g in near:
+        if live.columns.expires[g] > until and surely_beats(live.clouds, g, o):
+            until = live.columns.expires[g]
+    return until
 
 
 @inner
@@ -222,21 +235,23 @@ def judge(live, opened, due, limits, pruned, ladders):
     evaluations, heavy, cursor = 0, 0, live.filled
     scratch = scratch_for(max(limits.places, ROOM))
     space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
-    strong = words_of(columns.word_hi, opened)
+    strong, ends = words_of(columns.word_hi, opened), np.empty((2, clouds.lo.shape[1]))
     if ladders is not None:
         bulk = due.shape[0] >= ladders
         steps = ladder(clouds.hi, columns.word_hi, opened if bulk else opened[:0])
     for o in due:
         columns.state[o], columns.within[o] = OUT, 0.0
         if ladders is None:
-            m, until = rivals(live, o, opened, strong, threshold, space)
+            m, until = rivals(live, o, opened, strong, threshold, space, ends)
         else:
             if bulk:
-                m, until = rivals_on(live, o, steps, threshold, space)
+                m, until = rivals_on(live, o, steps, threshold, space, ends)
             else:
-                m, until = rivals(live, o, opened, strong, threshold, space)
+                m, until = rivals(live, o, opened, strong, threshold, space, ends)
         near = space[:m]
-        if until == -np.inf:
+        if threshold < 0.0:
+            until = surely_out(live, o, near)
+        elif until == -np.inf:
             until, summed = kept_out(live, o, near, threshold, coarse, scratch)
             evaluations += summed
         if until > -np.inf:

@@ -85,7 +85,7 @@ def distributed(clouds, o):
     """How many cells of a cloud have more than one value?"""
     count = 0
     for j in range(clouds.lo.shape[1]):
-        count += clouds.start[o, j] >= 0
+        count += clouds.start[o, j] >= 0 and clouds.size[o, j] > 1
     return count
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import kernel
+from fogline.kernels.gaps import NONE, nothing_found, place, revise
 from fogline.kernels.sorting import ascending
 
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
@@ -49,24 +50,78 @@ class Recent(NamedTuple):
 
 
 @kernel
-def walk(readings, newest, recent, longest, out):
-    """Take readings one by one: write the context of those that are wanted, then remember them.
+def walk(readings, newest, recent, longest, pool, openings, out):
+    """Take readings one by one: find what they say about open gaps, write the context of those that are wanted, then
+    remember them, and their own gaps.
 
     `longest`: how old a remembered reading may be. To out (wanted, d · PARTS + r · k), NaN where nothing is remembered:
-    the context, and what each rule finds among the sensor's k readings.
+    the context, and what each rule finds among the sensor's k readings; where gaps are watched, (d, 2) more: the next
+    value and its age, which rows have that come late. Returns which gaps were revised.
     """
     at = 0
-    d, k = newest.values.shape[1], newest.values.shape[2]
+    d, k, watched = newest.values.shape[1], newest.values.shape[2], pool.head.shape[0] > 0
+    mine = d * PARTS + recent.span.shape[0] * k
+    found, placed = nothing_found(0, d), np.empty(openings.expires.shape[0], np.int64)
+    filled = 0
     for i in range(readings.sensor.shape[0]):
         s, now, values = readings.sensor[i], readings.time[i], readings.values[i]
         own = Newest(newest.times[s], newest.values[s])
+        speaks = watched and speaks_first(pool.heard[s], now, values)
+        if speaks:
+            found = revise(pool, s, i, now, values, found)
         if readings.wanted[i]:
             recall(own, now, longest, out[at, : d * PARTS].reshape(d, PARTS))
             for r in range(recent.span.shape[0]):
-                found = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
-                find_recent(own, now, values, recent, r, longest, found)
+                part = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
+                find_recent(own, now, values, recent, r, longest, part)
+            if watched:
+                foresee(own, now, out[at, mine:].reshape(d, 2))
             at += 1
+        if watched and openings.open.shape[0]:
+            slot = leave_open(own, pool, s, now, openings.expires[i], openings.open[i])
+            if slot >= 0:
+                pool.row[slot], placed[filled] = i, slot
+                filled += 1
+        if speaks:
+            pool.heard[s] = now
         remember(own, now, values)
+    for m in range(filled):
+        pool.row[placed[m]] = NONE
+    return found
+
+
+@kernel
+def speaks_first(heard, now, values):
+    """Whether a reading has any value, and is newer than all of its sensor so far."""
+    if not now > heard:
+        return False
+    for x in values:
+        if not np.isnan(x):
+            return True
+    return False
+
+
+@kernel
+def foresee(own, now, out):
+    """The next value of each attribute after `now`, and how much later it came (d, 2): only a late reading has any."""
+    for j in range(own.values.shape[0]):
+        out[j] = np.nan
+        for k in range(own.times.shape[1]):
+            if not own.times[j, k] > now:
+                break
+            out[j, 0], out[j, 1] = own.values[j, k], own.times[j, k] - now
+
+
+@kernel
+def leave_open(own, pool, s, now, expires, cells):
+    """Keep the cells (d,) of a row that wait for a later reading; those that know one need not. Returns the slot."""
+    waits, some = np.zeros(cells.shape[0], np.bool_), False
+    for j in range(cells.shape[0]):
+        waits[j] = cells[j] and not own.times[j, 0] > now
+        some = some or waits[j]
+    if not some or expires <= max(now, pool.heard[s]):
+        return NONE
+    return place(pool, s, now, expires, waits)
 
 
 @kernel

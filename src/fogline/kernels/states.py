@@ -42,7 +42,8 @@ def bury(columns, used, now, closed):
 def enter(live, rows, boxes, which, until, now, places):
     """Fill the columns of the next slots for the arriving rows `which`, surely beaten until then.
 
-    A row of more than `places` places will keep no sums: its number of places is written as 0.
+    A row of more than `places` places will keep no sums: its number of places is written as 0. A row that was there
+    before, in another slot, keeps what was reported and counted of it.
     """
     columns = live.columns
     for k in range(which.shape[0]):
@@ -57,6 +58,10 @@ def enter(live, rows, boxes, which, until, now, places):
         columns.places[c], columns.at[c] = (int(count) if count <= places else 0), -1
         columns.word_lo[c], columns.word_hi[c] = boxes.word_lo[i], boxes.word_hi[i]
         columns.state[c] = SEALED if until[k] > now else OUT
+        if rows.origin.shape[0] and rows.origin[i] >= 0:
+            before = rows.origin[i]
+            columns.reported[c], columns.reported[before] = columns.reported[before], np.nan
+            columns.counted[c] = columns.counted[before]
 
 
 @inner

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import beats, surely_beats
 from fogline.kernels.places import beats_places, own_grid, place_weights, scratch_for
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.words import covers
@@ -75,7 +75,8 @@ def refresh(live, m, threshold, scratch):
 def shift(live, used, came, went, limits):
     """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
 
-    So are members with too many places to keep sums for, when anything that can beat them came or went.
+    So are members with too many places to keep sums for, when anything that can beat them came or went; and at alpha 0
+    (a negative threshold) those that one which came beats surely: no probability shows that exactly.
     """
     clouds, columns = live.clouds, live.columns
     scratch = scratch_for(limits.places)
@@ -87,5 +88,7 @@ def shift(live, used, came, went, limits):
             g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
             if covers(columns.word_hi[g], columns.word_lo[m], live.fence) and beats(clouds.hi, g, clouds.lo, m):
                 touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
+                if limits.threshold < 0.0 and sign > 0 and surely_beats(clouds, g, m):
+                    columns.state[m], columns.until[m] = OUT, -np.inf
         if touched:
             refresh(live, m, limits.threshold, scratch)

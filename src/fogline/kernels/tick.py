@@ -62,6 +62,18 @@ def room_for(before, more):
 
 
 @inner
+def counted_before(columns, origin, which):
+    """Of rows that come again and get no slot: how many were counted as pruned before?"""
+    total = 0
+    if origin.shape[0]:
+        for k in range(origin.shape[0]):
+            total += origin[k] >= 0 and columns.counted[origin[k]]
+        for i in which:
+            total -= origin[i] >= 0 and columns.counted[origin[i]]
+    return total
+
+
+@inner
 def meet(live, rows, turn, places, ladders):
     """The boxes' part of a tick. Room for all rows has been made.
 
@@ -79,6 +91,7 @@ def meet(live, rows, turn, places, ladders):
     else:
         which, until = admit(there, boxes, live.latest < np.inf, ladders)
     conquer(columns, there, boxes, which, went, counts, ladders)
+    counts[1] += counted_before(columns, rows.origin, which)
     none = np.full(live.shared.shape[0], SHARED)
     pool = write_cells(rows.clouds, which, live.clouds, used, live.pool, none, live.shared)
     enter(live, rows, boxes, which, until, turn.now, places)
@@ -150,7 +163,7 @@ def screen(live, rows, now, ladders):
     """A first look at rows with bounds: what was open and went, which rows can ever matter, until when they are surely
     beaten, and which of those must be known better. A row that is surely beaten, to the end or for a while, need not.
 
-    Better known, a row has the same box: its bounds are the least and the greatest of its values.
+    Better known, a row has the same box; where it has a narrower one, it is looked at anew.
     """
     went = np.empty(live.used, np.int64)
     m = bury(live.columns, live.used, now, went)

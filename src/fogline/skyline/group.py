@@ -1,7 +1,8 @@
 """What happens in one group, tick by tick, and what changed?
 
-At each tick everything that has expired leaves, then the rows that arrived enter, then the answer is taken. An instant
-at which nothing arrives and nothing of the live set expires changes nothing, so it need not be visited.
+At each tick everything that has expired leaves, then the rows that arrived enter, then gaps that are known better are
+revised, then the answer is taken. An instant at which nothing arrives, nothing is revised and nothing of the live set
+expires changes nothing, so it need not be visited.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Batch, Clouds, Delta, Floats
+from fogline.arrays import Batch, Clouds, Delta, Floats, Revisions
 from fogline.kernels.clouds import extent
-from fogline.skyline.live import Fill, Live, Report
+from fogline.skyline.live import Live, Report
+from fogline.skyline.revision import Fill, Note
 from fogline.skyline.window import CountWindow, moved_expiries
+
+Tick = tuple[float, Batch | None, Revisions | None]  # an instant, the rows that arrive then, what is revised
 
 
 class Group:
@@ -30,8 +34,9 @@ class Group:
         known: int = 0,
         fill: Fill | None = None,
         shared: Clouds | None = None,
+        note: Note | None = None,
     ) -> None:
-        self.live = Live(d, alpha, places=places, known=known, fill=fill, shared=shared)
+        self.live = Live(d, alpha, places=places, known=known, fill=fill, note=note, shared=shared)
         self.window = None if last is None else CountWindow(last)
         self.late = 0
         self.expired_on_arrival = 0
@@ -39,53 +44,78 @@ class Group:
         self._newest_ids: set[Any] = set()  # … and the ids of its rows: only there can a duplicate come in time
         self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask
 
-    def advance(self, clock: float, now: float, rows: Batch | None, ticks: bool = True) -> list[Delta]:
+    def advance(
+        self, clock: float, now: float, rows: Batch | None, ticks: bool = True, revisions: Revisions | None = None
+    ) -> list[Delta]:
         """Everything from `clock` to `now`, tick by tick or at once."""
         deltas = []
-        for tick, arrivals in self.ticks(clock, now, rows) if ticks else self._at_once(clock, now, rows):
-            report = self.live.step(tick) if arrivals is None else self._enter(tick, arrivals)
+        way = self.ticks if ticks else self._at_once
+        for tick, arrivals, revised in way(clock, now, rows, revisions if _any(revisions) else None):
+            report = self._step(tick, revised) if arrivals is None else self._enter(tick, arrivals, revised)
             if len(report[0]):
                 deltas.append(self._delta(tick, report))
         return deltas
 
-    def ticks(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
-        """The instants at which something happens, with the rows of each; late rows enter at the clock."""
-        if rows is not None:
+    def ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None = None) -> Iterator[Tick]:
+        """The instants at which something happens, with the rows of each and the revisions after they have entered.
+
+        Late rows enter at the clock, and late revisions happen there.
+        """
+        if revisions is not None:
+            yield from self._revised_ticks(clock, now, rows, revisions)
+        elif rows is not None:
             first, last = extent(rows.arrived)
             if first < clock:
                 self.late += int(np.count_nonzero(rows.arrived < clock))
-                yield clock, rows.part(np.flatnonzero(rows.arrived <= clock))
+                yield clock, rows.part(np.flatnonzero(rows.arrived <= clock)), None
                 rows = rows.part(np.flatnonzero(rows.arrived > clock))
                 first = np.nan
             if first == last:
                 yield from self._expiries(first)
-                yield first, rows
+                yield first, rows, None
             elif len(rows.id):
                 yield from self._one_by_one(rows.part(np.argsort(rows.arrived, kind="stable")))
         yield from self._expiries(now, including=True)
 
-    def _one_by_one(self, rows: Batch) -> Iterator[tuple[float, Batch | None]]:
+    def _one_by_one(self, rows: Batch) -> Iterator[Tick]:
         """The rows, which lie by arrival, instant by instant."""
         cuts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
         for a, b in pairwise(cuts.tolist()):
             yield from self._expiries(float(rows.arrived[a]))
-            yield float(rows.arrived[a]), rows.part(slice(a, b))
+            yield float(rows.arrived[a]), rows.part(slice(a, b)), None
 
-    def _at_once(self, clock: float, now: float, rows: Batch | None) -> Iterator[tuple[float, Batch | None]]:
+    def _revised_ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions) -> Iterator[Tick]:
+        """The rows and the revisions instant by instant."""
+        then = np.clip(revisions.time, clock, now)
+        enters = np.empty(0) if rows is None else np.maximum(rows.arrived, clock)
+        if rows is not None:
+            self.late += int(np.count_nonzero(rows.arrived < clock))
+        for tick in np.unique(np.concatenate((enters, then))).tolist():
+            yield from self._expiries(tick)
+            entering, known = np.flatnonzero(enters == tick), np.flatnonzero(then == tick)
+            arrivals = rows.part(entering) if rows is not None and len(entering) else None
+            yield tick, arrivals, revisions.part(known) if len(known) else None
+
+    def _at_once(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None) -> Iterator[Tick]:
         """One tick for all: what is in the window at `now` does not depend on the way there."""
         if rows is not None:
             self.late += int(np.count_nonzero(rows.arrived < clock))
-            yield now, rows.part(np.argsort(rows.expires, kind="stable"))  # the last to expire is found first then
-        elif self.window is None and self.live.next_expiry <= now:
-            yield now, None
+            rows = rows.part(np.argsort(rows.expires, kind="stable"))  # the last to expire is found first then
+            yield now, rows, revisions
+        elif revisions is not None or (self.window is None and self.live.next_expiry <= now):
+            yield now, None, revisions
 
-    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
+    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None, None]]:
         if self.window is not None:
             return
         while (soon := self.live.next_expiry) < until or (including and soon == until < np.inf):
-            yield soon, None
+            yield soon, None, None
 
-    def _enter(self, tick: float, rows: Batch) -> Report:
+    def _step(self, tick: float, revisions: Revisions | None) -> Report:
+        """A tick at which no row arrives."""
+        return self.live.step(tick if self.window is None else self.window.now, None, revisions)
+
+    def _enter(self, tick: float, rows: Batch, revisions: Revisions | None) -> Report:
         first, last = extent(rows.arrived)
         self.remember(last, rows.id if first == last else rows.id[rows.arrived == last])
         if self.window is not None:
@@ -98,7 +128,7 @@ class Group:
             gone = rows.expires <= tick
             self.expired_on_arrival += int(np.count_nonzero(gone))
             rows = rows.part(np.flatnonzero(~gone))
-        return self.live.step(tick, rows)
+        return self.live.step(tick, rows, revisions)
 
     def _move(self, base: int, moved: Floats) -> None:
         c, n = self.live.slots.columns, self.live.slots.used
@@ -142,3 +172,7 @@ class Group:
             return delta
         order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
         return Delta(tick, *(column[order] for column in delta[1:]))
+
+
+def _any(revisions: Revisions | None) -> bool:
+    return revisions is not None and len(revisions.id) > 0

@@ -10,7 +10,10 @@ rest of its life, and whatever it could beat, the other beats surely. What is le
 
 So each cloud waits for one instant, `until`, and is looked at again only then; which clouds guard it is not kept.
 That is safe because a guard leaves early only when something that lives at least as long surely beats it, and that
-one then guards in its place.
+one then guards in its place; or because it is revised, and then what it may have guarded is judged again.
+
+All of "surely" is said by boxes, which hold whatever a revision may make of a distribution and never widen; so it
+lasts. Probabilities, and who is in, are a matter of the present distributions.
 
 Invariant: the open clouds are exactly those that no cloud of the window surely beats. Hence every probability is a
 function of the window alone, whatever the order, the batches or the restarts that led there.
@@ -24,9 +27,21 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fogline.arrays import SHARED, VAGUE, Arrivals, Batch, Clouds, Floats, Ints, Limits, Turn, no_rows, unshared
+from fogline.arrays import (
+    SHARED,
+    VAGUE,
+    Arrivals,
+    Batch,
+    Clouds,
+    Floats,
+    Ints,
+    Limits,
+    Revisions,
+    Turn,
+    no_rows,
+    unshared,
+)
 from fogline.errors import SnapshotError
 from fogline.kernels import tick as tick_kernels
 from fogline.kernels.bracket import Bounds, bracket
@@ -35,11 +50,10 @@ from fogline.kernels.report import report_changes
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT
 from fogline.kernels.tick import screen, tick
 from fogline.model import TOLERANCE
+from fogline.skyline.revision import NO_SLOTS, Fill, Note, fill_within, revise
 from fogline.skyline.slots import PLACES, Slots
 
-Fill = Callable[[Clouds, Floats, NDArray[np.bool_]], Clouds]  # clouds, what is known of their rows, which cells to fill
 Report = tuple[Ints, Floats, Ints, Floats, Floats, Floats]  # slots, arrived, change, probability, within, raw
-NO_SLOTS = np.empty(0, np.int64)
 NOT_SCREENED = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
@@ -57,6 +71,7 @@ class Counts:
     forgotten: int = 0
     evaluations: int = 0  # probabilities worked out over all places
     imputed: int = 0  # rows whose distributions were needed
+    revised: int = 0  # live rows of which more became known
 
     def pruned(self) -> dict[str, int]:
         """Rows by the lemma that pruned them."""
@@ -74,11 +89,13 @@ class Live:
         places: int = 1_000_000,
         known: int = 0,
         fill: Fill | None = None,
+        note: Note | None = None,
         shared: Clouds | None = None,
     ) -> None:
         self.alpha = alpha
         self.limit = places
         self.fill = fill  # makes distributions of bounds, when it comes to that
+        self.note = note  # adds to what is known of rows
         self.limits = Limits(
             threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
             least=1.0 - alpha - TOLERANCE,
@@ -99,19 +116,26 @@ class Live:
         """A cloud that beats another with this probability guards it."""
         return self.limits.least
 
-    def step(self, now: float, rows: Batch | None = None) -> Report:
-        """One tick: what has expired leaves, the rows enter, what they concern is judged. Returns what changed.
+    def step(self, now: float, rows: Batch | None = None, revisions: Revisions | None = None) -> Report:
+        """One tick: what has expired leaves, the rows enter, live ones are revised, what that concerns is judged.
 
-        O(rows · (kept rows + live)) word comparisons for the boxes; probabilities only where something changed.
+        Returns what changed. O(rows · (kept rows + live)) word comparisons for the boxes; probabilities only where
+        something changed.
         """
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
         self.now = float(now)  # an int would be another type to compile for
+        went, until, origin = NO_SLOTS, NOT_SCREENED, NO_SLOTS
+        if revisions is not None:
+            assert self.fill is not None
+            assert self.note is not None
+            rows, origin, went, count = revise(self.slots, self.now, rows, revisions, self.fill, self.note)
+            self.counts.revised += count
         if rows is None:
-            return self._settle(NO_SLOTS, NO_SLOTS)
-        went, until = NO_SLOTS, NOT_SCREENED
+            return self._settle(NO_SLOTS, went)
         if self.fill is not None and (rows.clouds.start == VAGUE).any():
-            went, until, rows = self._screen(rows)
-        return self._run(rows, until, NO_SLOTS, went)
+            gone, until, rows, origin = self._screen(rows, origin)
+            went = np.concatenate((went, gone))
+        return self._run(rows, until, NO_SLOTS, went, origin)
 
     def load(self, rows: Batch) -> None:
         """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `judge_due`."""
@@ -143,14 +167,19 @@ class Live:
             self.settled(perf_counter() - began)
         return changes
 
-    def _run(self, rows: Batch, until: Floats, came: Ints, went: Ints, *, report: bool = True) -> Report:
-        """`tick`, again and again until nothing is left to do; see there. Nearly always that is once."""
+    def _run(
+        self, rows: Batch, until: Floats, came: Ints, went: Ints, origin: Ints = NO_SLOTS, *, report: bool = True
+    ) -> Report:
+        """`tick`, again and again until nothing is left to do; see there. Nearly always that is once.
+
+        `origin`: the slots that the rows come from, if they were there before.
+        """
         s = self.slots
         ladders = self._ladders(rows)
         while True:
             s.make_room(rows)
             turn = Turn(self.now, came, went, rows is self._nothing or self.settled is None, report)
-            arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, until)
+            arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, until, origin)
             changes: Report
             left, met, judged, changes = tick(s.live_set(), arrivals, turn, self.limits, self.counts.shadowed, ladders)
             self._take(rows, met)
@@ -158,11 +187,11 @@ class Live:
             self.counts.evaluations += evaluations
             if left == tick_kernels.DONE:
                 return changes
-            rows, until, came, went = self._nothing, NOT_SCREENED, NO_SLOTS, NO_SLOTS
+            rows, until, came, went, origin = self._nothing, NOT_SCREENED, NO_SLOTS, NO_SLOTS, NO_SLOTS
             if left == tick_kernels.MET:
                 return self._timed_settle(met[1], met[2], report)
             if left == tick_kernels.VAGUE:
-                rows, came, went = self._again(met[3]), met[1], met[2]
+                rows, came, went, origin = self._again(met[3]), met[1], met[2], met[3]
             elif left == tick_kernels.ROOM:
                 s.room_for_sums(room)
             elif left == tick_kernels.CROWD:
@@ -179,30 +208,43 @@ class Live:
         s = self.slots
         which, _, _, _, s.pool, s.latest, forgotten, before = met
         s.name(rows, which)
-        self.counts.forgotten += forgotten
-        self.counts.spatial += forgotten - before
+        self._forgot(forgotten, before)
 
     def _again(self, vague: Ints) -> Batch:
         """Clouds that lost their seals, on their way in again, better known."""
         rows = self.slots.again(vague)
         self.slots.columns.expires[vague] = -np.inf
-        return self._known_better(rows)
+        return self._known_better(rows)[0]
 
-    def _screen(self, rows: Batch) -> tuple[Ints, Floats, Batch]:
-        """Rows with bounds only: drop the surely beaten, and fill those that no cloud surely beats now."""
+    def _screen(self, rows: Batch, origin: Ints) -> tuple[Ints, Floats, Batch, Ints]:
+        """Rows with bounds only: drop the surely beaten, and fill those that no cloud surely beats now.
+
+        Returns what was open and went, until when those left are surely beaten (nothing, where that must be looked at
+        again: boxes are narrower now), the rows, and their slots of origin.
+        """
         s = self.slots
         s.make_room(rows)
-        arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED)
+        arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin)
         ladders = self._ladders(rows)
         went, which, until, needed = screen(s.live_set(), arrivals, self.now, ladders)
-        self.counts.forgotten += len(rows.id) - len(which)
-        self.counts.spatial += len(rows.id) - len(which)
+        narrower = False
         if len(needed):
-            rows = self._known_better(rows, needed)
-        return went, until, rows if len(which) == len(rows.id) else rows.part(which)
+            rows, narrower = self._known_better(rows, needed)
+        if len(which) < len(rows.id):
+            dropped = np.ones(len(rows.id), np.bool_)
+            dropped[which] = False
+            before = origin[dropped[: len(origin)] & (origin >= 0)]
+            self._forgot(int(dropped.sum()), int(s.columns.counted[before].sum()))
+            rows, origin = rows.part(which), origin[which] if len(origin) else origin
+        return went, NOT_SCREENED if narrower else until, rows, origin
 
-    def _known_better(self, rows: Batch, which: Ints | None = None) -> Batch:
-        """The rows with distributions in place of bounds (for some of them only)."""
+    def _forgot(self, rows: int, before: int) -> None:
+        """So many rows were forgotten, some of which had been counted as pruned before."""
+        self.counts.forgotten += rows
+        self.counts.spatial += rows - before
+
+    def _known_better(self, rows: Batch, which: Ints | None = None) -> tuple[Batch, bool]:
+        """The rows with distributions in place of bounds (for some of them only); did any box become narrower?"""
         assert self.fill is not None
         gaps = rows.clouds.start == VAGUE
         if which is not None:
@@ -210,7 +252,8 @@ class Live:
             keep[which] = True
             gaps &= keep[:, None]
         self.counts.imputed += int(np.count_nonzero(gaps.any(axis=1)))
-        return rows._replace(clouds=self.fill(rows.clouds, rows.known, gaps))
+        clouds, narrower = fill_within(self.fill, rows.clouds, rows.known, gaps)
+        return rows._replace(clouds=clouds), narrower
 
     def _tidy(self) -> None:
         """Now and then close gaps and choose better cut points."""
@@ -229,7 +272,7 @@ class Live:
         if len(vague):
             needed = self.counts.imputed
             s.columns.state[vague] = DEAD
-            self._run(self._again(vague), NOT_SCREENED, NO_SLOTS, NO_SLOTS, report=False)
+            self._run(self._again(vague), NOT_SCREENED, NO_SLOTS, NO_SLOTS, vague, report=False)
             self.counts.imputed = needed
 
     def members(self) -> Ints:
@@ -256,7 +299,7 @@ class Live:
 
         They are narrow, or as narrow as the work allowed makes them; `until_out`: or show that the cloud is out.
         """
-        edge = self.limits.threshold if until_out and self.alpha > 0 else np.nan  # at alpha 0 all that are open are in
+        edge = self.limits.threshold if until_out and self.alpha > 0 else np.nan  # at alpha 0 no sum decides
         found = bracket(self.slots.live_set(), among, o, self.limit, Bounds(edge, WIDTH, WORK))
         low, high, soon = map(float, found)
         return low, high, soon

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Ints
+from fogline.arrays import VAGUE, Ints
+from fogline.kernels.clouds import ends
 from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.judge import guards_of
 from fogline.kernels.states import IN, OUT, SEALED
@@ -53,6 +54,7 @@ def measure(group: Group) -> dict[str, int]:
         **{f"pruned_{name}": number for name, number in counts.pruned().items()},
         "evaluations": counts.evaluations,
         "imputed": counts.imputed,
+        "revised": counts.revised,
     }
 
 
@@ -84,6 +86,9 @@ def audit(live: Live) -> None:
     lo, hi = s.clouds.lo, s.clouds.hi
     assert np.all(s.columns.expires[alive] > live.now), "an expired cloud is still live"
     assert np.all(s.columns.state[alive] <= IN), "a verdict was left in a state"
+    assert not np.any(s.clouds.start[opened] == VAGUE), "an open cloud has only bounds"
+    least, most = ends(s.clouds, alive)
+    assert np.all((lo[alive] <= least) & (least <= most) & (most <= hi[alive])), "a distribution leaves its box"
     for c in alive:
         sure = [g for g in alive if beats(lo, g, hi, c)]
         assert all(s.columns.expires[g] < s.columns.expires[c] for g in sure), (
@@ -105,6 +110,8 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
     """The probability worked out anew over all places agrees, and so does the promise to be out for a while."""
     s = live.slots
     low, high = _probability(live, c, opened)
+    if live.alpha == 0:
+        _audit_possible(live, c, opened, alive)
     if s.columns.state[c] == IN:
         assert low - TOLERANCE <= s.columns.probability[c] <= high + TOLERANCE, (
             f"P({s.id[c]}) drifted from {low}…{high}"
@@ -115,10 +122,24 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
             assert all(chance_to_beat(s.clouds, g, c) <= 1 - live.alpha for g in found), "in, but guarded (Property 3)"
         return
     assert live.now < s.columns.until[c], f"{s.id[c]} is out and waits for nothing"
+    if live.alpha == 0:
+        return
     assert low <= live.limits.threshold + TOLERANCE, f"{s.id[c]} is out with P {low} (Property 2)"
     lasting = alive[s.columns.expires[alive] >= s.columns.until[c]]
     low, _ = _probability(live, c, lasting)
     assert low <= live.limits.threshold + TOLERANCE, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
+
+
+def _audit_possible(live: Live, c: int, opened: Ints, alive: Ints) -> None:
+    """At alpha 0 a cloud is out if and only if the worst that another may be beats the best that it may be."""
+    s = live.slots
+    least, most = ends(s.clouds, opened)
+    best = most[opened == c]
+    sure = opened[(least >= best).all(axis=1) & (least > best).any(axis=1)]
+    assert (s.columns.state[c] == OUT) == bool(len(sure)), f"{s.id[c]} is out if and only if its probability is 0"
+    if len(sure):
+        last = s.columns.expires[sure].max()
+        assert s.columns.until[c] <= last, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
 
 
 def _probability(live: Live, c: int, among: Ints) -> tuple[float, float]:

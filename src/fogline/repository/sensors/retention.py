@@ -17,6 +17,11 @@ from fogline.arrays import Flags, Floats, Ints
 
 def too_old(times: Floats, group: Ints, longest: float) -> Flags:
     """(s, d, k) which of these readings, whose sensors are in the groups (s,). O(s d k), and sorting sensors."""
+    return np.asarray((times > -np.inf) & (times < (clocks(times, group) - 2 * longest)[:, None, None]))
+
+
+def clocks(times: Floats, group: Ints) -> Floats:
+    """(s,) the clock of each sensor's group."""
     newest = times[:, :, 0].max(axis=1)
     before = np.where(times < newest[:, None, None], times, -np.inf).max(axis=(1, 2))
     order = np.lexsort((newest, group))
@@ -25,7 +30,7 @@ def too_old(times: Floats, group: Ints, longest: float) -> Flags:
     clock = np.empty(len(last))
     clock[alone] = before[order[last[alone]]]
     clock[~alone] = newest[order[last[~alone] - 1]]
-    return np.asarray((times > -np.inf) & (times < (clock - 2 * longest)[group][:, None, None]))
+    return np.asarray(clock[group])
 
 
 def groups_of(names: Iterable[tuple[object, ...]]) -> Ints:

@@ -1,0 +1,161 @@
+"""Which gaps of earlier rows may a sensor's next reading still tell more about?
+
+Each gap waits for the first reading of its sensor that is newer than every one so far and has the attribute, until its
+row expires. It is told of once: a cell that was revised is final (see `arrays.Clouds`, whose boxes never widen).
+Bounded by number too: of a sensor in a long outage the newest MOST_OF_ONE rows are watched, and MOST_GAPS rows in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fogline.arrays import Flags, Floats, Ints
+from fogline.kernels import gaps as kernel
+from fogline.kernels.gaps import FREE, LEFT, LOST, NONE, Pool
+
+MOST_OF_ONE = 1_000  # rows with open gaps of one sensor: an outage for the lifetime of a row is seldom longer
+MOST_GAPS = 1_000_000  # rows with open gaps of one state
+
+
+class Gaps(NamedTuple):
+    """Of the rows of a call."""
+
+    open: Flags  # (n, d) which cells stay open
+    expires: Floats  # (n,)
+
+
+class Revised(NamedTuple):
+    """What the readings of a call say about gaps, in the order of their times."""
+
+    reading: Ints  # (m,) the reading's number among the rows of the call
+    target: Floats  # (m,) the arrival of the row with the gap
+    row: Ints  # (m,) its number in the call; -1: it came earlier
+    cells: Flags  # (m, d) which of its cells
+
+
+class GapList(NamedTuple):
+    """Open gaps, one sensor's after the other's, of a sensor the latest first: to be saved, parted and joined."""
+
+    count: Ints  # (s,) of each sensor
+    heard: Floats  # (s,) when each sensor was heard last, -inf = never
+    time: Floats  # (g,)
+    expires: Floats  # (g,)
+    cells: Flags  # (g, d)
+
+    def part(self, which: Ints) -> GapList:
+        """Those of some sensors, in this order."""
+        count, ends = self.count[which], np.cumsum(self.count)
+        begin = (ends - self.count)[which]
+        at = np.repeat(begin - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        return GapList(count, self.heard[which], self.time[at], self.expires[at], self.cells[at])
+
+
+def joined(lists: Sequence[GapList]) -> GapList:
+    """Several lists as one, of all their sensors."""
+    return GapList(*(np.concatenate(parts) for parts in zip(*lists, strict=True)))
+
+
+def no_gaps(heard: Floats, d: int) -> GapList:
+    """Sensors without gaps."""
+    none = np.empty(0)
+    return GapList(np.zeros(len(heard), np.int64), np.asarray(heard), none, none, np.empty((0, d), np.bool_))
+
+
+class OpenGaps:
+    """The open gaps of all sensors of a state, by the numbers of the sensors."""
+
+    def __init__(self, d: int, *, of_one: int = MOST_OF_ONE, most: int = MOST_GAPS) -> None:
+        self.d, self.of_one, self.most = d, of_one, most
+        self.account = np.array([NONE, 0, 0])
+        self.load(no_gaps(np.empty(0), d))
+
+    @property
+    def lost(self) -> int:
+        """Rows with gaps that are not watched, since there were too many."""
+        return int(self.account[LOST])
+
+    def load(self, saved: GapList) -> None:
+        """Hold these, and no others."""
+        size = len(saved.time)
+        link = np.arange(1, size + 1)
+        ends = np.cumsum(saved.count)
+        last = ends[saved.count > 0] - 1
+        link[last] = NONE
+        head = np.where(saved.count > 0, ends - saved.count, NONE)
+        self.pool = Pool(
+            head, saved.count.astype(np.int64), np.array(saved.heard), link, np.array(saved.time),
+            np.array(saved.expires), np.array(saved.cells).reshape(size, self.d), np.full(size, NONE),
+            self.account, self.of_one,
+        )  # fmt: skip
+        self.account[FREE], self.account[LEFT] = NONE, 0
+
+    def make_room(self, sensors: int, gaps: int) -> None:
+        """Make sure that there are so many sensors, and free slots for so many gaps (as far as they are allowed)."""
+        p = self.pool
+        if sensors > len(p.head):
+            more = sensors - len(p.head)
+            p = p._replace(
+                head=np.append(p.head, np.full(more, NONE)),
+                count=np.append(p.count, np.zeros(more, np.int64)),
+                heard=np.append(p.heard, np.full(more, -np.inf)),
+            )
+        size, lacking = len(p.time), gaps - int(p.account[LEFT])
+        if lacking > 0 and size < self.most:
+            more = min(max(lacking, size // 2, 16), self.most - size)
+            fresh = np.arange(size + 1, size + more + 1)
+            fresh[-1] = p.account[FREE]
+            p = p._replace(
+                link=np.append(p.link, fresh),
+                time=_longer(p.time, more),
+                expires=_longer(p.expires, more),
+                cells=np.concatenate((p.cells, np.zeros((more, self.d), np.bool_))),
+                row=np.append(p.row, np.full(more, NONE)),
+            )
+            p.account[FREE], p.account[LEFT] = size, p.account[LEFT] + more
+        self.pool = p
+
+    def list(self, sensors: int) -> GapList:
+        """All of them, of the first so many sensors."""
+        p = self.pool
+        head, count = p.head[:sensors], p.count[:sensors]
+        at = kernel.slots_of(head, p.link, count)
+        return GapList(count.copy(), p.heard[:sensors].copy(), p.time[at], p.expires[at], p.cells[at])
+
+    def close(self, sensor: Ints, arrived: Floats, cells: Flags) -> None:
+        """These cells (n, d) of the rows of these sensors (-1: unknown) and times are open no longer."""
+        kernel.shut(self.pool, sensor, arrived, cells)
+
+    def retire(self, clock: Floats) -> None:
+        """Rows that expired a lifetime before the clocks of their sensors (s,) are no longer watched."""
+        found = self.list(len(clock))
+        if len(found.time):
+            sensor = np.repeat(np.arange(len(clock)), found.count)
+            stay = ~(2 * found.expires - found.time <= clock[sensor])
+            if not stay.all():
+                count = np.bincount(sensor[stay], minlength=len(clock)).astype(np.int64)
+                self.load(GapList(count, found.heard, *(each[stay] for each in found[2:])))
+
+    def check(self, sensors: int) -> None:
+        """Assert that lists are in order, that none is empty or too long, and that every slot is in one of them."""
+        p, found = self.pool, self.list(sensors)
+        at = kernel.slots_of(p.head[:sensors], p.link, p.count[:sensors])
+        assert len(np.unique(at)) == len(at), "a gap in two lists"
+        assert found.cells.any(axis=1).all(), "a gap without an open cell"
+        assert (found.count <= self.of_one).all(), "too many gaps of a sensor"
+        sensor = np.repeat(np.arange(sensors), found.count)
+        falls = found.time[1:] <= found.time[:-1]
+        assert falls[sensor[1:] == sensor[:-1]].all(), "gaps out of order"
+        assert (p.row == NONE).all(), "the number of a row of another call"
+        free, slot = 0, int(p.account[FREE])
+        while slot >= 0:
+            free, slot = free + 1, int(p.link[slot])
+        assert free == p.account[LEFT], "free slots"
+        assert free + len(at) == len(p.time), "slots lost"
+
+
+def _longer(array: NDArray[np.float64], more: int) -> Floats:
+    return np.concatenate((array, np.zeros(more)))

@@ -1,0 +1,144 @@
+"""What becomes of rows whose gaps are known better now?
+
+Open ones leave and come again with their new distributions, among the rows that arrive; sealed ones only learn what is
+known, and are filled when their seals end. Rows that are no longer live, or never were, are left alone. Boxes never
+widen: that is what makes it right to forget rows, and it is refused here if an imputer does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Revisions
+from fogline.errors import FoglineError
+from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, take_out
+from fogline.kernels.states import OUT
+from fogline.skyline.slots import Slots
+
+Fill = Callable[[Clouds, Floats, Flags], Clouds]  # clouds, what is known of their rows, which cells to fill
+Note = Callable[[Floats, Revisions], Floats]  # what is known of rows, a revision of each: what is known then
+NO_SLOTS = np.empty(0, np.int64)
+
+
+class Revised(NamedTuple):
+    """Rows on their way in, after revisions."""
+
+    rows: Batch | None
+    origin: Ints  # (n,) the slots that they come from; -1: they arrive; empty: all do
+    went: Ints  # slots that were open and are closed now
+    count: int  # how many rows were revised
+
+
+def fill_within(fill: Fill, clouds: Clouds, known: Floats, gaps: Flags) -> tuple[Clouds, bool]:
+    """The clouds with distributions where `gaps` (n, d) are, and whether any box became narrower."""
+    out = fill(clouds, known, gaps)
+    found = compare_boxes(clouds, out, gaps)
+    if found == WIDER:
+        raise FoglineError(
+            "an imputer gave a distribution beyond the bounds that it gave the same cell before, because of which rows "
+            "may have been forgotten; let its bounds cover whatever it may say later."
+        )
+    return out, bool(found == NARROWER)
+
+
+def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, fill: Fill, note: Note) -> Revised:
+    """Apply revisions to live rows, and to rows that are just arriving. O(live + revisions · open)."""
+    revisions = revisions.part(np.argsort(revisions.time, kind="stable"))
+    count = 0
+    if rows is not None and len(rows.id):
+        which, event = _same_names(rows.arrived, rows.id, revisions)
+        if len(which):
+            rows = _revise_arriving(rows, which, revisions.part(event), note)
+            count += len(np.unique(which))
+    target, event = _targets(slots, now, revisions)
+    if not len(target):
+        return Revised(rows, NO_SLOTS, NO_SLOTS, count)
+    which, known, cells = _learn(slots.known, slots.clouds, target, revisions.part(event), note)
+    slots.known[which] = known
+    count += len(which)
+    opened = slots.columns.state[which] >= OUT
+    _make_vague(slots.clouds, which[~opened], cells[~opened])
+    opened &= cells.any(axis=1)
+    went, cells = which[opened], cells[opened]
+    if not len(went):
+        return Revised(rows, NO_SLOTS, NO_SLOTS, count)
+    again = slots.again(went)
+    _make_vague(again.clouds, np.arange(len(went)), cells)
+    again = again._replace(clouds=fill_within(fill, again.clouds, again.known, cells)[0])
+    take_out(slots.live_set(), went)
+    if rows is None or not len(rows.id):
+        return Revised(again, went, went, count)
+    return Revised(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)
+
+
+def _targets(slots: Slots, now: float, revisions: Revisions) -> tuple[Ints, Ints]:
+    """The live slots that revisions name, and the revision of each; a slot may have several."""
+    times = np.unique(revisions.target)
+    found, _ = arrived_at(slots.columns, slots.used, now, times)
+    which, event = _same_names(slots.columns.arrived[found], slots.id[found], revisions)
+    return found[which], event
+
+
+def _same_names(arrived: Floats, ids: np.ndarray, revisions: Revisions) -> tuple[Ints, Ints]:
+    """Which rows have the arrival and the id that a revision names, and which revision that is."""
+    order = np.argsort(revisions.target, kind="stable")
+    sorted_targets = revisions.target[order]
+    first = np.searchsorted(sorted_targets, arrived, "left")
+    many = np.searchsorted(sorted_targets, arrived, "right") - first
+    row = np.repeat(np.arange(len(arrived)), many)
+    end = np.cumsum(many)
+    event = order[np.repeat(first - (end - many), many) + np.arange(len(row))]
+    same = np.flatnonzero(ids[row] == revisions.id[event])
+    return row[same], event[same]
+
+
+def _learn(known: Floats, clouds: Clouds, target: Ints, events: Revisions, note: Note) -> tuple[Ints, Floats, Flags]:
+    """The rows that are revised, once each, what is known of them then, and which of their cells are to be filled anew.
+
+    Several events of one row are taken one after the other, in the order of time. A box of one value stays.
+    """
+    which, row = np.unique(target, return_inverse=True)
+    turn = _turns(row)
+    learnt, cells = known[which], np.zeros((len(which), events.cells.shape[1]), np.bool_)
+    for k in range(int(turn.max()) + 1):
+        part = np.flatnonzero(turn == k)
+        learnt[row[part]] = note(learnt[row[part]], events.part(part))
+        cells[row[part]] |= events.cells[part]
+    return which, learnt, cells & (clouds.lo[which] < clouds.hi[which])
+
+
+def _turns(row: Ints) -> Ints:
+    """For each entry, how many before it are equal."""
+    order = np.argsort(row, kind="stable")
+    first = np.searchsorted(row[order], row[order], "left")
+    turn = np.empty(len(row), np.int64)
+    turn[order] = np.arange(len(row)) - first
+    return turn
+
+
+def _revise_arriving(rows: Batch, target: Ints, events: Revisions, note: Note) -> Batch:
+    """Rows that arrive and are revised at the same tick."""
+    which, learnt, cells = _learn(rows.known, rows.clouds, target, events, note)
+    known, start, size = rows.known.copy(), rows.clouds.start.copy(), rows.clouds.size.copy()
+    known[which] = learnt
+    clouds = rows.clouds._replace(start=start, size=size)
+    _make_vague(clouds, which, cells)
+    return rows._replace(known=known, clouds=clouds)
+
+
+def _make_vague(clouds: Clouds, rows: Ints, cells: Flags) -> None:
+    """Only the boxes of these cells (n, d) of some rows count any longer."""
+    row, j = np.nonzero(cells)
+    clouds.start[rows[row], j], clouds.size[rows[row], j] = VAGUE, 1
+
+
+def _join(a: Batch, b: Batch) -> Batch:
+    """The rows of both."""
+    shift = len(a.clouds.value)
+    start = np.where(b.clouds.start >= 0, b.clouds.start + shift, b.clouds.start)
+    clouds = Clouds(*(np.concatenate(both) for both in zip(a.clouds, b.clouds._replace(start=start), strict=True)))
+    rest = (np.concatenate(both) for both in zip(a[:-1], b[:-1], strict=True))
+    return Batch(*rest, clouds)

@@ -1,0 +1,151 @@
+"""Does a sensor's state know which gaps a new reading speaks of?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fogline.repository.sensors import gaps as module
+from fogline.repository.sensors.gaps import Gaps, Revised, joined
+from fogline.repository.sensors.state import READINGS, SensorState
+
+D = 2
+NAN = float("nan")
+Row = tuple[str, float, tuple[float, float], float]  # sensor, time, values, expiry
+
+rows = st.tuples(
+    st.sampled_from("ab"),
+    st.integers(0, 12).map(float),
+    st.tuples(*[st.sampled_from([NAN, NAN, 1.0, 2.0])] * D),
+    st.integers(1, 8).map(float),
+).map(lambda row: (row[0], row[1], row[2], row[1] + row[3]))
+
+
+def watch(state: SensorState, call: list[Row]) -> tuple[Any, Revised]:
+    time, values = np.array([r[1] for r in call]), np.array([r[2] for r in call]).reshape(len(call), D)
+    kept = Gaps(np.isnan(values), np.array([r[3] for r in call]))
+    return state.watch([(r[0],) for r in call], time, values, np.ones(len(call), np.bool_), None, kept)
+
+
+class Naive:
+    """The same, as the rules read."""
+
+    def __init__(self) -> None:
+        self.heard: dict[str, float] = {}
+        self.seen: dict[tuple[str, int], list[tuple[float, float]]] = {}  # newest first
+        self.open: list[list[Any]] = []  # sensor, time, expiry, cells, row
+
+    def take(self, call: list[Row]) -> tuple[list[Any], list[Any]]:
+        nexts, events = {}, []
+        for gap in self.open:
+            gap[4] = -1
+        for i in sorted(range(len(call)), key=lambda i: call[i][1]):
+            name, now, values, expiry = call[i]
+            has = {j for j in range(D) if not np.isnan(values[j])}
+            if has and now > self.heard.get(name, -np.inf):
+                for gap in sorted(self.open, key=lambda gap: gap[1]):
+                    if gap[0] == name and gap[1] < now < gap[2] and gap[3] & has:
+                        events.append((i, gap[1], gap[4], gap[3] & has))
+                        gap[3] = gap[3] - has
+                self.open = [gap for gap in self.open if gap[3] and (gap[0] != name or gap[2] > now)]
+            later = {j: [each for each in self.seen.get((name, j), []) if each[0] > now] for j in range(D)}
+            nexts[i] = [(later[j][-1][1], later[j][-1][0] - now) if later[j] else (NAN, NAN) for j in range(D)]
+            waits = {j for j in range(D) if j not in has and not later[j]}
+            if waits and expiry > max(now, self.heard.get(name, -np.inf)):
+                self.open.append([name, now, expiry, waits, i])
+            for j in has:
+                stored = self.seen.setdefault((name, j), [])
+                if all(each[0] != now for each in stored):
+                    self.seen[name, j] = sorted([*stored, (now, values[j])], reverse=True)[:READINGS]
+            if has:
+                self.heard[name] = max(now, self.heard.get(name, -np.inf))
+        return [nexts[i] for i in range(len(call))], events
+
+
+def told(found: Revised) -> list[Any]:
+    return [
+        (int(i), float(t), int(r), set(np.flatnonzero(cells).tolist()))
+        for i, t, r, cells in zip(*found, strict=True)
+    ]
+
+
+@settings(max_examples=150)
+@given(st.lists(st.lists(rows, max_size=6, unique_by=lambda row: row[:2]), max_size=6), st.integers(0, 5))
+def test_a_reading_revises_what_the_rules_say(calls, restart):
+    state, naive, seen = SensorState(D, hindsight=True), Naive(), set()
+    for k, call in enumerate(calls):
+        call = [row for row in call if row[:2] not in seen]
+        seen |= {row[:2] for row in call}
+        nexts, events = naive.take(call)
+        context, found = watch(state, call)
+        assert sorted(told(found), key=str) == sorted(events, key=str)
+        assert [call[i][1] for i, *_ in told(found)] == sorted(call[i][1] for i, *_ in events)
+        np.testing.assert_array_equal(context[:, -2 * D :], np.array(nexts).reshape(len(call), 2 * D))
+        state.check()
+        if k == restart:
+            state = SensorState(D, hindsight=True).load(state.to_bytes())
+            state.check()
+
+
+def test_each_cell_is_told_of_once_and_by_the_first_reading_that_has_it():
+    state = SensorState(D, hindsight=True)
+    _, none = watch(state, [("a", 1.0, (NAN, NAN), 9.0)])
+    assert told(none) == []
+    _, found = watch(state, [("a", 3.0, (5.0, 6.0), 9.0), ("a", 2.0, (4.0, NAN), 9.0), ("b", 2.0, (1.0, 1.0), 9.0)])
+    assert told(found) == [(1, 1.0, -1, {0}), (0, 1.0, -1, {1}), (0, 2.0, 1, {1})]
+    assert told(watch(state, [("a", 4.0, (5.0, 6.0), 9.0)])[1]) == []
+
+
+def test_a_late_reading_revises_nothing_and_a_late_row_sees_the_next_values_at_once():
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", 1.0, (NAN, 1.0), 9.0), ("a", 5.0, (NAN, 7.0), 9.0)])
+    context, found = watch(state, [("a", 3.0, (2.0, NAN), 9.0)])
+    assert told(found) == []
+    np.testing.assert_array_equal(context[0, -2 * D :], [NAN, NAN, 7.0, 2.0])
+    assert told(watch(state, [("a", 6.0, (8.0, 8.0), 9.0)])[1]) == [(0, 1.0, -1, {0}), (0, 5.0, -1, {0})]
+
+
+def test_rows_that_are_closed_are_told_of_no_more():
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", 1.0, (NAN, NAN), 9.0), ("a", 2.0, (NAN, NAN), 9.0), ("b", 1.0, (NAN, NAN), 9.0)])
+    state.close([("a",), ("nobody",)], np.array([1.0, 1.0]))
+    state.close([("b",)], np.array([1.0]), cells=np.array([[True, False]]))
+    state.check()
+    found = told(watch(state, [("a", 3.0, (0.0, 0.0), 9.0), ("b", 3.0, (0.0, 0.0), 9.0)])[1])
+    assert found == [(0, 2.0, -1, {0, 1}), (1, 1.0, -1, {1})]
+
+
+def test_gaps_are_bounded_by_number_the_oldest_of_a_sensor_go_first(monkeypatch):
+    monkeypatch.setattr(module.OpenGaps.__init__, "__kwdefaults__", {"of_one": 3, "most": 5})
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", float(t), (NAN, NAN), 99.0) for t in range(6)])
+    watch(state, [("b", float(t), (NAN, NAN), 99.0) for t in range(3)])
+    state.check()
+    assert state.gaps is not None
+    assert state.gaps.lost == 3 + 1
+    found = told(watch(state, [("a", 7.0, (0.0, NAN), 99.0), ("b", 7.0, (0.0, NAN), 99.0)])[1])
+    assert [(i, t) for i, t, *_ in found] == [(0, 3.0), (0, 4.0), (0, 5.0), (1, 0.0), (1, 1.0)]
+
+
+def test_gaps_leave_when_their_rows_have_been_gone_for_a_lifetime():
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", 0.0, (NAN, NAN), 10.0), ("b", 0.0, (1.0, 1.0), 10.0), ("c", 0.0, (1.0, 1.0), 10.0)])
+    for now, left in ((19.0, 1), (20.0, 0)):
+        watch(state, [("b", now, (1.0, 1.0), now + 10), ("c", now, (1.0, 1.0), now + 10)])
+        state.retire()
+        assert len(state.open_gaps().time) == left
+
+
+def test_open_gaps_are_parted_and_joined_by_sensors():
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", 1.0, (NAN, 1.0), 9.0), ("b", 1.0, (1.0, NAN), 9.0), ("a", 2.0, (NAN, NAN), 9.0)])
+    names, (times, values), held = list(state.number), state.arrays(), state.open_gaps()
+    a, b = (held.part(np.array([k])) for k in range(2))
+    back = joined([b, a])
+    again = SensorState(D, hindsight=True).holding(names[::-1], times[::-1], values[::-1], back)
+    again.check()
+    reading = [("b", 3.0, (1.0, 1.0), 9.0), ("a", 3.0, (1.0, 1.0), 9.0)]
+    assert told(watch(again, reading)[1]) == told(watch(state, reading)[1])
