@@ -9,6 +9,7 @@ from fogline.lab.experiment import Experiment
 from fogline.lab.experiments.beyond import HUGE, RATE, WIDE
 from fogline.lab.experiments.calibration import CALIBRATION
 from fogline.lab.experiments.cost import BETA_KNOB, COST
+from fogline.lab.experiments.coverage import COVERAGE
 from fogline.lab.experiments.efficiency import SETS
 from fogline.lab.experiments.favourable import FAVOURABLE
 from fogline.lab.experiments.footprint import MEMORY
@@ -24,6 +25,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
         INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
-        MEMORY, HUGE, WIDE, RATE, CALIBRATION, UNCORRECTED, PEERS, NAN,
+        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, UNCORRECTED, PEERS, NAN,
     )
 }  # fmt: skip
