@@ -7,7 +7,7 @@ cloud is looked at.  Nothing here imports fogline, so that the two can only agre
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product
@@ -18,6 +18,18 @@ Point = tuple[Fraction, ...]
 Cell = tuple[tuple[Fraction, Fraction], ...]  # (value, weight), larger is better, weights sum to 1
 Row = Mapping[str, Any]
 Calls = Sequence[tuple[Any, Sequence[Row]]]  # (now, rows), as `advance` takes them
+
+
+@dataclass(frozen=True, eq=False)
+class Revise:
+    """From `time` on, or the clock of its call, some cells of a row that is there by then have other distributions."""
+
+    id: Any
+    arrived: Any
+    time: Any
+    cells: Mapping[str, Any]  # attribute -> a number or a list of (value, weight)
+    call: int  # the call it came with
+    group: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,20 +161,61 @@ def window(entered: Sequence[Cloud], t: Any, last: int | None = None) -> tuple[C
     return tuple(c for c in entered if c.enters <= t < c.until)
 
 
+def happens(event: Revise, calls: Calls) -> tuple[int, Any]:
+    """The call and the instant of a revision: its time, or the clock that it met."""
+    return event.call, max(event.time, calls[event.call - 1][0]) if event.call else event.time
+
+
+class Versions:
+    """Clouds as they are at an instant, by the revisions that have happened; the same object for the same ones."""
+
+    def __init__(self, calls: Calls, attributes: Mapping[str, str], revisions: Sequence[Revise]) -> None:
+        self.attributes, self.made = attributes, {}
+        self.events = sorted(((happens(event, calls), event) for event in revisions), key=lambda both: both[0])
+
+    def at(self, cloud: Cloud, call: int, t: Any) -> Cloud:
+        told = [
+            event
+            for (its_call, then), event in self.events
+            if (its_call, then) <= (call, t)
+            and (event.id, event.arrived, event.group) == (cloud.id, cloud.arrived, cloud.group)
+            and cloud.call <= its_call
+            and cloud.enters <= then
+        ]
+        if not told:
+            return cloud
+        if (cloud, *told) not in self.made:
+            cells = dict(zip(self.attributes, cloud.cells, strict=True))
+            for event in told:
+                cells |= {name: cell(given, self.attributes[name]) for name, given in event.cells.items()}
+            self.made[cloud, *told] = replace(cloud, cells=tuple(cells.values()), beaten={})
+        return self.made[cloud, *told]
+
+
 def replay(
-    calls: Calls, attributes: Mapping[str, str], by: Sequence[str] = (), *, expires=None, lifetime=None, last=None
+    calls: Calls,
+    attributes: Mapping[str, str],
+    by: Sequence[str] = (),
+    revisions: Sequence[Revise] = (),
+    *,
+    expires=None,
+    lifetime=None,
+    last=None,
 ) -> Iterator[Tick]:
-    """Every tick of every call: an instant at which a row arrives, or at which a row of the window expires."""
+    """Every tick of every call: an instant at which a row arrives, is revised, or at which one of the window expires."""
     everything = list(clouds(calls, attributes, by, expires=expires, lifetime=lifetime, last=last))
+    versions = Versions(calls, attributes, revisions)
     for call, (now, _) in enumerate(calls):
         known = [c for c in everything if c.call <= call]
         groups = {c.group: [k for k in known if k.group == c.group] for c in known}
         instants = {c.enters for c in known if c.call == call}
+        instants |= {happens(event, calls)[1] for event in revisions if event.call == call}
         if not last:
             clock = calls[call - 1][0] if call else None
             instants |= {c.until for c in known if c.enters < c.until <= now and (clock is None or clock < c.until)}
         for t in sorted(instants):
-            yield Tick(call, t, {group: window(entered, t, last) for group, entered in groups.items()})
+            there = {group: window(entered, t, last) for group, entered in groups.items()}
+            yield Tick(call, t, {g: tuple(versions.at(c, call, t) for c in some) for g, some in there.items()})
 
 
 # --- The guard tree ---------------------------------------------------------------------------------------------------

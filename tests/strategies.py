@@ -125,6 +125,58 @@ def late_streams(draw, window: str | None = None, groups: int = 1) -> Stream:
     return replace(question, calls=list(zip(clocks, draw(batches_at(question, batches, groups)), strict=True)))
 
 
+# --- Streams with hindsight -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A missing cell: what it may be at first, what it may be once more is known, and a box that holds both."""
+
+    first: Sequence[tuple[Any, int]]
+    then: Sequence[tuple[Any, int]]
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """A stream whose rows hold gaps, and the revisions of each call: (id, arrived, time, names of the cells)."""
+
+    stream: Stream
+    revisions: Sequence[Sequence[tuple[Any, Any, Any, tuple[str, ...]]]]
+
+
+@st.composite
+def gaps(draw, top: int) -> Gap:
+    """Narrow boxes and wide ones, distributions of one value among them."""
+    values = st.lists(st.tuples(st.integers(0, top), st.sampled_from([1, 2, 5])), min_size=1, max_size=3)
+    first, then = draw(values), draw(values)
+    ends = [value for value, _ in [*first, *then]]
+    return Gap(first, then, min(ends) - draw(st.sampled_from([0, 1, 2])), max(ends) + draw(st.sampled_from([0, 1, 2])))
+
+
+@st.composite
+def hindsights(draw, window: str | None = None, alphas: Sequence[Fraction] = tuple(ALPHAS)) -> Hindsight:
+    """Rows of which about half the cells are gaps; each gap is revised once or never, at any time and in any call."""
+    made: Stream = draw(streams(window, most=10) | late_streams(window))
+    top = draw(st.sampled_from([1, 2, 3]))
+    cell = st.one_of(st.integers(0, top), gaps(top), gaps(top))
+    calls = [(now, [{**row, **{a: draw(cell) for a in made.attributes}} for row in rows]) for now, rows in made.calls]
+    revisions: list[list[Any]] = [[] for _ in calls]
+    for came, (_, rows) in enumerate(calls):
+        for row in rows:
+            left = [a for a in made.attributes if isinstance(row[a], Gap)]
+            for _ in range(draw(st.integers(0, 2)) if left else 0):
+                some = tuple(a for a in left if draw(st.booleans()))
+                left = [a for a in left if a not in some]
+                call = draw(st.integers(max(came - 1, 0), len(calls) - 1))
+                time = min(row["t"] + draw(st.sampled_from([1, 0, 2, 3, 6])), calls[call][0])
+                if some:
+                    revisions[call].append((row["id"], row["t"], time, some))
+    alpha = draw(st.sampled_from(alphas))
+    return Hindsight(replace(made, calls=calls, alpha=alpha), revisions)
+
+
 # --- Listed streams ---------------------------------------------------------------------------------------------------
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Clouds, Delta, Floats, Ints, objects
+from fogline.arrays import Batch, Clouds, Delta, Floats, Ints, Revisions, objects
 from fogline.errors import ClockError, FoglineError, RowsError
-from fogline.impute.chain import Chain, chain_of
+from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake, unable
@@ -25,6 +25,7 @@ from fogline.impute.scoring import Score, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
+from fogline.repository.sensors.gaps import Revised
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
@@ -58,6 +59,7 @@ class Monitor:
         eager: bool = False,
         imputer: Imputer | ImputeFunction | None = None,
         remember: bool = True,
+        hindsight: bool | None = None,
     ) -> None:
         """A monitor for rows that come with their own distributions, or with a repository that gives them.
 
@@ -66,6 +68,7 @@ class Monitor:
         `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
         `remember`: keep what each sensor has read lately, if the repository has learnt from such readings; without,
         missing values are imputed by rules alone.
+        `hindsight`: revise a missing value when its sensor has spoken again; None: where the repository has learnt it.
         """
         if not isinstance(places, int) or places < 1:
             raise FoglineError(f"places is {places!r}; it counts places, so it is a whole number of at least 1.")
@@ -75,7 +78,9 @@ class Monitor:
             )
         asked = None if imputer is None else as_imputer(imputer, query)
         self.query, self.repository, self.imputer = query, repository, imputer
-        self.chain: Chain | None = chain_of(repository, query, asked, remember=remember)
+        self.chain: Chain | None = chain_of(
+            repository, query, asked, remember=remember, hindsight=hindsight
+        )
         scoring = remember and imputer is None  # imputers of the user's own are not scored
         self.intake = None if self.chain is None else Intake(self.chain, eager=eager, scoring=scoring)
         self.places = places
@@ -98,8 +103,8 @@ class Monitor:
         """
         read = self._read(rows)
         until = self._move(now, read)
-        parts = {} if read is None else self._take(read)
-        return self._report(self._step(until, parts, ticks))
+        parts, revisions = ({}, {}) if read is None else self._take(read)
+        return self._report(self._step(until, parts, ticks, revisions))
 
     def _read(self, rows: Any) -> Named | None:
         """Rows in numbers, with their names; None if there are none."""
@@ -109,14 +114,17 @@ class Monitor:
         """The table of changes."""
         return self._tables.build(deltas, self.kinds)
 
-    def _step(self, until: float, parts: Mapping[Key, Batch], ticks: bool) -> list[tuple[Key, Delta]]:
-        """What decoded and imputed rows, by their groups, change in the answer up to an instant."""
+    def _step(
+        self, until: float, parts: Mapping[Key, Batch], ticks: bool, revisions: Mapping[Key, Revisions]
+    ) -> list[tuple[Key, Delta]]:
+        """What decoded and imputed rows, and revisions, by their groups, change in the answer up to an instant."""
         for key in parts:
             if key not in self.groups:
                 self.groups[key] = self._new_group()
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            deltas += [(key, delta) for delta in group.advance(self.clock, until, parts.get(key), ticks)]
+            found = group.advance(self.clock, until, parts.get(key), ticks, revisions.get(key))
+            deltas += [(key, delta) for delta in found]
         self.clock = until
         self._drop_empty_groups()
         if len(self.groups) > 1:
@@ -136,12 +144,14 @@ class Monitor:
             parts.append((key, delta))
         return self._tables.build(parts, self.kinds).drop_columns(["time", "change"])
 
-    def stats(self) -> Mapping[str, int]:
+    def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
 
         Rows are judged only when they must be, so `shadows` and the `pruned_…` counters hold what has been found out so
         far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now. `doubtful`
         counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`.
+        `revised` counts live rows whose sensor has spoken again, `revised_cells` distributions that were made with such
+        readings, and `clipped` how much of those, as probability, lay outside what the cells could still become.
         """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
@@ -149,7 +159,9 @@ class Monitor:
         totals = {name: self.past.get(name, 0) + sum(size[name] for size in sizes) for name in names}
         scores = self.scores()
         judged = {"scored": sum(each.cells for each in scores), "doubtful": sum(s.worse or s.drifts for s in scores)}
-        return {**self.counts, **judged, "groups": len(groups), **totals}
+        tally = Tally() if self.chain is None else self.chain.tally
+        hindsight = {"revised_cells": tally.revised, "clipped": tally.clipped}
+        return {**self.counts, **judged, "groups": len(groups), **totals, **hindsight}
 
     def scores(self) -> list[Score]:
         """How well missing values are imputed, by which rule, as seen on values that were hidden for a moment."""
@@ -188,11 +200,12 @@ class Monitor:
         *,
         imputer: Imputer | ImputeFunction | None = None,
         remember: bool = True,
+        hindsight: bool | None = None,
     ) -> Monitor:
         """The monitor that `snapshot` saved, for the same query and repository."""
 
         def make(places: int) -> Monitor:
-            return cls(query, repository, places=places, imputer=imputer, remember=remember)
+            return cls(query, repository, places=places, imputer=imputer, remember=remember, hindsight=hindsight)
 
         return restore_monitor(saved, query, repository, make)
 
@@ -200,26 +213,40 @@ class Monitor:
         query, chain = self.query, self.chain
         if chain is None:
             return Group(len(query.names), query.alpha, query.last, self.places)
-        return Group(
-            len(query.names), query.alpha, query.last, self.places, chain.width, chain.fill_sharing, chain.shared
-        )
+        made = chain.width, chain.fill_sharing, chain.shared, chain.note
+        return Group(len(query.names), query.alpha, query.last, self.places, *made)
 
-    def _take(self, read: Named) -> dict[Key, Batch]:
-        """Rejects out, what is missing imputed, and the others by their groups."""
+    def _take(self, read: Named) -> tuple[dict[Key, Batch], dict[Key, Revisions]]:
+        """Rejects out, what is missing imputed, and the others by their groups; what they revise of earlier rows."""
         rows, keys = read.rows, list(zip(*read.by, strict=True)) if self.query.by else None
         self._refuse_duplicates(read, keys)
         which = rows.left()
         every = slice(None) if which is None else which
-        known, clouds = self._impute(read, keys, which)
+        known, clouds, revised = self._impute(read, keys, which)
+        revisions = self._revisions(read, keys, every, revised)
         batch = Batch(objects(read.id)[every], rows.arrived[every], rows.expires[every], rows.raw[every], known, clouds)
         if (which := rows.left()) is not None and len(which) < len(batch.id):  # some could not be imputed
             stay = np.isin(np.arange(len(read.id))[every], which)
             batch = batch.part(np.flatnonzero(stay))
         self._count(rows)
         if keys is None:
-            return {(): batch}
+            return {(): batch}, revisions
         taken = keys if which is None else [keys[k] for k in which]
-        return {key: batch.part(np.array(rows, np.int64)) for key, rows in _by_key(taken, None, len(taken)).items()}
+        by_key = _by_key(taken, None, len(taken)).items()
+        return {key: batch.part(np.array(rows, np.int64)) for key, rows in by_key}, revisions
+
+    def _revisions(
+        self, read: Named, keys: list[Key] | None, every: Any, revised: Revised | None
+    ) -> dict[Key, Revisions]:
+        """What the rows revise, by their groups; `every`: the rows that `revised` speaks of."""
+        if revised is None or not len(revised.reading):
+            return {}
+        assert self.chain is not None
+        rows, which = read.rows, np.arange(len(read.id))[every][revised.reading]
+        values = self.chain.values(rows.clouds.part(which), rows.raw[which])
+        found = Revisions(objects(read.id)[which], revised.target, rows.arrived[which], revised.cells, values)
+        by_key = _by_key(None if keys is None else [keys[k] for k in which], None, len(which))
+        return {key: found.part(np.array(some, np.int64)) for key, some in by_key.items()}
 
     def _refuse_duplicates(self, read: Named, keys: list[Key] | None) -> None:
         rows, left = read.rows, read.rows.left()
@@ -233,22 +260,24 @@ class Monitor:
             again, _ = duplicates(self.groups.get(key), names, arrived, self.clock, partial(contents().part, which))
             rows.refused.update((which[k], DUPLICATE) for k in again)
 
-    def _impute(self, read: Named, keys: list[Key] | None, which: Ints | None) -> tuple[Floats, Clouds]:
-        """What imputers keep of these rows, and their clouds; rows that none can complete are refused."""
+    def _impute(
+        self, read: Named, keys: list[Key] | None, which: Ints | None
+    ) -> tuple[Floats, Clouds, Revised | None]:
+        """What imputers keep of these rows, their clouds, and what they revise; incomplete ones are refused."""
         rows, intake = read.rows, self.intake
         clouds = rows.clouds if which is None else rows.clouds.part(which)
         if intake is None:
             if rows.gaps:
                 self._refuse_gaps(read, which, clouds)
-            return np.empty((len(clouds.lo), 0)), clouds
-        looked, clouds = intake.impute(rows, which, read.id, keys)
+            return np.empty((len(clouds.lo), 0)), clouds, None
+        looked, clouds, revised = intake.impute(rows, which, read.id, keys)
         if len(looked.lacking):
             if self.repository is None:
                 self._refuse_gaps(read, which, clouds)
             for k, reason in unable(clouds, looked, self.query.names).items():
                 rows.refused.setdefault(k if which is None else int(which[k]), reason)
             self.counts["incomplete"] += int(np.count_nonzero(~np.isnan(clouds.lo[looked.lacking]).any(axis=1)))
-        return looked.of_all(), clouds
+        return looked.of_all(), clouds, revised
 
     def _refuse_gaps(self, read: Named, which: Ints | None, clouds: Clouds) -> None:
         """Without a repository a gap that is left is an error of the whole call."""

@@ -1,7 +1,7 @@
 """How does a monitor outlive its process?
 
 Everything a monitor knows as flat arrays in one bytes object. Only the live set is state, with the members' sums of
-logarithms, and the newest readings of each sensor: integers and values as they are, so that a restored monitor goes on
+logarithms, and the newest readings and open gaps of each sensor: integers and values as they are, so that a restored monitor goes on
 bit for bit.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.errors import SnapshotError
+from fogline.impute.chain import Tally
 from fogline.impute.scoring import from_plain, to_plain
 from fogline.model import Query
 from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack
@@ -36,6 +37,8 @@ def save_monitor(monitor: Monitor) -> bytes:
         "places": monitor.places,
         "counts": monitor.counts,
         "past": monitor.past,
+        "hindsight": _hindsight(monitor),
+        "tally": [0, 0.0] if monitor.chain is None else [monitor.chain.tally.revised, monitor.chain.tally.clipped],
         "scores": [] if monitor.intake is None else to_plain(monitor.intake.scored),
         "groups": [save_group(group) for group in monitor.groups.values()],
     }
@@ -61,6 +64,11 @@ def restore_monitor(
             f"this snapshot was taken with {header['imputer'] or 'no imputer of your own'}, and now there is "
             f"{_imputer(monitor) or 'none'}; restore it with the imputer it was taken with."
         )
+    if header["hindsight"] != _hindsight(monitor):
+        raise SnapshotError(
+            f"this snapshot was taken {'with' if header['hindsight'] else 'without'} hindsight; restore it with "
+            f"hindsight={header['hindsight']}."
+        )
     state = _state(monitor)
     if (state is None) is ("sensors" in arrays):
         what = "remembered" if state is None else "did not remember"
@@ -68,6 +76,8 @@ def restore_monitor(
     if state is not None:
         state.load(arrays["sensors"].tobytes())
     monitor.clock, monitor.counts, monitor.past = header["clock"], header["counts"], header["past"]
+    if monitor.chain is not None:
+        monitor.chain.tally = Tally(*header["tally"])
     if monitor.intake is not None:
         monitor.intake.scored = from_plain(header["scores"])
     _restore_groups(monitor, header, arrays)
@@ -76,6 +86,10 @@ def restore_monitor(
 
 def _state(monitor: Monitor) -> SensorState | None:
     return None if monitor.intake is None else monitor.intake.state
+
+
+def _hindsight(monitor: Monitor) -> bool:
+    return monitor.chain is not None and monitor.chain.hindsight
 
 
 def _imputer(monitor: Monitor) -> str | None:

@@ -3,19 +3,25 @@
 A chain gives rows with gaps *bounds* first, the least and the greatest value each missing cell may have: a row whose
 box is surely beaten needs no distribution (paper: "imputation and query processing at the same time"). `fill` makes
 distributions of bounds when it comes to that. Imputed values never feed other imputations.
+
+With hindsight the box of a cell is the *reach* of its imputers: what they may say now, and what they may come to when
+the row's sensor has spoken again. When it has, `note` adds the reading to what is kept of the row, and `fill` gives the
+cell its last distribution, clipped to the box in force, which then narrows to the ends of the distribution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import ONE, SHARED, VAGUE, Clouds, Distributions, Flags, Floats, Ints, empty_clouds
+from fogline.arrays import ONE, SHARED, VAGUE, Clouds, Distributions, Flags, Floats, Ints, Revisions, empty_clouds
+from fogline.errors import FoglineError
 from fogline.impute.fewer import fewer
-from fogline.impute.imputer import Evidence, Imputer, part
+from fogline.impute.imputer import Evidence, Hindsight, Imputer, part
 from fogline.impute.past import Last, Past, RecentRule, readings
 from fogline.impute.rules import Rules
 from fogline.impute.whole import Constant, Mean, Whole
@@ -23,6 +29,7 @@ from fogline.kernels.distributions import pour
 from fogline.kernels.hiding import known_values
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.repository.sensors.gaps import Gaps, Revised
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import Name, SensorState
 
@@ -36,6 +43,14 @@ class Answer(NamedTuple):
     found: Distributions  # of q cells
 
 
+@dataclass(slots=True)
+class Tally:
+    """What hindsight has done so far."""
+
+    revised: int = 0  # cells that were given their last distribution
+    clipped: float = 0.0  # the mass of such distributions that lay outside the box in force
+
+
 class Chain:
     """Imputers in the order in which they are asked. `sensors`: whose readings give rows their context, if any do."""
 
@@ -46,7 +61,15 @@ class Chain:
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
         self.width = ends[-1]
+        blank = [(each, np.full((1, each.width), np.nan)) for each in self.lasting if isinstance(each, Hindsight)]
+        self.opens = np.array([any(each.open(one, j)[0] for each, one in blank) for j in range(len(self.signs))])
+        self.tally = Tally()
         self.shared = self._shared()
+
+    @property
+    def hindsight(self) -> bool:
+        """Whether later readings may change answers."""
+        return self.sensors is not None and bool(self.opens.any())
 
     def evidence(self, rows: Evidence) -> Floats:
         """(n, width) what is kept of these rows."""
@@ -84,45 +107,111 @@ class Chain:
         out[wanted] = state.update(names, arrived, readings(values, self.sensors, self.query), wanted, code)
         return out
 
-    def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
-        """The clouds with bounds where `gaps` (n, d) are: VAGUE where they are apart, NaN where no imputer is able.
+    def watch(
+        self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags, gaps: Gaps,
+        code: Ints | None = None,
+    ) -> tuple[Floats, Revised]:  # fmt: skip
+        """As `contexts`, and which gaps the rows revise, of earlier rows or of each other.
 
-        They are the ends of the distribution that `fill` gives; `rough`: or beyond, where that is quicker, and VAGUE in
-        any case.
+        gaps: the cells that are to be imputed, attributes in the query's order, as in what is returned.
+        """
+        assert self.sensors is not None
+        opened, came = self._of_sensors(gaps.open & self.opens), readings(values, self.sensors, self.query)
+        found, revised = state.watch(names, arrived, came, wanted, code, gaps._replace(open=opened))
+        out = np.full((len(arrived), self.sensors.width), np.nan)
+        out[wanted] = found
+        at = [self.sensors.names.index(name) for name in self.query.names]
+        return out, revised._replace(cells=revised.cells[:, at])
+
+    def close(self, state: SensorState, names: Sequence[Name], arrived: Floats, cells: Flags) -> None:
+        """These cells (n, d) of rows are gaps no longer."""
+        state.close(names, arrived, cells=self._of_sensors(cells))
+
+    def _of_sensors(self, cells: Flags) -> Flags:
+        """Cells with attributes in the query's order, in that of the sensors."""
+        assert self.sensors is not None
+        out = np.zeros((len(cells), len(self.sensors.names)), np.bool_)
+        out[:, [self.sensors.names.index(name) for name in self.query.names]] = cells
+        return out
+
+    def note(self, known: Floats, revisions: Revisions) -> Floats:
+        """(n, width) what is kept of rows, after a later reading of each one's sensor."""
+        out = known.copy()
+        for each in self.lasting:
+            if isinstance(each, Hindsight):
+                at = self.at[id(each)]
+                out[:, at] = each.note(known[:, at], revisions)
+        return out
+
+    def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
+        """The clouds with boxes where `gaps` (n, d) are: VAGUE where they are apart, NaN where no imputer is able.
+
+        They are the ends of the distribution that `fill` gives, or where a later reading may change it, of all that it
+        may become. `rough`: or beyond, where that is quicker, and VAGUE in any case.
         """
         lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
         for j, rows in missing(gaps):
-            for each in self.lasting:
-                low, high = each.bounds(known[rows, self.at[id(each)]], j, rough=rough)
-                none = np.isnan(low)
-                there = rows if not none.any() else rows[~none]
-                if len(there):
-                    low, high = (low, high) if len(there) == len(rows) else (low[~none], high[~none])
-                    turned = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
-                    lo[there, j], hi[there, j] = turned
-                    start[there, j] = VAGUE if rough else np.where(low == high, ONE, VAGUE)
-                rows = rows[none]
-                if not len(rows):
-                    break
+            low, high = self._box(known, j, rows, rough)
+            if np.isnan(low).any():
+                there = ~np.isnan(low)
+                rows, low, high = rows[there], low[there], high[there]
+            lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
+            start[rows, j] = VAGUE if rough else np.where(low == high, ONE, VAGUE)
         return clouds._replace(lo=lo, hi=hi, start=start)
 
+    def _box(self, known: Floats, j: int, rows: Ints, rough: bool) -> tuple[Floats, Floats]:
+        """(rows,) the least and the greatest value that any imputer may give, up to the first that is able now."""
+        low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+        left = np.arange(len(rows))
+        for each in self.lasting:
+            mine = known[rows[left], self.at[id(each)]]
+            if isinstance(each, Hindsight):
+                ends, able = each.reach(mine, j, rough=rough), each.able(mine, j)
+            else:
+                ends = each.bounds(mine, j, rough=rough)
+                able = ~np.isnan(ends[0])
+            low[left], high[left] = np.fmin(low[left], ends[0]), np.fmax(high[left], ends[1])
+            left = left[~able]
+            if not len(left):
+                break
+        low[left] = high[left] = np.nan
+        return low, high
+
+    def open(self, known: Floats, j: int, until: Imputer) -> Flags:
+        """(n,) whether a later reading may still change what `until`, or one before it, says of attribute j."""
+        out = np.zeros(len(known), np.bool_)
+        for each in self.lasting[: self.lasting.index(until) + 1]:
+            if isinstance(each, Hindsight):
+                out |= each.open(known[:, self.at[id(each)]], j)
+        return out
+
     def fill(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
-        """The clouds with distributions where `gaps` (n, d) are."""
-        return self._write(clouds, list(self.search(known, gaps)))
+        """The clouds with distributions where `gaps` (n, d) are, none beyond the box that the cell has.
+
+        The box of a cell that no later reading can change becomes the ends of the distribution.
+        """
+        return self._fill(clouds, known, gaps, sharing=False)
 
     def fill_sharing(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
         """As `fill`; but a cell that gets what `shared` lists for its attribute is SHARED, and has no values."""
-        return self._write(clouds, list(self.search(known, gaps)), sharing=True)
+        return self._fill(clouds, known, gaps, sharing=True)
+
+    def _fill(self, clouds: Clouds, known: Floats, gaps: Flags, *, sharing: bool) -> Clouds:
+        answers = list(self.search(known, gaps))
+        final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
+        for each, done in zip(answers, final, strict=True):
+            self.tally.revised += int(np.count_nonzero(done)) if isinstance(each.imputer, Hindsight) and self.hindsight else 0
+        return self._write(clouds, answers, final, sharing=sharing)
 
     def _shared(self) -> Clouds:
         """One cloud: the distributions that the last imputer gives every row, if it is such a one."""
-        d, row = len(self.signs), np.zeros(1, np.int64)
+        d, row, blank = len(self.signs), np.zeros(1, np.int64), np.full((1, len(self.signs)), np.nan)
         answers = []
         for each in self.lasting[-1:]:
             if isinstance(each, Constant):
                 found = [each.distributions(np.empty((1, 0)), j) for j in range(d)]
                 answers = [Answer(j, row, each, one) for j, one in enumerate(found) if one.size[0] > 1]
-        return self._write(empty_clouds(1, d, 0), answers)
+        return self._write(empty_clouds(1, d, 0)._replace(lo=blank, hi=blank.copy()), answers)
 
     def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[Answer]:
         """The distributions of all missing cells; `after`: by the imputers behind this one only."""
@@ -151,25 +240,38 @@ class Chain:
                     yield Answer(j, left[there], each, part(found, there))
                 left = left[~there]
 
-    def _write(self, clouds: Clouds, answers: Sequence[Answer], *, sharing: bool = False) -> Clouds:
+    def _write(
+        self, clouds: Clouds, answers: Sequence[Answer], final: Sequence[Flags] | None = None, *, sharing: bool = False
+    ) -> Clouds:
+        """The clouds with these distributions; `final`: the cells whose boxes become their ends, as all without box."""
         used, (n, d) = len(clouds.value), clouds.lo.shape
-        common = [each for each in answers if sharing and self._is_shared(each)]
-        answers = [each for each in answers if not sharing or not self._is_shared(each)]
         out = empty_clouds(n, d, used + sum(int(each.found.size.sum()) for each in answers))
         for name in ("lo", "hi", "start", "size"):
             getattr(out, name)[:] = getattr(clouds, name)
         for name in ("value", "weight", "tail"):
             getattr(out, name)[:used] = getattr(clouds, name)
-        for j, rows, _, found in answers:
-            used = pour(found, rows, j, self.signs[j], out, used)
-        for j, rows, _, _ in common:
-            for name in ("lo", "hi", "size"):
-                getattr(out, name)[rows, j] = getattr(self.shared, name)[0, j]
-            out.start[rows, j] = SHARED
-        return out
+        for each, done in zip(answers, final or [np.ones(len(each.rows), np.bool_) for each in answers], strict=True):
+            j, rows, found = each.attribute, each.rows, each.found
+            common = self._are_shared(each, clouds) if sharing else np.zeros(len(rows), np.bool_)
+            if common.any():
+                self._share(out, rows[common], j)
+                rows, found, done = rows[~common], part(found, ~common), done[~common]
+            used, outside = pour(found, rows, j, self.signs[j], out, used, done)
+            self.tally.clipped += outside
+        return out._replace(value=out.value[:used], weight=out.weight[:used], tail=out.tail[:used])
 
-    def _is_shared(self, answer: Answer) -> bool:
-        return answer.imputer is self.lasting[-1] and bool(self.shared.start[0, answer.attribute] >= 0)
+    def _share(self, out: Clouds, rows: Ints, j: int) -> None:
+        for name in ("lo", "hi", "size"):
+            getattr(out, name)[rows, j] = getattr(self.shared, name)[0, j]
+        out.start[rows, j] = SHARED
+
+    def _are_shared(self, answer: Answer, clouds: Clouds) -> Flags:
+        """(q,) which cells get the list that is shared, and have just its ends as their box, or none."""
+        j, rows = answer.attribute, answer.rows
+        if answer.imputer is not self.lasting[-1] or self.shared.start[0, j] < 0:
+            return np.zeros(len(rows), np.bool_)
+        lo, hi, box = clouds.lo[rows, j], clouds.hi[rows, j], (self.shared.lo[0, j], self.shared.hi[0, j])
+        return np.asarray(np.isnan(lo) | ((lo == box[0]) & (hi == box[1])))
 
 
 def missing(gaps: Flags) -> list[tuple[int, Ints]]:
@@ -178,23 +280,45 @@ def missing(gaps: Flags) -> list[tuple[int, Ints]]:
 
 
 def chain_of(
-    repository: Repository | None, query: Query, imputer: Imputer | None = None, *, remember: bool = True
+    repository: Repository | None,
+    query: Query,
+    imputer: Imputer | None = None,
+    *,
+    remember: bool = True,
+    hindsight: bool | None = None,
 ) -> Chain | None:
     """The imputers of a repository, after the user's own; None if there is neither.
 
-    `remember`: whether sensors' own readings count. First what a user has stated about the recent past, then what was
-    learnt of the sensor's past, then rules, then the whole history.
+    `remember`: whether sensors' own readings count; `hindsight`: also later ones, by default where that was learnt.
+    First what a user has stated about the recent past, then what was learnt of the sensor's past, then rules, then the
+    whole history.
     """
+    sensors = None if repository is None or not remember else repository.sensors
+    if hindsight and (sensors is None or not sensors.hindsight):
+        raise FoglineError(
+            f"hindsight is on, and {_why_not(repository, remember)}; leave hindsight out, and it is on where it was "
+            "learnt."
+        )
     asked = [] if imputer is None else [imputer]
     if repository is None:
         return Chain(asked, query) if asked else None
-    rules, sensors = Rules(repository, query), repository.sensors if remember else None
+    rules = Rules(repository, query)
     level_0 = [each.values for each in rules.lattices], [each.counts for each in rules.lattices]
     if sensors is not None:
         sensors.check_keys(query)
+        sensors = sensors.without_hindsight() if hindsight is False else sensors
         asked += [RecentRule(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
         asked += [Last(sensors, query)] if repository.method == "last" else []
         asked += [Past(sensors, query)] if sensors.transitions else []
     asked += [rules] if repository.rules else []
     asked.append(Mean(*level_0) if repository.method == "mean" else Whole(*level_0))
     return Chain(asked, query, sensors)
+
+
+def _why_not(repository: Repository | None, remember: bool) -> str:
+    """Why there can be no hindsight."""
+    if repository is None:
+        return "there is no repository"
+    if not remember:
+        return "sensors' readings are not remembered"
+    return "the repository has not learnt from both sides of gaps (fit it with hindsight, from a history of sensors)"

@@ -12,18 +12,25 @@ The contract, which `tests/impute/test_contract.py` holds every imputer to:
 - bounds are the ends of the distribution; `rough` ones may lie beyond, where that is quicker, never within;
 - values of a distribution are finite and strictly increasing, how often each occurs is positive;
 - an answer depends on the row's own numbers: on no other row of the call, nor on the order of the rows.
+
+An imputer that gains by hindsight has three methods more (`Hindsight`): a later reading of the row's sensor is *noted*
+among the row's numbers, an answer is *open* as long as such a reading may change it, and its *reach* is what it may
+ever come to, now or then. An answer that a reading has changed is final.
+
+- reach holds the bounds, and `rough` reach holds it; where an answer is not open, reach is the bounds;
+- where an imputer is not able but may become so, its reach says what it may answer then, and elsewhere it is NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.arrays import Distributions, Flags, Floats, Ints, Revisions
 from fogline.rows.clock import Reasons
 from fogline.rows.source import RowSource
 from fogline.rows.text import is_text, mended
@@ -81,6 +88,20 @@ class Imputer(Protocol):
 
     def sources(self, j: int) -> Sequence[str]:
         """What the numbers in `Distributions.source` stand for: rules, or just the imputer's name."""
+
+
+@runtime_checkable
+class Hindsight(Protocol):
+    """What an imputer has beside the rest if a later reading may change its answers; see the module."""
+
+    def note(self, known: Floats, revisions: Revisions) -> Floats:
+        """(n, width) the numbers of rows after the reading of each was noted; what is noted already stays."""
+
+    def open(self, known: Floats, j: int) -> Flags:
+        """(n,) for which rows a later reading may still change the answer about attribute j, or give one."""
+
+    def reach(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        """(n,) least and greatest value that attribute j may ever be given."""
 
 
 class Eager:

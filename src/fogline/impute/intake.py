@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Clouds, Floats, Ints
+from fogline.arrays import VAGUE, Clouds, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
 from fogline.impute.scoring import Scorer, Sums, add, chosen
-from fogline.repository.sensors.state import SensorState, sensor_names
+from fogline.repository.sensors.gaps import Gaps, Revised
+from fogline.repository.sensors.state import Name, SensorState, sensor_names
 from fogline.rows.clock import Reasons
 from fogline.rows.reader import Decoded
 
@@ -83,8 +84,8 @@ def filled(chain: Chain, looked: Looked) -> Clouds:
     """The clouds with distributions for what is missing; still NaN where no imputer is able."""
     if not len(looked.lacking):
         return looked.clouds
-    few = looked.clouds.part(looked.lacking)
-    return put(looked.clouds, looked.lacking, chain.fill_sharing(few, looked.known, np.isnan(few.lo)))
+    few = bounded(chain, looked).part(looked.lacking)
+    return put(looked.clouds, looked.lacking, chain.fill_sharing(few, looked.known, few.start == VAGUE))
 
 
 def unable(clouds: Clouds, looked: Looked, names: tuple[str, ...], repository: bool = True) -> dict[int, str]:
@@ -112,6 +113,14 @@ def put(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
     return Clouds(lo, hi, start, size, few.value, few.weight, few.tail)
 
 
+class Imputed(NamedTuple):
+    """Rows as the live set takes them."""
+
+    looked: Looked
+    clouds: Clouds  # NaN where no imputer is able
+    revised: Revised | None  # the gaps that they revise; None: there is no hindsight
+
+
 class Intake:
     """Imputes the rows of one monitor as they come: remembers sensors' readings, and keeps score on hidden values."""
 
@@ -123,36 +132,54 @@ class Intake:
 
     def impute(
         self, rows: Decoded, which: Ints | None, ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None
-    ) -> tuple[Looked, Clouds]:
-        """What imputers keep of the rows `which` (None: all), and their clouds; NaN where no imputer is able.
+    ) -> Imputed:
+        """What imputers keep of the rows `which` (None: all), their clouds, and the gaps that they revise.
 
         `ids`, `keys`: of all rows. Rows with imputed cells that make no sense are refused.
         """
-        context = None
+        if which is not None:
+            ids, keys = [ids[k] for k in which], None if keys is None else [keys[k] for k in which]
+        names = [] if self.state is None else sensor_names(ids, keys)
+        context, revised = None, None
         if self.state is not None or self.scorer is not None:
-            context = self._context(rows, which, ids, keys)
+            context, revised = self._context(rows, which, names)
         looked = look(self.chain, rows, which, context, rows.refused)
-        return looked, filled(self.chain, looked) if self.eager else bounded(self.chain, looked)
+        if self.chain.hindsight and revised is not None:
+            revised = self._still_gaps(rows, which, names, looked, revised)
+        return Imputed(looked, filled(self.chain, looked) if self.eager else bounded(self.chain, looked), revised)
 
-    def _context(
-        self, rows: Decoded, which: Ints | None, ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None
-    ) -> Floats | None:
+    def _context(self, rows: Decoded, which: Ints | None, names: Sequence[Name]) -> tuple[Floats | None, Revised | None]:
         """What the sensors of rows with gaps have read before; now and then a known value is hidden, to keep score."""
         clouds = rows.clouds if which is None else rows.clouds.part(which)
         every = slice(None) if which is None else which
         arrived, values = rows.arrived[every], self.chain.values(clouds, rows.raw[every])
         hidden, attribute = chosen(arrived, values) if self.scorer is not None else (_NONE, _NONE)
-        context = None
+        context, revised = None, None
         if self.state is not None:
             wanted = np.asarray(np.isnan(values).any(axis=1))
             wanted[hidden] = True
-            if which is not None:
-                ids, keys = [ids[k] for k in which], None if keys is None else [keys[k] for k in which]
-            context = self.chain.contexts(self.state, sensor_names(ids, keys), arrived, values, wanted)
+            gaps = Gaps(np.isnan(clouds.lo), rows.expires[every])
+            context, revised = self.chain.watch(self.state, names, arrived, values, wanted, gaps)
         if self.scorer is not None and len(hidden):
             place = hidden if which is None else which[hidden]
             near = None if context is None else context[hidden]
             evidence = Evidence(values[hidden], np.isnan(clouds.lo[hidden]), rows.source, place, near)
             for _, one in self.scorer.score(evidence, attribute):
                 add(self.scored, one)
-        return context
+        return context, revised
+
+    def _still_gaps(
+        self, rows: Decoded, which: Ints | None, names: Sequence[Name], looked: Looked, revised: Revised
+    ) -> Revised:
+        """Without the cells that were filled at once: they count as if the row had come with them, and are final."""
+        assert self.state is not None
+        before = np.isnan((rows.clouds if which is None else rows.clouds.part(which)).lo)
+        filled_now = before & ~np.isnan(looked.clouds.lo)
+        if not filled_now.any():
+            return revised
+        some = np.flatnonzero(filled_now.any(axis=1))
+        arrived = rows.arrived if which is None else rows.arrived[which]
+        self.chain.close(self.state, [names[k] for k in some.tolist()], arrived[some], filled_now[some])
+        mine = revised.row >= 0
+        revised.cells[mine] &= ~filled_now[revised.row[mine]]
+        return revised.part(revised.cells.any(axis=1))

@@ -1,7 +1,7 @@
 """What may a missing value be, by the sensor's own past?
 
 `Past`: the sensor's last value plus the changes that followed on contexts like this one in history (a `Transition` per
-attribute). `Last`: the last value again. `RecentRule`: a user's rule about what the same sensor read lately. All three
+attribute), and once the sensor has spoken again, what lay between such values. `Last`: the last value again. `RecentRule`: a user's rule about what the same sensor read lately. All three
 answer from the context that the sensor's state gave the row when it came; where the state knows nothing, they are not
 able.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fogline.arrays import Distributions, Flags, Floats
+from fogline.arrays import Distributions, Flags, Floats, Revisions
 from fogline.impute.imputer import Evidence, ends, listed, nothing, points, spread
 from fogline.model import Query, Rule
 from fogline.repository.sensors.model import SensorModel
@@ -21,51 +21,115 @@ OWN = "sensor's own past"
 
 
 class Past:
-    """Keeps the context of a row's attributes, and the readings it came with."""
+    """Keeps the context of a row's attributes, the readings it came with and, with hindsight, what its sensor read next.
+
+    What was read next is, per attribute, the first value that was noted, and how much later it came. About attribute j
+    only those count that came no later than that of j itself: so an answer that was revised stays as it is.
+    """
 
     name, lasting = OWN, True
 
     def __init__(self, sensors: SensorModel, query: Query) -> None:
         self.sensors, self.query = sensors, query
         self.context = sensors.own_width
-        self.width = self.context + len(sensors.names)
+        self.came = self.context + len(sensors.names)  # numbers that are there when a row comes; the next ones follow
+        self.width = self.came + (2 * len(sensors.names) if sensors.hindsight else 0)
         self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
+        self.number = [sensors.names.index(name) if name in sensors.transitions else -1 for name in query.names]
 
     def look(self, rows: Evidence) -> Floats:
         out = np.full((len(rows.values), self.width), np.nan)
         if rows.context is not None:
             out[:, : self.context] = rows.context[:, : self.context]
-        out[:, self.context :] = readings(rows.values, self.sensors, self.query)
+            if self.sensors.hindsight:
+                out[:, self.came :] = self.sensors.next_values(rows.context)
+        out[:, self.context : self.came] = readings(rows.values, self.sensors, self.query)
+        return out
+
+    def note(self, known: Floats, revisions: Revisions) -> Floats:
+        if not self.sensors.hindsight:
+            return known
+        out, values = known.copy(), readings(revisions.values, self.sensors, self.query)
+        value, age = out[:, self.came :: 2], out[:, self.came + 1 :: 2]
+        new = np.isnan(age) & ~np.isnan(values)
+        np.copyto(value, values, where=new)
+        np.copyto(age, (revisions.time - revisions.target)[:, None], where=new)
         return out
 
     def able(self, known: Floats, j: int) -> Flags:
-        name = self.query.names[j]
-        if name not in self.sensors.transitions:
+        if self.number[j] < 0:
             return np.zeros(len(known), np.bool_)
-        return np.asarray(~np.isnan(self.sensors.last(name, known)))
+        return np.asarray(self._has_last(known, j) | self._revised(known, j))
+
+    def open(self, known: Floats, j: int) -> Flags:
+        if self.number[j] < 0 or not self.sensors.hindsight:
+            return np.zeros(len(known), np.bool_)
+        return ~self._revised(known, j)
 
     def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
         low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        able, name = self.able(known, j), self.query.names[j]
+        able = self.able(known, j)
         if able.any():
-            context, values = known[able, : self.context], known[able, self.context :]
-            if rough:
-                last = self.sensors.last(name, context)
-                found = self.sensors.transitions[name].rough_bounds(last, *self.limits[j])
-            else:
-                found = self.sensors.bounds(name, values, context, *self.limits[j])
-            low[able], high[able] = found
+            low[able], high[able] = self._bounds(known[able], j, rough)
+        return low, high
+
+    def reach(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
+        opened = self.open(known, j)
+        if not opened.any():
+            return self.bounds(known, j, rough=rough)
+        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
+        low[opened], high[opened] = self.sensors.span(self.query.names[j], *self.limits[j])
+        final, after_last = ~opened, opened & self._has_last(known, j)
+        if final.any():
+            low[final], high[final] = self.bounds(known[final], j, rough=rough)
+        if after_last.any():
+            low[after_last], high[after_last] = self._reach(known[after_last], j, rough)
         return low, high
 
     def distributions(self, known: Floats, j: int) -> Distributions:
-        able, name = self.able(known, j), self.query.names[j]
-        if not able.any():
-            return nothing(len(known))
-        context, values = known[able, : self.context], known[able, self.context :]
-        return spread(self.sensors.distributions(name, values, context, *self.limits[j]), able)
+        able = self.able(known, j)
+        return spread(self.sensors.distributions(*self._asked(known[able], j)), able) if able.any() else nothing(len(known))
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)
+
+    def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats, float, float]:
+        """What the sensors' model is asked: attribute, values, context, what came next, limits."""
+        context, values = known[:, : self.context], known[:, self.context : self.came]
+        return self.query.names[j], values, context, self._after(known, j), *self.limits[j]
+
+    def _after(self, known: Floats, j: int) -> Floats:
+        """(n, d, 2) the next values and their ages, as far as they count for attribute j; NaN elsewhere."""
+        if not self.sensors.hindsight:
+            return np.full((len(known), len(self.sensors.names), 2), np.nan)
+        after = known[:, self.came :].reshape(len(known), -1, 2).copy()
+        after[~(after[:, :, 1] <= after[:, self.number[j], 1][:, None])] = np.nan
+        return after
+
+    def _bounds(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
+        asked = self._asked(known, j)
+        revised = self._revised(known, j)
+        if not rough or revised.all():
+            return self.sensors.bounds(*asked)
+        low, high = self.sensors.rough_bounds(asked[0], asked[2], *self.limits[j])
+        if revised.any():
+            low[revised], high[revised] = self._bounds(known[revised], j, False)
+        return low, high
+
+    def _reach(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
+        name, values, context, _, low, high = self._asked(known, j)
+        if rough:
+            return self.sensors.rough_reach(name, context, low, high)
+        return self.sensors.reach(name, values, context, low, high)
+
+    def _has_last(self, known: Floats, j: int) -> Flags:
+        return np.asarray(~np.isnan(self.sensors.last(self.query.names[j], known)))
+
+    def _revised(self, known: Floats, j: int) -> Flags:
+        """(n,) for which rows it is known what attribute j was next."""
+        if not self.sensors.hindsight:
+            return np.zeros(len(known), np.bool_)
+        return np.asarray(~np.isnan(known[:, self.came + 2 * self.number[j] + 1]))
 
 
 class Last:

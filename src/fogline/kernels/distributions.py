@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.compile import kernel
+from fogline.arrays import ONE
+from fogline.kernels.compile import inner, kernel
 
 
 @kernel
@@ -27,24 +28,52 @@ def distinct(offsets, values):
 
 
 @kernel
-def pour(found, rows, j, sign, clouds, cursor):
-    """Write distributions into the cells (rows, j) of the clouds, oriented by the sign. Returns the new cursor."""
+def pour(found, rows, j, sign, clouds, cursor, final):
+    """Write distributions into the cells (rows, j) of the clouds, oriented by the sign.
+
+    What lies outside a cell's box goes to the nearest end of it. The box of a cell that is final (q,), or had none,
+    becomes the ends of the distribution. Returns the new cursor, and the mass that lay outside.
+    """
+    outside = 0.0
     for k in range(rows.shape[0]):
         i, first, n = rows[k], found.start[k], found.size[k]
-        total = 0.0
+        lo, hi = clouds.lo[i, j], clouds.hi[i, j]
+        boxed = lo == lo
+        total, beyond, last = 0.0, 0.0, cursor - 1
         for m in range(first, first + n):
             total += found.often[m]
         for m in range(n):
             source = first + m if sign > 0 else first + n - 1 - m  # negated values rise the other way round
-            clouds.value[cursor + m] = found.value[source] * sign + 0.0
-            clouds.weight[cursor + m] = found.often[source] / total
-        above = 0.0
-        for m in range(cursor + n - 1, cursor - 1, -1):
-            above += clouds.weight[m]
-            clouds.tail[m] = above
-        clouds.tail[cursor] = 1.0
-        clouds.lo[i, j], clouds.hi[i, j] = clouds.value[cursor], clouds.value[cursor + n - 1]
-        clouds.size[i, j] = n
-        clouds.start[i, j] = cursor if n > 1 else -1
-        cursor += n if n > 1 else 0
-    return cursor
+            x, often = found.value[source] * sign + 0.0, found.often[source]
+            if boxed and (x < lo or x > hi):
+                x = lo if x < lo else hi
+                beyond += often
+            if last >= cursor and clouds.value[last] == x:
+                clouds.weight[last] += often / total
+            else:
+                last += 1
+                clouds.value[last], clouds.weight[last] = x, often / total
+        outside += beyond / total
+        cursor = finish(clouds, i, j, cursor, last, final[k] or not boxed)
+    return cursor, outside
+
+
+@inner
+def finish(clouds, i, j, first, last, final):
+    """Make cell (i, j) of what stands in the pools from `first` to `last`. Returns the new cursor."""
+    above = 0.0
+    for m in range(last, first - 1, -1):
+        above += clouds.weight[m]
+        clouds.tail[m] = above
+    clouds.tail[first] = 1.0
+    if final:
+        clouds.lo[i, j], clouds.hi[i, j] = clouds.value[first], clouds.value[last]
+    n = last - first + 1
+    clouds.size[i, j] = n
+    if n == 1:
+        clouds.weight[first] = 1.0
+    if n == 1 and clouds.lo[i, j] == clouds.hi[i, j]:
+        clouds.start[i, j] = ONE
+        return first
+    clouds.start[i, j] = first
+    return first + n

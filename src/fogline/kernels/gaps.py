@@ -3,7 +3,7 @@
 The open gaps of all sensors lie in one pool of slots; those of a sensor are linked, the latest row first, so that
 sensors without gaps cost nothing. Slots that are free are linked too.
 
-Invariant: the gaps of a sensor are of falling times, each has a cell that is open, and there are count[sensor] of them.
+Invariant: the gaps of a sensor are of falling times, each has a cell that is open, and there are size[sensor] of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Pool(NamedTuple):
     """The open gaps of sensors; of no sensor at all where gaps are not watched."""
 
     head: Ints  # (s,) the slot of a sensor's latest gap, or NONE
-    count: Ints  # (s,) how many it has
+    size: Ints  # (s,) how many it has
     heard: Floats  # (s,) the time of its newest reading
     link: Ints  # (p,) the next slot of the same sensor, or the next free one
     time: Floats  # (p,) when the row with the gap arrived
@@ -81,7 +81,7 @@ def unlink(pool, s, before, g):
         pool.head[s] = following
     else:
         pool.link[before] = following
-    pool.count[s] -= 1
+    pool.size[s] -= 1
     pool.link[g], pool.row[g] = pool.account[FREE], NONE
     pool.account[FREE] = g
     pool.account[LEFT] += 1
@@ -152,8 +152,8 @@ def place(pool, s, now, expires, cells):
         pool.head[s] = new
     else:
         pool.link[before] = new
-    pool.count[s] += 1
-    if pool.count[s] > pool.most:
+    pool.size[s] += 1
+    if pool.size[s] > pool.most:
         before, g = NONE, pool.head[s]
         while pool.link[g] >= 0:
             before, g = g, pool.link[g]
@@ -184,9 +184,9 @@ def shut(pool, sensor, arrived, cells):
 
 
 @kernel
-def slots_of(head, link, count):
+def slots_of(head, link, size):
     """The slots of sensors' gaps, one sensor after the other."""
-    out = np.empty(count.sum(), np.int64)
+    out = np.empty(size.sum(), np.int64)
     at = 0
     for s in range(head.shape[0]):
         g = head[s]

@@ -145,6 +145,7 @@ def put_sensors(
         "sensors": [put_words(Words(part), files) for part in sensors.known],
         "times": files.put(sensors.times),
         "values": files.put(sensors.values),
+        "hindsight": sensors.allowed,
     }
 
 
@@ -162,4 +163,5 @@ def get_sensors(saved: Mapping[str, Any] | None, files: Files) -> SensorModel | 
         tuple(get_words(each, files).texts for each in saved["sensors"]),
         files.get(saved["times"]),
         files.get(saved["values"]),
+        saved["hindsight"],
     )

@@ -45,15 +45,18 @@ class Recipe:
     recent: tuple[Rule, ...]  # rules about what the same sensor has read lately
     method: str
     longest: float  # how old a sensor's readings may be
+    hindsight: bool = True  # whether gaps may also be filled from the readings that follow them
 
     @classmethod
-    def of(cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float) -> Recipe:
+    def of(
+        cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float, hindsight: bool = True
+    ) -> Recipe:
         """Rules in any form that `as_rules` reads."""
         check_method(method)
         given = None if rules is None else tuple(as_rules(rules))
         recent = about_recent(given or (), query)
         others = None if given is None else tuple(rule for rule in given if rule not in recent)
-        return cls(query, others, recent, method, longest)
+        return cls(query, others, recent, method, longest, hindsight)
 
     @property
     def name(self) -> str:
@@ -119,6 +122,8 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
+    if sensors is not None and not recipe.hindsight:
+        sensors = sensors.without_hindsight()
     return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name)
 
 
@@ -177,6 +182,7 @@ def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | 
         )
         digest.update(str([each.error for each in sensors.transitions.values()]).encode())
         digest.update("\n".join(map(str, sensors.recent)).encode())
+        digest.update(b"" if sensors.allowed else b"no hindsight")
     for name in sorted(history.columns):
         column = history.columns[name]
         words = None if column.words is None else column.words.arrays()

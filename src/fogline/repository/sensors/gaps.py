@@ -8,7 +8,7 @@ Bounded by number too: of a sensor in a long outage the newest MOST_OF_ONE rows 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,15 @@ class Revised(NamedTuple):
     row: Ints  # (m,) its number in the call; -1: it came earlier
     cells: Flags  # (m, d) which of its cells
 
+    def part(self, which: Any) -> Revised:
+        """Some of them (a slice, flags or indices)."""
+        return Revised(self.reading[which], self.target[which], self.row[which], self.cells[which])
+
 
 class GapList(NamedTuple):
     """Open gaps, one sensor's after the other's, of a sensor the latest first: to be saved, parted and joined."""
 
-    count: Ints  # (s,) of each sensor
+    size: Ints  # (s,) how many each sensor has
     heard: Floats  # (s,) when each sensor was heard last, -inf = never
     time: Floats  # (g,)
     expires: Floats  # (g,)
@@ -48,10 +52,10 @@ class GapList(NamedTuple):
 
     def part(self, which: Ints) -> GapList:
         """Those of some sensors, in this order."""
-        count, ends = self.count[which], np.cumsum(self.count)
-        begin = (ends - self.count)[which]
-        at = np.repeat(begin - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
-        return GapList(count, self.heard[which], self.time[at], self.expires[at], self.cells[at])
+        size, ends = self.size[which], np.cumsum(self.size)
+        begin = (ends - self.size)[which]
+        at = np.repeat(begin - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
+        return GapList(size, self.heard[which], self.time[at], self.expires[at], self.cells[at])
 
 
 def joined(lists: Sequence[GapList]) -> GapList:
@@ -80,15 +84,15 @@ class OpenGaps:
 
     def load(self, saved: GapList) -> None:
         """Hold these, and no others."""
-        size = len(saved.time)
-        link = np.arange(1, size + 1)
-        ends = np.cumsum(saved.count)
-        last = ends[saved.count > 0] - 1
+        n = len(saved.time)
+        link = np.arange(1, n + 1)
+        ends = np.cumsum(saved.size)
+        last = ends[saved.size > 0] - 1
         link[last] = NONE
-        head = np.where(saved.count > 0, ends - saved.count, NONE)
+        head = np.where(saved.size > 0, ends - saved.size, NONE)
         self.pool = Pool(
-            head, saved.count.astype(np.int64), np.array(saved.heard), link, np.array(saved.time),
-            np.array(saved.expires), np.array(saved.cells).reshape(size, self.d), np.full(size, NONE),
+            head, saved.size.astype(np.int64), np.array(saved.heard), link, np.array(saved.time),
+            np.array(saved.expires), np.array(saved.cells).reshape(n, self.d), np.full(n, NONE),
             self.account, self.of_one,
         )  # fmt: skip
         self.account[FREE], self.account[LEFT] = NONE, 0
@@ -100,7 +104,7 @@ class OpenGaps:
             more = sensors - len(p.head)
             p = p._replace(
                 head=np.append(p.head, np.full(more, NONE)),
-                count=np.append(p.count, np.zeros(more, np.int64)),
+                size=np.append(p.size, np.zeros(more, np.int64)),
                 heard=np.append(p.heard, np.full(more, -np.inf)),
             )
         size, lacking = len(p.time), gaps - int(p.account[LEFT])
@@ -121,9 +125,9 @@ class OpenGaps:
     def list(self, sensors: int) -> GapList:
         """All of them, of the first so many sensors."""
         p = self.pool
-        head, count = p.head[:sensors], p.count[:sensors]
-        at = kernel.slots_of(head, p.link, count)
-        return GapList(count.copy(), p.heard[:sensors].copy(), p.time[at], p.expires[at], p.cells[at])
+        head, size = p.head[:sensors], p.size[:sensors]
+        at = kernel.slots_of(head, p.link, size)
+        return GapList(size.copy(), p.heard[:sensors].copy(), p.time[at], p.expires[at], p.cells[at])
 
     def close(self, sensor: Ints, arrived: Floats, cells: Flags) -> None:
         """These cells (n, d) of the rows of these sensors (-1: unknown) and times are open no longer."""
@@ -133,20 +137,20 @@ class OpenGaps:
         """Rows that expired a lifetime before the clocks of their sensors (s,) are no longer watched."""
         found = self.list(len(clock))
         if len(found.time):
-            sensor = np.repeat(np.arange(len(clock)), found.count)
+            sensor = np.repeat(np.arange(len(clock)), found.size)
             stay = ~(2 * found.expires - found.time <= clock[sensor])
             if not stay.all():
-                count = np.bincount(sensor[stay], minlength=len(clock)).astype(np.int64)
-                self.load(GapList(count, found.heard, *(each[stay] for each in found[2:])))
+                size = np.bincount(sensor[stay], minlength=len(clock)).astype(np.int64)
+                self.load(GapList(size, found.heard, found.time[stay], found.expires[stay], found.cells[stay]))
 
     def check(self, sensors: int) -> None:
         """Assert that lists are in order, that none is empty or too long, and that every slot is in one of them."""
         p, found = self.pool, self.list(sensors)
-        at = kernel.slots_of(p.head[:sensors], p.link, p.count[:sensors])
+        at = kernel.slots_of(p.head[:sensors], p.link, p.size[:sensors])
         assert len(np.unique(at)) == len(at), "a gap in two lists"
         assert found.cells.any(axis=1).all(), "a gap without an open cell"
-        assert (found.count <= self.of_one).all(), "too many gaps of a sensor"
-        sensor = np.repeat(np.arange(sensors), found.count)
+        assert (found.size <= self.of_one).all(), "too many gaps of a sensor"
+        sensor = np.repeat(np.arange(sensors), found.size)
         falls = found.time[1:] <= found.time[:-1]
         assert falls[sensor[1:] == sensor[:-1]].all(), "gaps out of order"
         assert (p.row == NONE).all(), "the number of a row of another call"

@@ -7,7 +7,7 @@ every sensor, with which a stream begins. Any of the three may be all there is: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from fogline.arrays import Distributions, Floats, Ints
 from fogline.errors import HistoryError, RuleError
+from fogline.kernels import forest
 from fogline.kernels import sensors as kernels
-from fogline.kernels.sensors import LAST, PARTS, Recent
+from fogline.kernels.forest import ValueGrid
+from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
 from fogline.model import Query, Rule
 from fogline.repository.history import History
 from fogline.repository.sensors.state import READINGS, Name, SensorState
@@ -38,6 +40,16 @@ class SensorModel:
     known: tuple[pa.Array, ...]  # of each key, what it is for each sensor, as texts
     times: Floats  # (sensors, d, READINGS) of their newest readings, -inf = none
     values: Floats  # (sensors, d, READINGS)
+    allowed: bool = True  # whether gaps may also be filled from the reading that follows them
+
+    @property
+    def hindsight(self) -> bool:
+        """Whether gaps are also filled from the reading that follows them."""
+        return self.allowed and bool(self.transitions)
+
+    def without_hindsight(self) -> SensorModel:
+        """The same, by the past alone."""
+        return replace(self, allowed=False)
 
     @cached_property
     def known_sensors(self) -> tuple[Name, ...]:
@@ -73,7 +85,8 @@ class SensorModel:
         span = np.array([rule.given[self.time] for rule in self.recent], np.float64)
         then = np.array([self.names.index(rule.then) for rule in self.recent], np.int64)
         radius = np.array(given, np.float64).reshape(len(span), len(self.names))
-        return SensorState(len(self.names), self.longest, recent=Recent(radius, span, then))
+        rules = Recent(radius, span, then)
+        return SensorState(len(self.names), self.longest, recent=rules, hindsight=self.hindsight)
 
     def check_keys(self, query: Query) -> None:
         """Does the query name sensors and times as the history did?"""
@@ -89,16 +102,65 @@ class SensorModel:
         first = len(self.names) * PARTS + r * READINGS
         return np.ascontiguousarray(context[:, first : first + READINGS])
 
-    def distributions(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Distributions:
+    def next_values(self, context: Floats) -> Floats:
+        """(n, d · 2) the next value of each attribute and its age, where they were there when the row came."""
+        return np.ascontiguousarray(context[:, self.width - 2 * len(self.names) :])
+
+    def distributions(
+        self, name: str, values: Floats, context: Floats, after: Floats, low: float, high: float
+    ) -> Distributions:
         """Distributions of attribute `name` by its transition: values (n, d) of the same readings, context (n, width).
 
-        Only for readings whose `last` is known, and attributes that have a transition.
+        Only for readings whose `last` or next value is known, and attributes that have a transition; after (n, d, 2):
+        the next value of each attribute and its age, NaN where it is not known.
         """
-        return self.transitions[name].distributions(*self._asked(name, values, context), low, high)
+        both = ~np.isnan(after[:, self.names.index(name), 0])
+        past = self.transitions[name].distributions(*self._asked(name, values, context), low, high)
+        between = counted(self._between(name, context, after, low, high))
+        return Distributions(
+            np.where(both, between.start + len(past.value), past.start),
+            np.where(both, between.size, past.size),
+            np.concatenate((past.value, between.value)),
+            np.concatenate((past.often, between.often)),
+            past.source,
+        )
 
-    def bounds(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    def bounds(
+        self, name: str, values: Floats, context: Floats, after: Floats, low: float, high: float
+    ) -> tuple[Floats, Floats]:
         """(n,) the least and greatest values of the same."""
-        return self.transitions[name].bounds(*self._asked(name, values, context), low, high)
+        both = ~np.isnan(after[:, self.names.index(name), 0])
+        least, most = self.transitions[name].bounds(*self._asked(name, values, context), low, high)
+        between = self._between(name, context, after, low, high)[both]
+        least[both], most[both] = np.nanmin(between, axis=1), np.nanmax(between, axis=1)
+        return least, most
+
+    def rough_bounds(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) between which values the same stay, whatever the context, where no next value is known."""
+        return self.transitions[name].rough_bounds(self.last(name, context), low, high)
+
+    def reach(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) the least and greatest values that the same may become by any next value; only where `last` is known."""
+        transition, (last, explaining, _) = self.transitions[name], self._asked(name, values, context)
+        changes = forest.ask(transition.changes, explaining)
+        grid = ValueGrid(transition.grid, float(transition.step), float(low), float(high))
+        return forest.moved(last, changes[:, 0].copy(), grid), forest.moved(last, changes[:, -1].copy(), grid)
+
+    def rough_reach(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) between which values reach stays, whatever the context."""
+        return self.rough_bounds(name, context, low, high)
+
+    def span(self, name: str, low: float, high: float) -> tuple[float, float]:
+        """The least and greatest value of attribute `name` in history, within the limits."""
+        grid = self.transitions[name].grid
+        return min(max(float(grid[0]), low), high), min(max(float(grid[-1]), low), high)
+
+    def _between(self, name: str, context: Floats, after: Floats, low: float, high: float) -> Floats:
+        """(n, 3) the last value, the next value, and what lies between them at the time of the reading."""
+        j = self.names.index(name)
+        last, age = self.last(name, context), context[:, j * PARTS + AGE]
+        following, later = after[:, j, 0], after[:, j, 1]
+        return np.clip(np.stack((last, following, last + (following - last) * age / (age + later)), axis=1), low, high)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""

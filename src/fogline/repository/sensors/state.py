@@ -200,7 +200,7 @@ class SensorState:
         gone = too_old(times, group, self.longest)
         times[gone], values[gone] = -np.inf, np.nan  # the oldest are the last: order stays
         there = times[:, :, 0].max(axis=1) > -np.inf
-        stay = np.flatnonzero(there if self.gaps is None else there | (self.gaps.pool.count[: len(there)] > 0))
+        stay = np.flatnonzero(there if self.gaps is None else there | (self.gaps.pool.size[: len(there)] > 0))
         if len(stay) < len(times):
             self._keep(stay)
 
