@@ -10,7 +10,7 @@ import pytest
 
 from fogline.lab.experiment import Scope
 from fogline.lab.experiments import EXPERIMENTS, calibration, fscore
-from fogline.lab.experiments.ahead import ahead, f_score
+from fogline.lab.experiments.ahead import ahead, differences, f_score
 from fogline.lab.experiments.calibration import binned
 from fogline.lab.real import DATA_SETS
 from fogline.lab.report.numbers import grids, select
@@ -116,6 +116,24 @@ def test_it_is_reported_how_much_of_the_loss_is_of_rows_with_gaps():
     )
 
 
+def test_windows_are_counted_in_which_fogline_is_behind_and_the_worst_is_named():
+    rows = [
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.904, "linear": 0.91}, place=0),
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.92, "linear": 0.80}, place=1, seed=1),
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.90, "linear": 0.80}, place=1, seed=2),
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.80, "linear": 0.70}, place=2),
+    ]
+    found = differences(pd.DataFrame(rows)).set_index("place")
+    assert found["last"].tolist() == pytest.approx([-0.004, -0.01, 0.10])
+    assert found["best"].tolist() == pytest.approx([-0.01, -0.01, 0.10])
+    text = ahead(pd.DataFrame(rows))
+    assert (
+        "Of 3 windows at one rate, it is by more than 0.005 behind the last value in 1 (least difference -0.010" in text
+    )
+    assert "behind the best other in 2" in text
+    assert "intel: Fogline 0.900 ± 0.000, Fogline-past 0.990 ± 0.000, last" in text
+
+
 def test_f_from_counts_is_the_harmonic_mean():
     precision, recall = 6 / 8, 6 / 10
     found = f_score(pd.Series([10, 0]), pd.Series([4, 0]), pd.Series([2, 0]))
@@ -150,14 +168,15 @@ def test_bins_are_tenths_and_certain_rows_are_apart_and_a_row_counts_once_per_wi
 def test_bins_near_their_probability_are_counted_for_fogline_those_of_the_answer_also_alone():
     bins = [("0.1–0.2", 0.15, 0.40, 300), ("0.5–0.6", 0.55, 0.60, 200), ("0.7–0.8", 0.75, 0.4, 199), ("1", 1, 0.5, 999)]
     rows = [
-        {"set": "intel", "protocol": "honest", "imputer": who, "bin": bin, "probability": p, "share": share, "n": n}
+        {"set": "intel", "protocol": "honest", "imputer": who, "stage": stage, "bin": bin, "probability": p,
+         "share": share, "n": n}
+        for stage in ("all", "arrival")
         for who in ("DD", "Fogline")
         for bin, p, share, n in bins
-    ]
+    ]  # fmt: skip
     text = EXPERIMENTS["calibration"].read(pd.DataFrame(rows)).text
-    assert "in 1 of 2 bins of all rows above 0.01, and in 1 of 1 bins of those that are answered by default" in text
-    assert "(intel 1 of 2)" in text
-    assert "farther off: intel at 0.1–0.2 0.40." in text
+    for stage in ("all", "arrival"):
+        assert f"{stage}: 1 of 2, and 1 of 1 (intel 1 of 2), farther off: intel at 0.1–0.2 0.40" in text
 
 
 def test_for_fogline_windows_and_seeds_are_put_together(everything):
@@ -172,6 +191,7 @@ def test_fogline_can_be_calibrated(folder, monkeypatch):
     monkeypatch.setattr("fogline.lab.experiments.common.QUICK", {"window": 120, "history": 1_000, "ticks": 3})
     knobs = {"set": "intel", "protocol": "honest", "imputer": "Fogline"}
     bins = pd.DataFrame(calibration.measure(knobs, Scope(folder, quick=True)))
+    assert set(bins["stage"]) >= {"all", "arrival"}
     assert set(bins["bin"]) > {"1"}
     assert (bins["rows"] <= bins["n"]).all()
     assert bins["share"].between(0, 1).all()

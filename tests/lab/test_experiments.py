@@ -113,7 +113,7 @@ def test_protocols_are_never_mixed_in_one_plot():
 def test_leaping_fifty_ticks_gives_the_answers_of_going_tick_by_tick(motes):
     case = motes
     at = range(case.full, case.length, 7)
-    for name in ("DD", "last", "con", "Fogline"):
+    for name in ("DD", "last", "con", "Fogline-past"):
         leapt = fscore.leaps(case, imputer(name, case), at)
         walked = race(case, system(f"{name}+skyline_tree", case), at=at).answers
         for k in at:

@@ -7,7 +7,7 @@ as long ones as short ones (their lengths are even on a scale of logarithms), wi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class Readings(NamedTuple):
     sensor: Ints  # (n,) numbers
     at: Floats  # (n,) seconds
     values: Floats  # (n, d) NaN = missing
+
+    def part(self, which: Any) -> Readings:
+        """Some of them (a slice or indices)."""
+        return Readings(self.sensor[which], self.at[which], self.values[which])
 
 
 class Outages(NamedTuple):

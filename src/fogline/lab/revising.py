@@ -115,12 +115,11 @@ class Replay:
                     events.append(k)
         if revised is None or not rows:
             return None
-        row, event = np.array(rows), np.array(events)
-        cells = revised.cells[event] & self.case.gaps[row]
-        self.revised[row] |= cells
-        reading = revised.reading[event] + first
-        tick = (row // self.case.settings.theta).astype(np.float64)
-        return Revisions(objects(rows), tick, self.at[reading], cells, self.values[reading])
+        target, event = np.array(rows), np.array(events)
+        cells, came = revised.cells[event] & self.case.gaps[target], revised.reading[event] + first
+        np.logical_or.at(self.revised, target, cells)
+        tick = (target // self.case.settings.theta).astype(np.float64)
+        return Revisions(objects(rows), tick, self.at[came], cells, self.values[came])
 
     def _note(self, known: Floats, revisions: Revisions) -> Floats:
         """Ages are those of readings, not of ticks."""

@@ -36,13 +36,13 @@ def ahead(frame: pd.DataFrame, slow: Iterable[str] = ()) -> str:
 
 
 def differences(frame: pd.DataFrame) -> pd.DataFrame:
-    """For each set, rate and window, means over seeds: F of Fogline less that of the last value, and of the best rival."""
+    """F of Fogline less that of the last value, and of the best rival: for each set, rate and window."""
     f = frame.groupby(["set", "xi", "place", "imputer"], sort=False)["f"].mean().unstack("imputer")
     rivals = f.drop(columns=[DEFAULT, PAST], errors="ignore")
     out = pd.DataFrame({"best": f[DEFAULT] - rivals.max(axis=1)})
     if LAST in f:
         out[LAST] = f[DEFAULT] - f[LAST]
-    return out.dropna()
+    return out.dropna().reset_index()
 
 
 def _windows(frame: pd.DataFrame) -> str:
@@ -51,11 +51,11 @@ def _windows(frame: pd.DataFrame) -> str:
     parts = []
     for what, column in (("the last value", LAST), ("the best other", "best")):
         if column in apart and len(apart):
-            low, (name, xi, place) = float(apart[column].min()), apart[column].idxmin()
+            worst = apart.iloc[int(apart[column].argmin())]
             behind = int((apart[column] < -BEHIND).sum())
             parts.append(
-                f"by more than {BEHIND:g} behind {what} in {behind} (least difference {low:+.3f}: {name}, ξ = {xi:g}, "
-                f"window {place})"
+                f"by more than {BEHIND:g} behind {what} in {behind} (least difference {worst[column]:+.3f}: "
+                f"{worst['set']}, ξ = {worst['xi']:g}, window {worst['place']})"
             )
     return f" Of {len(apart)} windows at one rate, it is {listed(parts)}." if parts else ""
 

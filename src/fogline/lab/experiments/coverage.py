@@ -15,6 +15,7 @@ at all, and whose first row thereafter lacks a value.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -87,7 +88,7 @@ def _parts(name: str, scope: Scope) -> tuple[tuple[str, ...], Readings, Readings
     _, sensor = np.unique(np.array(extra[SENSOR].to_pylist()), return_inverse=True)
     whole = Readings(sensor, np.asarray(extra[AT].to_numpy(), np.float64), values)
     before, after = QUICK if scope.quick else (YEAR.get(name, HISTORY), STREAM)
-    return names, *(Readings(*(each[a:b] for each in whole)) for a, b in ((0, before), (before, before + after)))
+    return names, whole.part(slice(0, before)), whole.part(slice(before, before + after))
 
 
 def _hide(mode: str, past: Readings, rows: Readings, edges: tuple[float, ...]) -> tuple[Readings, Flags]:
@@ -99,22 +100,21 @@ def _hide(mode: str, past: Readings, rows: Readings, edges: tuple[float, ...]) -
     gaps = hidden(rows, outages)
     if mode != "returns":
         return rows, gaps
-    gone = gaps.any(axis=1)
-    stay = np.flatnonzero(~gone)
-    left = Readings(*(each[stay] for each in rows))
-    return left, _first_after(rows, gone, left, stay)
+    gone = np.asarray(gaps.any(axis=1))
+    left = rows.part(~gone)
+    return left, _first_after(rows, gone, left)
 
 
-def _first_after(rows: Readings, gone: Flags, left: Readings, stay: Ints) -> Flags:
+def _first_after(rows: Readings, gone: Flags, left: Readings) -> Flags:
     """(left, d) one attribute, in turn, of the first row that a sensor sends after its silence."""
     order = np.lexsort((rows.at, rows.sensor))
     back = np.zeros(len(gone), np.bool_)
     again = gone[order][:-1] & ~gone[order][1:] & (rows.sensor[order][:-1] == rows.sensor[order][1:])
     back[order[1:][again]] = True
-    first = np.flatnonzero(back[stay])
-    gaps = np.zeros(left.values.shape, np.bool_)
-    gaps[first, np.arange(len(first)) % gaps.shape[1]] = True
-    return gaps & ~np.isnan(left.values)
+    first = np.flatnonzero(back[~gone])
+    chosen = np.full(len(left.at), -1)
+    chosen[first] = np.arange(len(first)) % left.values.shape[1]
+    return np.asarray((chosen[:, None] == np.arange(left.values.shape[1])) & ~np.isnan(left.values))
 
 
 def _table(rows: Readings, names: tuple[str, ...]) -> pa.Table:
@@ -244,8 +244,7 @@ def _labels(edges: tuple[float, ...]) -> list[str]:
     ['≤ 5 min', '5 min–2 h', '> 2 h', 'unknown']
     """
     shown = [_shown(edge) for edge in edges]
-    between = [f"{a}–{b}" for a, b in zip(shown, shown[1:], strict=False)]
-    return [f"≤ {shown[0]}", *between, f"> {shown[-1]}", "unknown"]
+    return [f"≤ {shown[0]}", *(f"{a}–{b}" for a, b in pairwise(shown)), f"> {shown[-1]}", "unknown"]
 
 
 def _shown(seconds: float) -> str:

@@ -4,9 +4,9 @@ The paper's section 6.4: F-score, precision and recall against the skyline of th
 windows that begin at different rows of the set. Which maintainer works does not matter, they all answer the same; it is
 Fogline's, and since only every 50th answer is asked for, it takes 50 ticks in one leap.
 
-Beyond the paper, `Fogline` is what one gets without asking for anything: with hindsight, so an answer at a tick rests on
-all that had arrived by then; `Fogline-past` does without. It is held against all others under the honest protocol, on
-four sets with sensors, with few and with many gaps: is it ahead everywhere, and who is still missed? `linear` and
+Beyond the paper, `Fogline` is what one gets without asking for anything. It has hindsight, so an answer at a tick rests
+on all that had arrived by then; `Fogline-past` does without. It is held against all others under the honest protocol,
+on four sets with sensors, with few and with many gaps: is it ahead everywhere, and who is still missed? `linear` and
 `nearest` look at both sides of a gap as it does, by the same revisions (`lab.revising`).
 
 Fogline and its rivals are trials of their own: what they answer does not depend on each other.

@@ -84,4 +84,4 @@ class Between:
             between = np.where(later < age, then, last)
         one = np.where(np.isnan(last), then, last)  # one side, if there is only one
         value = np.where(np.isnan(last) | np.isnan(then), one, between)
-        return np.where(np.isnan(value), self.mean[j], value)
+        return np.asarray(np.where(np.isnan(value), self.mean[j], value))
