@@ -12,8 +12,9 @@ import fogline as fl
 from fogline.arrays import Revisions, objects
 from fogline.impute.imputer import Evidence
 from fogline.kernels.sensors import AGE, LAST, PARTS
+from fogline.lab.accuracy import truth_answers
 from fogline.lab.case import AT, SENSOR, Settings, build
-from fogline.lab.experiments import calibration, fscore
+from fogline.lab.experiments import calibration, ceiling, fscore
 from fogline.lab.imputers.between import Between
 from fogline.lab.imputers.default import default_chain
 from fogline.lab.revising import REVISING, Remembering, Replay, replayed
@@ -82,7 +83,7 @@ def test_rivals_draw_a_line_or_take_the_nearer_side_once_the_sensor_is_read_agai
     rows = Evidence(values, np.isnan(values), RowSource(pa.table({"none": [None] * 4})), None, context)
     later = np.array([[4.0, np.nan, 5.0], [4.0, np.nan, 5.0], [np.nan] * 3, [4.0, np.nan, 5.0]])
     events = Revisions(
-        objects(range(4)), np.full(4, 100.0), np.array([110.0, 190.0, 110.0, 110.0]), ~np.isnan(later), later
+        objects([0, 1, 2, 3]), np.full(4, 100.0), np.array([110.0, 190.0, 110.0, 110.0]), ~np.isnan(later), later
     )
     means = [waves.history.column(name).to_numpy().mean() for name in "xyz"]
     for way, expected in (("linear", [3.5, 2.5, 2.0, 4.0]), ("nearest", [4.0, 2.0, 2.0, 4.0])):
@@ -127,3 +128,51 @@ def test_without_sensors_nothing_is_revised(copies):
     assert np.array_equal(
         replayed(copies, begun, at)[copies.full].id, fscore.answers("Fogline-past", copies, at)[copies.full].id
     )
+
+
+# --- What could still be gained ---------------------------------------------------------------------------------------
+
+
+def test_beside_true_rows_a_row_is_judged_by_its_own_distribution(waves):
+    replay, k = Replay(waves, REVISING["Fogline"](waves)), waves.full + 3
+    replay.leap(k)
+    window = np.arange(4 * SENSORS, (k + 1) * SENSORS)
+    which = window[waves.incomplete[window]]
+    skyline = truth_answers(waves, [k])[k]
+    clouds = replay.imputed(which, k)
+    found = ceiling.probabilities(clouds, which, waves.truth, waves.gaps, window, skyline)
+    for n, row in enumerate(which.tolist()):
+        j = int(waves.gaps[row].argmax())
+        value, weight = ceiling._list(clouds, n, j)
+        assert weight.sum() == pytest.approx(1)
+        others = waves.truth[window[window != row]]
+        left = 0.0
+        for x, w in zip(value.tolist(), weight.tolist(), strict=True):
+            place = waves.truth[row].copy()
+            place[j] = x
+            left += w * (not ((others >= place).all(axis=1) & (others > place).any(axis=1)).any())
+        assert found[n] == pytest.approx(left)
+    assert np.count_nonzero((found > 0) & (found < 1)) > 0
+
+
+def test_what_is_imputed_at_a_tick_is_what_the_live_set_holds(waves):
+    replay, k = Replay(waves, REVISING["Fogline"](waves)), waves.full
+    replay.leap(k)
+    slots, held = replay.group.live.slots, replay.group.live.members()
+    which = slots.id[held].astype(np.int64)
+    with_gaps = waves.incomplete[which]
+    clouds = replay.imputed(which[with_gaps], k)
+    for n, slot in enumerate(held[with_gaps].tolist()):
+        j = int(waves.gaps[which[with_gaps][n]].argmax())
+        for one, two in zip(ceiling._list(clouds, n, j), ceiling._list(slots.clouds, slot, j), strict=True):
+            assert np.allclose(one, two)
+    assert with_gaps.sum() > 3
+
+
+def test_knowing_more_is_at_least_as_good_on_average(waves):
+    at = range(waves.full, waves.length, 5)
+    lines = ceiling.answered(waves, truth_answers(waves, at))
+    mean = {line: np.mean([found[line] for found in lines.values()]) for line in ceiling.LINES}
+    assert set(lines) == set(at)
+    assert mean["both"] >= mean["Fogline"]
+    assert mean["own true"] >= mean["Fogline"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from fogline.lab.experiment import Experiment
 from fogline.lab.experiments.beyond import HUGE, RATE, WIDE
 from fogline.lab.experiments.calibration import CALIBRATION
+from fogline.lab.experiments.ceiling import CEILING
 from fogline.lab.experiments.cost import BETA_KNOB, COST
 from fogline.lab.experiments.coverage import COVERAGE
 from fogline.lab.experiments.efficiency import SETS
@@ -25,6 +26,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
         INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
-        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, UNCORRECTED, PEERS, NAN,
+        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, UNCORRECTED, PEERS, NAN,
     )
 }  # fmt: skip

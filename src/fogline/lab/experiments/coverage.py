@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fogline.arrays import ONE, VAGUE, Clouds, Flags, Floats, Ints, Revisions, objects
+from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
 from fogline.kernels.sensors import AGE, PARTS
@@ -32,9 +32,8 @@ from fogline.lab.experiments.common import between, sets
 from fogline.lab.imputers.default import default_chain
 from fogline.lab.outages import Readings, drawn, hidden, of_history
 from fogline.lab.real import data_set_of, read
-from fogline.lab.revising import look_back
+from fogline.lab.revising import look_back, noted, points
 from fogline.model import Query
-from fogline.repository.sensors.gaps import Revised
 from fogline.repository.sensors.state import sensor_names
 from fogline.rows.source import RowSource
 
@@ -129,35 +128,24 @@ def covered(chain: Chain, rows: Readings, gaps: Flags, edges: tuple[float, ...])
     """Shares of truths, by attribute, age, and whether the sensor had been read again."""
     assert chain.sensors is not None
     shown = np.where(gaps, np.nan, rows.values)
-    state, sensor = chain.sensors.state(), sensor_names([str(each) for each in rows.sensor.tolist()])
-    context, revised = look_back(state, sensor, rows.at, shown, gaps, gaps & chain.opens)
+    sensor = sensor_names([str(each) for each in rows.sensor.tolist()])
+    context, later = look_back(chain.sensors.state(), sensor, rows.at, shown, gaps, chain.opens)
     which = np.flatnonzero(gaps.any(axis=1))
-    few, cells = shown[which], gaps[which]
-    source = RowSource(_table(Readings(rows.sensor[which], rows.at[which], few), chain.query.names))
-    known = chain.evidence(Evidence(few, np.isnan(few), source, None, context[which]))
-    clouds = chain.bound(_points(few), known, cells)
-    n, d = few.shape
-    ages = context[which][:, : d * PARTS].reshape(n, d, PARTS)[:, :, AGE]
-    found = [(ARRIVAL, _imputed(chain, clouds, known, cells), 0.0)]
-    place = np.full(len(shown), -1)
-    place[which] = np.arange(len(which))
-    known, told = _noted(chain, known, revised, place, rows.at, shown)
-    before = chain.tally.clipped
-    after = _imputed(chain, clouds, known, told & cells)
-    found.append((AFTER, after, (chain.tally.clipped - before) / max(len(after.row), 1)))
-    truth = rows.values[which]
+    source = RowSource(_table(rows._replace(values=shown), chain.query.names))
+    known = np.full((len(shown), chain.width), np.nan)
+    known[which] = chain.evidence(Evidence(shown, np.isnan(shown), source, None, context).part(which))
+    after, better = noted(chain, known, later, rows.at, shown)
+    boxes = chain.bound(points(shown[which]), known[which], gaps[which])
+    ages = context[which][:, : shown.shape[1] * PARTS].reshape(len(which), shown.shape[1], PARTS)[:, :, AGE]
+    found = {ARRIVAL: _imputed(chain, boxes, known[which], gaps[which])}
+    clipped = chain.tally.clipped
+    found[AFTER] = _imputed(chain, boxes, after[which], gaps[which] & better[which])
+    clipped = (chain.tally.clipped - clipped) / max(len(found[AFTER].row), 1)
     return [
-        {**line, "when": when, "clipped_percent": 100 * clipped}
-        for when, each, clipped in found
-        for line in _lines(each, truth, ages, edges, chain.query.names)
+        {**line, "when": when, "clipped_percent": 100 * clipped if when == AFTER else 0.0}
+        for when, cells in found.items()
+        for line in _lines(cells, rows.values[which], ages, edges, chain.query.names)
     ]
-
-
-def _points(values: Floats) -> Clouds:
-    """Rows with nothing in their gaps."""
-    n, d = values.shape
-    none = np.empty(0)
-    return Clouds(values.copy(), values.copy(), np.full((n, d), ONE), np.ones((n, d), np.int64), none, none, none)
 
 
 def _imputed(chain: Chain, clouds: Clouds, known: Floats, cells: Flags) -> Cells:
@@ -170,25 +158,6 @@ def _imputed(chain: Chain, clouds: Clouds, known: Floats, cells: Flags) -> Cells
     start = np.where(one, len(full.value) + np.cumsum(one) - 1, start)
     value = np.concatenate((full.value, full.lo[row, j][one]))
     return Cells(row, j, start, np.where(one, 1, size), value, np.concatenate((full.weight, np.ones(int(one.sum())))))
-
-
-def _noted(
-    chain: Chain, known: Floats, revised: Revised, place: Ints, at: Floats, values: Floats
-) -> tuple[Floats, Flags]:
-    """What is known of the rows once their sensors were read again, and of which cells (n, d) that is more."""
-    out, told = known.copy(), np.zeros((len(known), values.shape[1]), np.bool_)
-    row = place[revised.row]
-    order = np.argsort(row, kind="stable")  # of one row in the order of time
-    turn = np.arange(len(row)) - np.searchsorted(row[order], row[order], "left")
-    for k in range(int(turn.max(initial=-1)) + 1):
-        these = order[turn == k]
-        events = Revisions(
-            objects(row[these].tolist()), revised.target[these], at[revised.reading[these]], revised.cells[these],
-            values[revised.reading[these]],
-        )  # fmt: skip
-        out[row[these]] = chain.note(out[row[these]], events)
-        told[row[these]] |= revised.cells[these]
-    return out, told
 
 
 # ---------------------------------------------------------------------------------------------------------- counting
@@ -211,7 +180,7 @@ def shares(cells: Cells, truth: Floats) -> tuple[Flags, Floats, Floats]:
     own = np.bincount(owner, np.where(near, weight, 0.0), len(truth))
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.clip((np.minimum(below + own, 1 - cut) - np.maximum(below, cut)) / own, 0.0, 1.0)
-    whole = np.where(own > 0, part, ((below >= cut) & (below <= 1 - cut)).astype(np.float64))
+    whole = np.where(own > 0, part, ((below >= cut - 1e-6) & (below < 1 - cut - 1e-6)).astype(np.float64))
     slack = 1e-9 * np.maximum(np.abs(truth), 1.0)
     return (truth >= low - slack) & (truth <= high + slack), whole, high - low
 

@@ -133,7 +133,7 @@ def answers(name: str, case: Case, at: Iterable[int]) -> dict[int, TickAnswer]:
     wanted = list(at)
     if name not in REVISING:
         return leaps(case, imputer(name, case), wanted)
-    found = replayed(case, REVISING[name](case), _stops(wanted))
+    found = replayed(case, REVISING[name](case), stops(wanted))
     return {k: found[k] for k in wanted}
 
 
@@ -142,7 +142,7 @@ def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, TickAns
     tree = Tree(case.query)
     pair, theta, group = Pair(case.query, imputing, tree), case.settings.theta, tree.group
     answers, done = {}, 0
-    for k in _stops(at):
+    for k in stops(at):
         rows = case.rows.slice(done * theta, (k + 1 - done) * theta)
         group.advance(tree.clock, k, pair.impute(*pair.read(rows)), False)
         tree.clock, done = k, k + 1
@@ -150,7 +150,7 @@ def leaps(case: Case, imputing: Imputer, at: Iterable[int]) -> dict[int, TickAns
     return {k: answers[k] for k in at}
 
 
-def _stops(at: Iterable[int]) -> list[int]:
+def stops(at: Iterable[int]) -> list[int]:
     """The ticks that are asked for, and enough before them that no leap is too large."""
     wanted = sorted(at)
     return sorted({*range(EVERY - 1, wanted[-1], EVERY), *wanted})
