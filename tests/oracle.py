@@ -170,11 +170,12 @@ class Versions:
     """Clouds as they are at an instant, by the revisions that have happened; the same object for the same ones."""
 
     def __init__(self, calls: Calls, attributes: Mapping[str, str], revisions: Sequence[Revise]) -> None:
-        self.attributes, self.made = attributes, {}
+        self.attributes = attributes
+        self.made: dict[tuple[Any, ...], Cloud] = {}
         self.events = sorted(((happens(event, calls), event) for event in revisions), key=lambda both: both[0])
 
     def at(self, cloud: Cloud, call: int, t: Any) -> Cloud:
-        told = [
+        known = [
             event
             for (its_call, then), event in self.events
             if (its_call, then) <= (call, t)
@@ -182,14 +183,14 @@ class Versions:
             and cloud.call <= its_call
             and cloud.enters <= then
         ]
-        if not told:
+        if not known:
             return cloud
-        if (cloud, *told) not in self.made:
+        if (cloud, *known) not in self.made:
             cells = dict(zip(self.attributes, cloud.cells, strict=True))
-            for event in told:
+            for event in known:
                 cells |= {name: cell(given, self.attributes[name]) for name, given in event.cells.items()}
-            self.made[cloud, *told] = replace(cloud, cells=tuple(cells.values()), beaten={})
-        return self.made[cloud, *told]
+            self.made[cloud, *known] = replace(cloud, cells=tuple(cells.values()), beaten={})
+        return self.made[cloud, *known]
 
 
 def replay(
@@ -202,7 +203,7 @@ def replay(
     lifetime=None,
     last=None,
 ) -> Iterator[Tick]:
-    """Every tick of every call: an instant at which a row arrives, is revised, or at which one of the window expires."""
+    """Every tick of every call: an instant at which a row arrives or is revised, or one of the window expires."""
     everything = list(clouds(calls, attributes, by, expires=expires, lifetime=lifetime, last=last))
     versions = Versions(calls, attributes, revisions)
     for call, (now, _) in enumerate(calls):

@@ -8,7 +8,7 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Evidence, Imputer
 from fogline.impute.scoring import Score
 from fogline.impute.table import distributions
-from fogline.model import Change, Cloud, Node, Query, Reject, Rule, changes_of
+from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
 from fogline.repository.held_out import Quality
 from fogline.repository.repository import Repository, Step
@@ -32,6 +32,7 @@ __all__ = [
     "FoglineError",
     "HistoryError",
     "ImputeFunction",
+    "ImputedCell",
     "Imputer",
     "Monitor",
     "Node",

@@ -307,6 +307,33 @@ class Cloud:
 
 
 @dataclass(frozen=True, slots=True)
+class ImputedCell:
+    """A missing value of a row: what was imputed first, and what is now, each as a list of (value, weight)."""
+
+    attribute: str
+    first: tuple[tuple[float, float], ...]
+    first_by: str
+    """The rule or imputer that gave it."""
+    now: tuple[tuple[float, float], ...]
+    now_by: str
+    open: bool
+    """Whether a later reading of the sensor may still change it."""
+
+    def __str__(self) -> str:
+        first, now = f"{_shortly(self.first)} (by {self.first_by})", f"{_shortly(self.now)} (by {self.now_by})"
+        later = "" if first == now else f", since its sensor has spoken again {now}"
+        return f"{self.attribute} is missing: {first}{later}{', still open' if self.open else ''}"
+
+
+def _shortly(pairs: tuple[tuple[float, float], ...]) -> str:
+    """A distribution in a few numbers: its ends, and where its middle lies."""
+    if len(pairs) == 1:
+        return f"{pairs[0][0]:g}"
+    middle = next(value for k, (value, _) in enumerate(pairs) if math.fsum(w for _, w in pairs[: k + 1]) >= 0.5)
+    return f"{pairs[0][0]:g} to {pairs[-1][0]:g}, about {middle:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One row entered or left the answer, or its probability moved. Adding changes up gives the answer again."""
 

@@ -19,6 +19,7 @@ from fogline.arrays import Batch, Clouds, Delta, Floats, Ints, Revisions, object
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
+from fogline.impute.imputed import imputed_cells
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake, unable
 from fogline.impute.scoring import Score, listed
@@ -78,9 +79,7 @@ class Monitor:
             )
         asked = None if imputer is None else as_imputer(imputer, query)
         self.query, self.repository, self.imputer = query, repository, imputer
-        self.chain: Chain | None = chain_of(
-            repository, query, asked, remember=remember, hindsight=hindsight
-        )
+        self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
         self.intake = None if self.chain is None else Intake(self.chain, eager=eager, scoring=scoring)
         self.places = places
@@ -178,14 +177,24 @@ class Monitor:
             audit(group.live)
 
     def explain(self, id: Any) -> list[Explanation]:
-        """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left."""
+        """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left.
+
+        Also what was imputed for its missing values: at first, and since its sensor has spoken again.
+        """
         self._reveal()
         return [
-            explain(group.live, int(slot), key, self._show(group.live.slots.columns.arrived[slot]), self.query)
+            self._explain(group, int(slot), key)
             for key, group in self.groups.items()
             for slot in group.live.slots.alive()
             if group.live.slots.id[slot] == id
         ]
+
+    def _explain(self, group: Group, slot: int, key: Key) -> Explanation:
+        slots = group.live.slots
+        found = explain(group.live, slot, key, self._show(slots.columns.arrived[slot]), self.query)
+        if self.chain is None:
+            return found
+        return replace(found, imputed=imputed_cells(self.chain, slots.known[slot], slots.raw[slot], found.cloud))
 
     def snapshot(self) -> bytes:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""
@@ -260,9 +269,7 @@ class Monitor:
             again, _ = duplicates(self.groups.get(key), names, arrived, self.clock, partial(contents().part, which))
             rows.refused.update((which[k], DUPLICATE) for k in again)
 
-    def _impute(
-        self, read: Named, keys: list[Key] | None, which: Ints | None
-    ) -> tuple[Floats, Clouds, Revised | None]:
+    def _impute(self, read: Named, keys: list[Key] | None, which: Ints | None) -> tuple[Floats, Clouds, Revised | None]:
         """What imputers keep of these rows, their clouds, and what they revise; incomplete ones are refused."""
         rows, intake = read.rows, self.intake
         clouds = rows.clouds if which is None else rows.clouds.part(which)

@@ -1,8 +1,8 @@
 """How does a monitor outlive its process?
 
 Everything a monitor knows as flat arrays in one bytes object. Only the live set is state, with the members' sums of
-logarithms, and the newest readings and open gaps of each sensor: integers and values as they are, so that a restored monitor goes on
-bit for bit.
+logarithms, and the newest readings and open gaps of each sensor: integers and values as they are, so that a restored
+monitor goes on bit for bit.
 """
 
 from __future__ import annotations

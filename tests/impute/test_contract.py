@@ -11,13 +11,17 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fogline.arrays import ONE, Distributions, Floats, Revisions, empty_clouds, objects
 from fogline.impute import knn
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.function import Function
-from fogline.impute.imputer import Evidence, Imputer
+from fogline.impute.imputer import Evidence, Hindsight, Imputer
+from fogline.kernels.distributions import pour
 from fogline.repository.repository import Repository
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.reader import Kinds, Named, Reader
 from tests.lab.examples import examples
 from tests.walks import NAMES, QUERY, walks
 
@@ -32,22 +36,20 @@ def function(rows: pa.RecordBatch) -> dict[str, list[object]]:
 
 
 @cache
-def rows_of_the_package() -> Evidence:
-    """Rows with gaps, with what their sensors have read before; some sensors are new."""
+def stream() -> Named:
+    """Rows with gaps; some sensors are new."""
     table = walks(steps=12, begin=200, gaps=0.4)
     strangers = [f"{name}?" if k % 7 == 0 else name for k, name in enumerate(table["sensor"].to_pylist())]
     table = table.set_column(table.schema.get_field_index("sensor"), "sensor", pa.array(strangers))
-    repository = Repository.fit(walks(), QUERY, rules=RULES)
-    chain = chain_of(repository, QUERY)
+    return Reader(QUERY).read(table, Kinds())
+
+
+@cache
+def rows_of_the_package() -> Evidence:
+    """These rows, with what their sensors have read before."""
+    chain = chain_of(Repository.fit(walks(), QUERY, rules=RULES), QUERY)
     assert chain is not None
-    assert chain.sensors is not None
-    named = Reader(QUERY).read(table, Kinds())
-    rows = named.rows
-    values = chain.values(rows.clouds, rows.raw)
-    every = np.ones(len(values), np.bool_)
-    state = chain.sensors.state()
-    context = chain.contexts(state, [(each,) for each in named.id], rows.arrived, values, every)
-    return Evidence(values, np.isnan(rows.clouds.lo), rows.source, None, context)
+    return evidence_for(chain)
 
 
 def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
@@ -67,11 +69,14 @@ def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
 
 
 def evidence_for(chain: Chain) -> Evidence:
-    """The same rows, with a context as wide as this chain's sensors give it."""
-    rows = rows_of_the_package()
-    if chain.sensors is None or rows.context is None:
-        return rows
-    return Evidence(rows.values, rows.missing, rows.source, None, rows.context[:, : chain.sensors.width])
+    """The same rows, with the context that this chain's sensors give them."""
+    named, rows = stream(), stream().rows
+    values = chain.values(rows.clouds, rows.raw)
+    every, context = np.ones(len(values), np.bool_), None
+    if chain.sensors is not None:
+        names = [(each,) for each in named.id]
+        context = chain.contexts(chain.sensors.state(), names, rows.arrived, values, every)
+    return Evidence(values, np.isnan(rows.clouds.lo), rows.source, None, context)
 
 
 @cache
@@ -109,6 +114,92 @@ def test_able_bounds_and_distributions_agree(name):
         answered += int(able.sum())
     assert answered, "nothing was imputed: the contract was not tried"
     assert imputer.name
+
+
+def noted(imputer: Hindsight, known: Floats, seed: int = 0) -> Floats:
+    """The numbers after two later readings, each with gaps of its own."""
+    rng, n = np.random.default_rng(seed), len(known)
+    for later in (1.0, 3.0):
+        values = np.round(rng.normal(0, 6, (n, len(NAMES))), 1)
+        values[rng.random(values.shape) < 0.4] = np.nan
+        target = np.full(n, 200.0)
+        known = imputer.note(known, Revisions(objects(["s"] * n), target, target + later, ~np.isnan(values), values))
+    return known
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_hindsight_may_come_to_is_within_reach_and_only_the_first_reading_counts(name):
+    imputer, rows = everything()[name]
+    if not isinstance(imputer, Hindsight):
+        return
+    known = imputer.look(rows)
+    later = noted(imputer, known)
+    revised = 0
+    for j in range(rows.values.shape[1]):
+        for numbers in (known, later):
+            able, opened = imputer.able(numbers, j), imputer.open(numbers, j)
+            bounds, reach = imputer.bounds(numbers, j), imputer.reach(numbers, j)
+            rough = imputer.reach(numbers, j, rough=True)
+            np.testing.assert_array_equal(~np.isnan(reach[0]), able | opened)
+            assert (reach[0][able] <= bounds[0][able]).all()
+            assert (reach[1][able] >= bounds[1][able]).all()
+            assert (rough[0] <= reach[0])[able | opened].all()
+            assert (rough[1] >= reach[1])[able | opened].all()
+            for one, other in zip(bounds, reach, strict=True):
+                np.testing.assert_array_equal(one[~opened], other[~opened])
+        assert not (imputer.open(later, j) & ~imputer.open(known, j)).any()
+        closed = imputer.open(known, j) & ~imputer.open(later, j)
+        assert imputer.able(later, j)[closed].all()
+        again = noted(imputer, later, seed=9)  # what is final stays
+        done = ~imputer.open(later, j) & imputer.able(later, j)
+        for one, other in zip(imputer.bounds(later, j), imputer.bounds(again, j), strict=True):
+            np.testing.assert_array_equal(one[done], other[done])
+        for one, other in zip(imputer.bounds(known, j), imputer.bounds(imputer.first(later), j), strict=True):
+            np.testing.assert_array_equal(one, other)
+        revised += int(closed.sum())
+    assert revised or not any(imputer.open(known, j).any() for j in range(rows.values.shape[1]))
+
+
+def test_some_imputer_has_hindsight():
+    assert any(isinstance(imputer, Hindsight) and imputer.open(imputer.look(rows), 0).any()
+               for imputer, rows in everything().values())  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.integers(-4, 4), min_size=1, max_size=6, unique=True),
+    st.integers(-4, 4), st.integers(0, 3), st.booleans(), st.sampled_from([1.0, -1.0]),
+)  # fmt: skip
+def test_a_distribution_is_clipped_to_its_box(values, low, wide, final, sign):
+    value = np.sort(np.array(values, float))
+    often = np.arange(1.0, len(value) + 1)
+    high = low + wide
+    clouds = empty_clouds(1, 1, len(value))
+    clouds.lo[0, 0], clouds.hi[0, 0] = sorted((low * sign, high * sign))
+    zero = np.zeros(1, np.int64)
+    found = Distributions(zero, np.array([len(value)]), value, often, zero)
+    used, outside = pour(found, zero, 0, sign, clouds, 0, np.array([final]))
+    truth: dict[float, float] = {}
+    for v, w in zip(value.tolist(), (often / often.sum()).tolist(), strict=True):
+        inside = min(max(v, low), high) * sign
+        truth[inside] = truth.get(inside, 0.0) + w
+    start, size = int(clouds.start[0, 0]), int(clouds.size[0, 0])
+    box = clouds.lo[0, 0], clouds.hi[0, 0]
+    ends = (min(truth), max(truth))
+    assert box == (ends if final else tuple(sorted((low * sign, high * sign))))
+    assert outside == pytest.approx(sum(often[(value < low) | (value > high)]) / often.sum())
+    assert size == len(truth)
+    if start == ONE:
+        assert box[0] == box[1]
+        assert used == 0
+    else:
+        part = slice(start, start + size)
+        got = dict(zip(clouds.value[part].tolist(), clouds.weight[part].tolist(), strict=True))
+        assert list(got) == sorted(truth)
+        assert got == pytest.approx(truth)
+        assert clouds.tail[start] == 1
+        assert clouds.tail[start + size - 1] == clouds.weight[start + size - 1]
+        assert box[0] < box[1]
 
 
 @pytest.mark.parametrize("name", [name for name in names() if not name.startswith("lab-")])

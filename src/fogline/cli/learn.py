@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -48,6 +48,9 @@ def fit(
     retention: Annotated[
         str | None, typer.Option(help="How old a sensor's own readings may be to count; 0: not at all.")
     ] = None,
+    hindsight: Annotated[
+        bool, typer.Option(help="Whether gaps are also filled from the reading that follows them, when that has come.")
+    ] = True,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -67,9 +70,8 @@ def fit(
         files = must_be_there(history)
         with on_spark(master, memory) as (spark, progress):
             rows = files.with_numbers(files.with_clock(files.read(spark, history, asked), asked), asked)
-            made = fogline.spark.fit(
-                rows, asked, rules=given, method=method, retention=kept, folder=output, progress=progress
-            )
+            how: dict[str, Any] = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight}
+            made = fogline.spark.fit(rows, asked, **how, folder=output, progress=progress)
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)
     bare = [name for name, each in made.lattices.items() if not each.rules]

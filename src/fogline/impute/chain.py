@@ -164,11 +164,11 @@ class Chain:
         low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
         left = np.arange(len(rows))
         for each in self.lasting:
-            mine = known[rows[left], self.at[id(each)]]
+            kept = known[rows[left], self.at[id(each)]]
             if isinstance(each, Hindsight):
-                ends, able = each.reach(mine, j, rough=rough), each.able(mine, j)
+                ends, able = each.reach(kept, j, rough=rough), each.able(kept, j)
             else:
-                ends = each.bounds(mine, j, rough=rough)
+                ends = each.bounds(kept, j, rough=rough)
                 able = ~np.isnan(ends[0])
             low[left], high[left] = np.fmin(low[left], ends[0]), np.fmax(high[left], ends[1])
             left = left[~able]
@@ -178,7 +178,7 @@ class Chain:
         return low, high
 
     def open(self, known: Floats, j: int, until: Imputer) -> Flags:
-        """(n,) whether a later reading may still change what `until`, or one before it, says of attribute j."""
+        """(n,) whether a later reading may still change the answer about attribute j of `until`, or of one before."""
         out = np.zeros(len(known), np.bool_)
         for each in self.lasting[: self.lasting.index(until) + 1]:
             if isinstance(each, Hindsight):
@@ -200,7 +200,9 @@ class Chain:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
-            self.tally.revised += int(np.count_nonzero(done)) if isinstance(each.imputer, Hindsight) and self.hindsight else 0
+            self.tally.revised += (
+                int(np.count_nonzero(done)) if isinstance(each.imputer, Hindsight) and self.hindsight else 0
+            )
         return self._write(clouds, answers, final, sharing=sharing)
 
     def _shared(self) -> Clouds:

@@ -13,12 +13,12 @@ The contract, which `tests/impute/test_contract.py` holds every imputer to:
 - values of a distribution are finite and strictly increasing, how often each occurs is positive;
 - an answer depends on the row's own numbers: on no other row of the call, nor on the order of the rows.
 
-An imputer that gains by hindsight has three methods more (`Hindsight`): a later reading of the row's sensor is *noted*
+An imputer that gains by hindsight has a few methods more (`Hindsight`): a later reading of the row's sensor is *noted*
 among the row's numbers, an answer is *open* as long as such a reading may change it, and its *reach* is what it may
 ever come to, now or then. An answer that a reading has changed is final.
 
 - reach holds the bounds, and `rough` reach holds it; where an answer is not open, reach is the bounds;
-- where an imputer is not able but may become so, its reach says what it may answer then, and elsewhere it is NaN.
+- where an imputer is not able but may become so, its reach is what it may answer then, and elsewhere it is NaN.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ class Hindsight(Protocol):
 
     def note(self, known: Floats, revisions: Revisions) -> Floats:
         """(n, width) the numbers of rows after the reading of each was noted; what is noted already stays."""
+
+    def first(self, known: Floats) -> Floats:
+        """(n, width) the numbers of rows as if no later reading were known."""
 
     def open(self, known: Floats, j: int) -> Flags:
         """(n,) for which rows a later reading may still change the answer about attribute j, or give one."""

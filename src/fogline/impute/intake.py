@@ -148,7 +148,9 @@ class Intake:
             revised = self._still_gaps(rows, which, names, looked, revised)
         return Imputed(looked, filled(self.chain, looked) if self.eager else bounded(self.chain, looked), revised)
 
-    def _context(self, rows: Decoded, which: Ints | None, names: Sequence[Name]) -> tuple[Floats | None, Revised | None]:
+    def _context(
+        self, rows: Decoded, which: Ints | None, names: Sequence[Name]
+    ) -> tuple[Floats | None, Revised | None]:
         """What the sensors of rows with gaps have read before; now and then a known value is hidden, to keep score."""
         clouds = rows.clouds if which is None else rows.clouds.part(which)
         every = slice(None) if which is None else which
@@ -180,6 +182,6 @@ class Intake:
         some = np.flatnonzero(filled_now.any(axis=1))
         arrived = rows.arrived if which is None else rows.arrived[which]
         self.chain.close(self.state, [names[k] for k in some.tolist()], arrived[some], filled_now[some])
-        mine = revised.row >= 0
-        revised.cells[mine] &= ~filled_now[revised.row[mine]]
+        here = revised.row >= 0
+        revised.cells[here] &= ~filled_now[revised.row[here]]
         return revised.part(revised.cells.any(axis=1))

@@ -1,9 +1,9 @@
 """What may a missing value be, by the sensor's own past?
 
 `Past`: the sensor's last value plus the changes that followed on contexts like this one in history (a `Transition` per
-attribute), and once the sensor has spoken again, what lay between such values. `Last`: the last value again. `RecentRule`: a user's rule about what the same sensor read lately. All three
-answer from the context that the sensor's state gave the row when it came; where the state knows nothing, they are not
-able.
+attribute), and once the sensor has spoken again, what lay between such values. `Last`: the last value again.
+`RecentRule`: a user's rule about what the same sensor read lately. All three answer from the context that the sensor's
+state gave the row when it came; where the state knows nothing, they are not able.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OWN = "sensor's own past"
 
 
 class Past:
-    """Keeps the context of a row's attributes, the readings it came with and, with hindsight, what its sensor read next.
+    """Keeps the context of a row's attributes, the readings it came with and, with hindsight, what was read next.
 
     What was read next is, per attribute, the first value that was noted, and how much later it came. About attribute j
     only those count that came no later than that of j itself: so an answer that was revised stays as it is.
@@ -56,6 +56,11 @@ class Past:
         np.copyto(age, (revisions.time - revisions.target)[:, None], where=new)
         return out
 
+    def first(self, known: Floats) -> Floats:
+        out = known.copy()
+        out[:, self.came :] = np.nan
+        return out
+
     def able(self, known: Floats, j: int) -> Flags:
         if self.number[j] < 0:
             return np.zeros(len(known), np.bool_)
@@ -88,7 +93,11 @@ class Past:
 
     def distributions(self, known: Floats, j: int) -> Distributions:
         able = self.able(known, j)
-        return spread(self.sensors.distributions(*self._asked(known[able], j)), able) if able.any() else nothing(len(known))
+        return (
+            spread(self.sensors.distributions(*self._asked(known[able], j)), able)
+            if able.any()
+            else nothing(len(known))
+        )
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)

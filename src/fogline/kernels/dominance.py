@@ -34,15 +34,16 @@ def share(clouds, g, j, x):
     if start < 0:
         return 1.0, 1.0  # lo = x = hi
     a, b = start, start + clouds.size[g, j] - 1
-    if x > clouds.value[b]:
-        return 0.0, 0.0
     while a < b:
         mid = (a + b) >> 1
         if clouds.value[mid] >= x:
             b = mid
         else:
             a = mid + 1
-    return clouds.tail[a], (clouds.weight[a] if clouds.value[a] == x else 0.0)
+    v = clouds.value[a]
+    if v < x:
+        return 0.0, 0.0  # beyond all values, though not beyond the box
+    return clouds.tail[a], (clouds.weight[a] if v == x else 0.0)
 
 
 @inner

@@ -41,7 +41,7 @@ class Openings(NamedTuple):
     expires: Floats  # (n,)
 
 
-class Found(NamedTuple):
+class Events(NamedTuple):
     """Gaps that readings revise; the first used[0] lines count."""
 
     reading: Ints  # (m,) the reading's number within the call
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 @kernel
 def nothing_found(room, d):
     """Room for so many lines."""
-    return Found(
+    return Events(
         np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64), np.zeros((room, d), np.bool_),
         np.zeros(1, np.int64),
     )  # fmt: skip
@@ -90,20 +90,20 @@ def unlink(pool, s, before, g):
 
 @kernel
 def revise(pool, s, i, now, values, found):
-    """What reading i, newer than all of its sensor so far, says about open gaps: to found, by rising times."""
+    """The open gaps that reading i, newer than all of its sensor so far, revises: to found, by rising times."""
     begun = found.used[0]
     before, g = NONE, pool.head[s]
     while g >= 0:
         if pool.expires[g] <= now:
             g = unlink(pool, s, before, g)
             continue
-        said, still = False, False
+        has, still = False, False
         if pool.time[g] < now:
             for j in range(values.shape[0]):
                 if pool.cells[g, j]:
-                    said = said or not np.isnan(values[j])
+                    has = has or not np.isnan(values[j])
                     still = still or np.isnan(values[j])
-        if said:
+        if has:
             found = with_room(found)
             at = found.used[0]
             found.reading[at], found.target[at], found.row[at] = i, pool.time[g], pool.row[g]
@@ -111,7 +111,7 @@ def revise(pool, s, i, now, values, found):
                 found.cells[at, j] = pool.cells[g, j] and not np.isnan(values[j])
                 pool.cells[g, j] = pool.cells[g, j] and np.isnan(values[j])
             found.used[0] += 1
-        if said and not still:
+        if has and not still:
             g = unlink(pool, s, before, g)
         else:
             before, g = g, pool.link[g]

@@ -157,12 +157,12 @@ def lemma(clouds, expires, near, o, least):
             continue
         if beats_point(clouds, g, ends, 1) >= least:
             return 0
+        if found == 1 or corner_beats_cloud(clouds.hi, g, clouds, o)[0] < least:
+            continue
         write_ends(clouds, g, corner)
         if corner_beats_cloud(corner, 0, clouds, o)[1] >= least:
             found = 1
-        elif (
-            found == 3 and corner_beats_cloud(corner, 1, clouds, o)[0] >= least and beats_cloud(clouds, g, o) >= least
-        ):
+        elif found == 3 and beats_cloud(clouds, g, o) >= least:
             found = 2
     return found
 

@@ -19,8 +19,8 @@ SAME, NARROWER, WIDER = 0, 1, 2
 
 @kernel
 def arrived_at(columns, used, now, times):
-    """The slots, alive at `now`, of rows that arrived at one of the times (sorted), and at which."""
-    slots, at = np.empty(used, np.int64), np.empty(used, np.int64)
+    """The slots, alive at `now`, of rows that arrived at one of the times, which are sorted."""
+    slots = np.empty(used, np.int64)
     m = 0
     for c in range(used):
         t = columns.arrived[c]
@@ -34,9 +34,9 @@ def arrived_at(columns, used, now, times):
             else:
                 high = middle
         if times[low] == t:
-            slots[m], at[m] = c, low
+            slots[m] = c
             m += 1
-    return slots[:m].copy(), at[:m].copy()
+    return slots[:m]
 
 
 @inner

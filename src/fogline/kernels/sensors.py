@@ -60,7 +60,7 @@ def walk(readings, newest, recent, longest, pool, openings, out):
     """
     at = 0
     d, k, watched = newest.values.shape[1], newest.values.shape[2], pool.head.shape[0] > 0
-    mine = d * PARTS + recent.span.shape[0] * k
+    own_width = d * PARTS + recent.span.shape[0] * k
     found, placed = nothing_found(0, d), np.empty(openings.expires.shape[0], np.int64)
     filled = 0
     for i in range(readings.sensor.shape[0]):
@@ -75,7 +75,7 @@ def walk(readings, newest, recent, longest, pool, openings, out):
                 part = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
                 find_recent(own, now, values, recent, r, longest, part)
             if watched:
-                foresee(own, now, out[at, mine:].reshape(d, 2))
+                foresee(own, now, out[at, own_width:].reshape(d, 2))
             at += 1
         if watched and openings.open.shape[0]:
             slot = leave_open(own, pool, s, now, openings.expires[i], openings.open[i])

@@ -9,7 +9,7 @@ import numpy as np
 
 from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.states import IN, OUT, SEALED
-from fogline.model import TOLERANCE, Cloud, Query
+from fogline.model import TOLERANCE, Cloud, ImputedCell, Query
 from fogline.skyline.live import Live
 
 
@@ -26,12 +26,15 @@ class Explanation:
     within: float  # how far the truth may lie from it; 0: it is exact
     cloud: Cloud
     rivals: tuple[tuple[Any, float], ...]
+    imputed: tuple[ImputedCell, ...] = ()
+    """What was imputed for each of its missing values."""
 
     def __str__(self) -> str:
         rivals = "".join(f"\n  beaten by {name!r} with probability {p:.3g}" for name, p in self.rivals)
+        cells = "".join(f"\n  {each}" for each in self.imputed)
         within = f" ± {self.within:.2g}" if self.within else ""
         probability = f"(P = {self.probability:.6g}{within})"
-        return f"{self.id!r} is {'in' if self.inside else 'out'}: {self.reason} {probability}{rivals}"
+        return f"{self.id!r} is {'in' if self.inside else 'out'}: {self.reason} {probability}{rivals}{cells}"
 
 
 def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Query) -> Explanation:

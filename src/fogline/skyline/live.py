@@ -12,7 +12,7 @@ So each cloud waits for one instant, `until`, and is looked at again only then; 
 That is safe because a guard leaves early only when something that lives at least as long surely beats it, and that
 one then guards in its place; or because it is revised, and then what it may have guarded is judged again.
 
-All of "surely" is said by boxes, which hold whatever a revision may make of a distribution and never widen; so it
+What is "surely" so is so by boxes, which hold whatever a revision may make of a distribution and never widen; so it
 lasts. Probabilities, and who is in, are a matter of the present distributions.
 
 Invariant: the open clouds are exactly those that no cloud of the window surely beats. Hence every probability is a

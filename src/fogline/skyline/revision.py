@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Revisions
+from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Revisions
 from fogline.errors import FoglineError
 from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, take_out
 from fogline.kernels.states import OUT
@@ -29,7 +29,7 @@ class Revised(NamedTuple):
     rows: Batch | None
     origin: Ints  # (n,) the slots that they come from; -1: they arrive; empty: all do
     went: Ints  # slots that were open and are closed now
-    count: int  # how many rows were revised
+    many: int  # so many rows were revised
 
 
 def fill_within(fill: Fill, clouds: Clouds, known: Floats, gaps: Flags) -> tuple[Clouds, bool]:
@@ -39,7 +39,7 @@ def fill_within(fill: Fill, clouds: Clouds, known: Floats, gaps: Flags) -> tuple
     if found == WIDER:
         raise FoglineError(
             "an imputer gave a distribution beyond the bounds that it gave the same cell before, because of which rows "
-            "may have been forgotten; let its bounds cover whatever it may say later."
+            "may have been forgotten; let its bounds cover whatever it may give later."
         )
     return out, bool(found == NARROWER)
 
@@ -76,13 +76,12 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
 
 def _targets(slots: Slots, now: float, revisions: Revisions) -> tuple[Ints, Ints]:
     """The live slots that revisions name, and the revision of each; a slot may have several."""
-    times = np.unique(revisions.target)
-    found, _ = arrived_at(slots.columns, slots.used, now, times)
+    found = arrived_at(slots.columns, slots.used, now, np.unique(revisions.target))
     which, event = _same_names(slots.columns.arrived[found], slots.id[found], revisions)
     return found[which], event
 
 
-def _same_names(arrived: Floats, ids: np.ndarray, revisions: Revisions) -> tuple[Ints, Ints]:
+def _same_names(arrived: Floats, ids: Objects, revisions: Revisions) -> tuple[Ints, Ints]:
     """Which rows have the arrival and the id that a revision names, and which revision that is."""
     order = np.argsort(revisions.target, kind="stable")
     sorted_targets = revisions.target[order]
@@ -137,8 +136,13 @@ def _make_vague(clouds: Clouds, rows: Ints, cells: Flags) -> None:
 
 def _join(a: Batch, b: Batch) -> Batch:
     """The rows of both."""
-    shift = len(a.clouds.value)
-    start = np.where(b.clouds.start >= 0, b.clouds.start + shift, b.clouds.start)
+    start = np.where(b.clouds.start >= 0, b.clouds.start + len(a.clouds.value), b.clouds.start)
     clouds = Clouds(*(np.concatenate(both) for both in zip(a.clouds, b.clouds._replace(start=start), strict=True)))
-    rest = (np.concatenate(both) for both in zip(a[:-1], b[:-1], strict=True))
-    return Batch(*rest, clouds)
+    return Batch(
+        np.concatenate((a.id, b.id)),
+        np.concatenate((a.arrived, b.arrived)),
+        np.concatenate((a.expires, b.expires)),
+        np.concatenate((a.raw, b.raw)),
+        np.concatenate((a.known, b.known)),
+        clouds,
+    )

@@ -111,7 +111,7 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
     s = live.slots
     low, high = _probability(live, c, opened)
     if live.alpha == 0:
-        _audit_possible(live, c, opened, alive)
+        _audit_possible(live, c, opened)
     if s.columns.state[c] == IN:
         assert low - TOLERANCE <= s.columns.probability[c] <= high + TOLERANCE, (
             f"P({s.id[c]}) drifted from {low}…{high}"
@@ -130,7 +130,7 @@ def _audit_open(live: Live, c: int, opened: Ints, alive: Ints) -> None:
     assert low <= live.limits.threshold + TOLERANCE, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
 
 
-def _audit_possible(live: Live, c: int, opened: Ints, alive: Ints) -> None:
+def _audit_possible(live: Live, c: int, opened: Ints) -> None:
     """At alpha 0 a cloud is out if and only if the worst that another may be beats the best that it may be."""
     s = live.slots
     least, most = ends(s.clouds, opened)

@@ -49,11 +49,12 @@ def fit(
     rules: Iterable[Any] | None = None,
     method: str = "held-out",
     retention: Any = None,
+    hindsight: bool = True,
     folder: str | Path | None = None,
     progress: Progress = silent,
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
-    recipe = Recipe.of(query, rules, method, longest_of(retention, query))
+    recipe = Recipe.of(query, rules, method, longest_of(retention, query), hindsight)
     empty = read_history(history.limit(0).toArrow(), query)  # columns that do not fit are found before any work
     check_rules(recipe.rules or (), empty)
     draft = Draft(temporary_folder() if folder is None else folder)

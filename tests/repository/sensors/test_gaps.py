@@ -65,24 +65,23 @@ class Naive:
         return [nexts[i] for i in range(len(call))], events
 
 
-def told(found: Revised) -> list[Any]:
+def events_of(found: Revised) -> list[Any]:
     return [
-        (int(i), float(t), int(r), set(np.flatnonzero(cells).tolist()))
-        for i, t, r, cells in zip(*found, strict=True)
+        (int(i), float(t), int(r), set(np.flatnonzero(cells).tolist())) for i, t, r, cells in zip(*found, strict=True)
     ]
 
 
 @settings(max_examples=150)
 @given(st.lists(st.lists(rows, max_size=6, unique_by=lambda row: row[:2]), max_size=6), st.integers(0, 5))
-def test_a_reading_revises_what_the_rules_say(calls, restart):
+def test_a_reading_revises_what_the_rules_state(calls, restart):
     state, naive, seen = SensorState(D, hindsight=True), Naive(), set()
     for k, call in enumerate(calls):
         call = [row for row in call if row[:2] not in seen]
         seen |= {row[:2] for row in call}
         nexts, events = naive.take(call)
         context, found = watch(state, call)
-        assert sorted(told(found), key=str) == sorted(events, key=str)
-        assert [call[i][1] for i, *_ in told(found)] == sorted(call[i][1] for i, *_ in events)
+        assert sorted(events_of(found), key=str) == sorted(events, key=str)
+        assert [call[i][1] for i, *_ in events_of(found)] == sorted(call[i][1] for i, *_ in events)
         np.testing.assert_array_equal(context[:, -2 * D :], np.array(nexts).reshape(len(call), 2 * D))
         state.check()
         if k == restart:
@@ -90,31 +89,31 @@ def test_a_reading_revises_what_the_rules_say(calls, restart):
             state.check()
 
 
-def test_each_cell_is_told_of_once_and_by_the_first_reading_that_has_it():
+def test_each_cell_is_revised_once_and_by_the_first_reading_that_has_it():
     state = SensorState(D, hindsight=True)
     _, none = watch(state, [("a", 1.0, (NAN, NAN), 9.0)])
-    assert told(none) == []
+    assert events_of(none) == []
     _, found = watch(state, [("a", 3.0, (5.0, 6.0), 9.0), ("a", 2.0, (4.0, NAN), 9.0), ("b", 2.0, (1.0, 1.0), 9.0)])
-    assert told(found) == [(1, 1.0, -1, {0}), (0, 1.0, -1, {1}), (0, 2.0, 1, {1})]
-    assert told(watch(state, [("a", 4.0, (5.0, 6.0), 9.0)])[1]) == []
+    assert events_of(found) == [(1, 1.0, -1, {0}), (0, 1.0, -1, {1}), (0, 2.0, 1, {1})]
+    assert events_of(watch(state, [("a", 4.0, (5.0, 6.0), 9.0)])[1]) == []
 
 
 def test_a_late_reading_revises_nothing_and_a_late_row_sees_the_next_values_at_once():
     state = SensorState(D, hindsight=True)
     watch(state, [("a", 1.0, (NAN, 1.0), 9.0), ("a", 5.0, (NAN, 7.0), 9.0)])
     context, found = watch(state, [("a", 3.0, (2.0, NAN), 9.0)])
-    assert told(found) == []
+    assert events_of(found) == []
     np.testing.assert_array_equal(context[0, -2 * D :], [NAN, NAN, 7.0, 2.0])
-    assert told(watch(state, [("a", 6.0, (8.0, 8.0), 9.0)])[1]) == [(0, 1.0, -1, {0}), (0, 5.0, -1, {0})]
+    assert events_of(watch(state, [("a", 6.0, (8.0, 8.0), 9.0)])[1]) == [(0, 1.0, -1, {0}), (0, 5.0, -1, {0})]
 
 
-def test_rows_that_are_closed_are_told_of_no_more():
+def test_rows_that_are_closed_are_revised_no_more():
     state = SensorState(D, hindsight=True)
     watch(state, [("a", 1.0, (NAN, NAN), 9.0), ("a", 2.0, (NAN, NAN), 9.0), ("b", 1.0, (NAN, NAN), 9.0)])
-    state.close([("a",), ("nobody",)], np.array([1.0, 1.0]))
+    state.close([("a",), ("stranger",)], np.array([1.0, 1.0]))
     state.close([("b",)], np.array([1.0]), cells=np.array([[True, False]]))
     state.check()
-    found = told(watch(state, [("a", 3.0, (0.0, 0.0), 9.0), ("b", 3.0, (0.0, 0.0), 9.0)])[1])
+    found = events_of(watch(state, [("a", 3.0, (0.0, 0.0), 9.0), ("b", 3.0, (0.0, 0.0), 9.0)])[1])
     assert found == [(0, 2.0, -1, {0, 1}), (1, 1.0, -1, {1})]
 
 
@@ -126,7 +125,7 @@ def test_gaps_are_bounded_by_number_the_oldest_of_a_sensor_go_first(monkeypatch)
     state.check()
     assert state.gaps is not None
     assert state.gaps.lost == 3 + 1
-    found = told(watch(state, [("a", 7.0, (0.0, NAN), 99.0), ("b", 7.0, (0.0, NAN), 99.0)])[1])
+    found = events_of(watch(state, [("a", 7.0, (0.0, NAN), 99.0), ("b", 7.0, (0.0, NAN), 99.0)])[1])
     assert [(i, t) for i, t, *_ in found] == [(0, 3.0), (0, 4.0), (0, 5.0), (1, 0.0), (1, 1.0)]
 
 
@@ -148,4 +147,4 @@ def test_open_gaps_are_parted_and_joined_by_sensors():
     again = SensorState(D, hindsight=True).holding(names[::-1], times[::-1], values[::-1], back)
     again.check()
     reading = [("b", 3.0, (1.0, 1.0), 9.0), ("a", 3.0, (1.0, 1.0), 9.0)]
-    assert told(watch(again, reading)[1]) == told(watch(state, reading)[1])
+    assert events_of(watch(again, reading)[1]) == events_of(watch(state, reading)[1])

@@ -1,7 +1,7 @@
-"""Which gaps of earlier rows may a sensor's next reading still tell more about?
+"""Which gaps of earlier rows may a sensor's next reading still make better known?
 
 Each gap waits for the first reading of its sensor that is newer than every one so far and has the attribute, until its
-row expires. It is told of once: a cell that was revised is final (see `arrays.Clouds`, whose boxes never widen).
+row expires. That happens once: a cell that was revised is final (see `arrays.Clouds`, whose boxes never widen).
 Bounded by number too: of a sensor in a long outage the newest MOST_OF_ONE rows are watched, and MOST_GAPS rows in all.
 """
 

@@ -8,8 +8,8 @@ Small, because of a sensor's own past the newest readings matter most. A row see
 itself and that have arrived with it or before: within a call rows are taken in the order of their times, and a late row
 finds its place. So where rows come in order the cut of the stream into batches does not matter.
 
-Where there is hindsight, the state also keeps the open gaps of earlier rows (`gaps`), and says which of them a reading
-revises. A late row sees the next readings that are there already, as one that was revised at once.
+Where there is hindsight, the state also keeps the open gaps of earlier rows (`gaps`), and reports which of them a
+reading revises. A late row sees the next readings that are there already, as one that was revised at once.
 """
 
 from __future__ import annotations
@@ -216,9 +216,7 @@ class SensorState:
         count = len(self.number)
         return self.times[:count], self.values[:count]
 
-    def holding(
-        self, names: Sequence[Name], times: Floats, values: Floats, gaps: GapList | None = None
-    ) -> SensorState:
+    def holding(self, names: Sequence[Name], times: Floats, values: Floats, gaps: GapList | None = None) -> SensorState:
         """This state with other readings and gaps: those of `arrays` and `open_gaps`."""
         self.number = {name: k for k, name in enumerate(names)}
         self.times, self.values = np.array(times), np.array(values)
