@@ -10,7 +10,7 @@ import pytest
 
 from fogline.lab.experiment import Scope
 from fogline.lab.experiments import EXPERIMENTS, calibration, fscore
-from fogline.lab.experiments.ahead import ahead, f_score
+from fogline.lab.experiments.ahead import ahead, differences, f_score
 from fogline.lab.experiments.calibration import binned
 from fogline.lab.real import DATA_SETS
 from fogline.lab.report.numbers import grids, select
@@ -108,12 +108,30 @@ def test_what_was_not_measured_at_every_rate_is_not_the_best_of_the_others():
 
 def test_it_is_reported_how_much_of_the_loss_is_of_rows_with_gaps():
     text = ahead(pd.DataFrame(answers({"Fogline": 0.6, "last": 0.5})))
-    assert "against an aim of 0.95: intel 0.600; 25 % of the members it misses have gaps themselves" in text
+    assert "intel 0.600, against an aim of 0.945; 25 % of the members it misses have gaps themselves" in text
     assert "it would be 0.947 if it judged all complete rows rightly, 0.824 if all with gaps." in text
     assert "first seed" not in text
     assert "Of last, only the first seed" in ahead(
         pd.DataFrame(answers({"Fogline": 0.6, "last": 0.5})), ("last", "knn")
     )
+
+
+def test_windows_are_counted_in_which_fogline_is_behind_and_the_worst_is_named():
+    rows = [
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.904, "linear": 0.91}, place=0),
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.92, "linear": 0.80}, place=1, seed=1),
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.90, "linear": 0.80}, place=1, seed=2),
+        *answers({"Fogline": 0.90, "Fogline-past": 0.99, "last": 0.80, "linear": 0.70}, place=2),
+    ]
+    found = differences(pd.DataFrame(rows)).set_index("place")
+    assert found["last"].tolist() == pytest.approx([-0.004, -0.01, 0.10])
+    assert found["best"].tolist() == pytest.approx([-0.01, -0.01, 0.10])
+    text = ahead(pd.DataFrame(rows))
+    assert (
+        "Of 3 windows at one rate, it is by more than 0.005 behind the last value in 1 (least difference -0.010" in text
+    )
+    assert "behind the best other in 2" in text
+    assert "intel: Fogline 0.900 ± 0.000, Fogline-past 0.990 ± 0.000, last" in text
 
 
 def test_f_from_counts_is_the_harmonic_mean():
@@ -150,14 +168,15 @@ def test_bins_are_tenths_and_certain_rows_are_apart_and_a_row_counts_once_per_wi
 def test_bins_near_their_probability_are_counted_for_fogline_those_of_the_answer_also_alone():
     bins = [("0.1–0.2", 0.15, 0.40, 300), ("0.5–0.6", 0.55, 0.60, 200), ("0.7–0.8", 0.75, 0.4, 199), ("1", 1, 0.5, 999)]
     rows = [
-        {"set": "intel", "protocol": "honest", "imputer": who, "bin": bin, "probability": p, "share": share, "n": n}
+        {"set": "intel", "protocol": "honest", "imputer": who, "stage": stage, "bin": bin, "probability": p,
+         "share": share, "n": n}
+        for stage in ("all", "arrival")
         for who in ("DD", "Fogline")
         for bin, p, share, n in bins
-    ]
+    ]  # fmt: skip
     text = EXPERIMENTS["calibration"].read(pd.DataFrame(rows)).text
-    assert "in 1 of 2 bins of all rows above 0.01, and in 1 of 1 bins of those that are answered by default" in text
-    assert "(intel 1 of 2)" in text
-    assert "farther off: intel at 0.1–0.2 0.40." in text
+    for stage in ("all", "arrival"):
+        assert f"{stage}: 1 of 2, and 1 of 1 (intel 1 of 2), farther off: intel at 0.1–0.2 0.40" in text
 
 
 def test_for_fogline_windows_and_seeds_are_put_together(everything):
@@ -172,6 +191,7 @@ def test_fogline_can_be_calibrated(folder, monkeypatch):
     monkeypatch.setattr("fogline.lab.experiments.common.QUICK", {"window": 120, "history": 1_000, "ticks": 3})
     knobs = {"set": "intel", "protocol": "honest", "imputer": "Fogline"}
     bins = pd.DataFrame(calibration.measure(knobs, Scope(folder, quick=True)))
+    assert set(bins["stage"]) >= {"all", "arrival"}
     assert set(bins["bin"]) > {"1"}
     assert (bins["rows"] <= bins["n"]).all()
     assert bins["share"].between(0, 1).all()

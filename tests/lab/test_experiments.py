@@ -20,8 +20,8 @@ from tests.lab.conftest import SMALL
 
 QUICK = Scope(quick=True)
 EXPECTED = (
-    "instances cost pruning fscore fscore_window fscore_xi sets alpha d xi theta window history m beta imputed memory "
-    "huge wide rate calibration uncorrected peers nan"
+    "instances cost pruning fscore fscore_window fscore_xi favourable sets alpha d xi theta window history m beta "
+    "imputed memory huge wide rate calibration coverage ceiling uncorrected peers nan"
 )
 
 
@@ -113,7 +113,7 @@ def test_protocols_are_never_mixed_in_one_plot():
 def test_leaping_fifty_ticks_gives_the_answers_of_going_tick_by_tick(motes):
     case = motes
     at = range(case.full, case.length, 7)
-    for name in ("DD", "last", "con", "Fogline"):
+    for name in ("DD", "last", "con", "Fogline-past"):
         leapt = fscore.leaps(case, imputer(name, case), at)
         walked = race(case, system(f"{name}+skyline_tree", case), at=at).answers
         for k in at:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from fogline.lab.accuracy import accuracies, accuracy_of, calibration, truth_answers
+from fogline.lab.accuracy import accuracies, accuracy_of, truth_answers
 from fogline.lab.case import LabError, Settings
+from fogline.lab.experiments.calibration import pairs
 from fogline.lab.maintainers.protocol import TickAnswer
 from fogline.lab.race import RIVALS, race, repository_of, system
 from fogline.lab.real import real
@@ -143,9 +144,5 @@ def test_an_empty_answer_is_right_when_nothing_is_true_and_wrong_otherwise(motes
 
 
 def test_calibration_pairs_every_answered_probability_with_what_was_true(motes):
-    answers = {
-        3: TickAnswer(np.array([1, 2, 5]), np.array([0.6, 0.7, 1.0])),
-        4: TickAnswer(np.array([5]), np.array([0.9])),
-    }
-    pairs = calibration(motes, answers, {3: np.array([2, 5, 8])})
-    assert pairs.tolist() == [[0.6, 0.0], [0.7, 1.0], [1.0, 1.0]]
+    answer = TickAnswer(np.array([1, 2, 5]), np.array([0.6, 0.7, 1.0]))
+    assert pairs(motes, answer, np.array([2, 5, 8])).tolist() == [[0.6, 0.0, 1.0], [0.7, 1.0, 2.0], [1.0, 1.0, 5.0]]

@@ -73,6 +73,13 @@ def run(
             "`paper` (it is drawn from the same set, and may hold the very rows that have gaps)."
         ),
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KNOB=VALUE,…",
+            help="Where a trial has this knob, only these values, as in `--where set=intel,beijing --where xi=0.3`.",
+        ),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also measure what is already there.")] = False,
 ) -> None:
     """Measure. What is already there is not measured again, so the same command goes on after a stop.
@@ -88,10 +95,13 @@ def run(
         if protocol is not None and protocol not in PROTOCOLS:
             raise FoglineError(f"the protocol is {protocol!r}; it may be {' or '.join(PROTOCOLS)}.")
         scope, results = Scope(there(data), quick), Results(folder(out), quick=quick)
-        asked = bench.trials(chosen(names or [], known()), scope, protocol)
+        experiments, only = chosen(names or [], known()), knobs_of(where or [])
+        bench.check_knobs(experiments, scope, only)
+        asked = bench.trials(experiments, scope, only | ({} if protocol is None else {"protocol": [protocol]}))
         if not asked:
             raise FoglineError(
-                "there is nothing to measure: these experiments need real sets. Name their folder: --data"
+                "there is nothing to measure: these experiments need real sets, and --data names their folder"
+                f"{'; or no trial is as --where asks' if where else ''}."
             )
         todo = [each for each in asked if again or not results.done(each.experiment.name, each.knobs)]
         left_out(data)
@@ -156,6 +166,19 @@ def chosen(names: Sequence[str], known: Mapping[str, Experiment]) -> list[Experi
             raise FoglineError(f"there is no experiment {name!r}; see `fogline lab list`.{did_you_mean(name, known)}")
     every = not names or "all" in names
     return [each for name, each in known.items() if every or name in names]
+
+
+def knobs_of(where: Sequence[str]) -> dict[str, list[str]]:
+    """Knobs and the values that are asked for.
+
+    >>> knobs_of(["set=intel,beijing", "xi=0.3"])
+    {'set': ['intel', 'beijing'], 'xi': ['0.3']}
+    """
+    parts = [each.partition("=") for each in where]
+    for name, equals, values in parts:
+        if not (name and equals and values):
+            raise FoglineError(f"--where {name}{equals}{values}: write a knob and its values, as in --where set=intel.")
+    return {name: values.split(",") for name, _, values in parts}
 
 
 def there(data: Path | None) -> Path | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fogline.arrays import Batch, Clouds, Floats, Ints
+from fogline.arrays import Batch, Clouds, Ints
 from fogline.lab.case import Case
 from fogline.lab.maintainers.protocol import TickAnswer
 from fogline.lab.maintainers.tree import Tree
@@ -78,14 +78,3 @@ def accuracy_of(case: Case, answer: TickAnswer, true: Ints) -> Accuracy:
 def accuracies(case: Case, answers: Mapping[int, TickAnswer], truth: Mapping[int, Ints]) -> dict[int, Accuracy]:
     """Tick -> accuracy, where both are there."""
     return {k: accuracy_of(case, answer, truth[k]) for k, answer in answers.items() if k in truth}
-
-
-def calibration(case: Case, answers: Mapping[int, TickAnswer], truth: Mapping[int, Ints]) -> Floats:
-    """(n, 2) for every answered row of every tick: its probability, and 1 if it really was in the skyline, else 0."""
-    pairs = [np.empty((0, 2))]
-    for k, answer in answers.items():
-        if k in truth:
-            certain = case.certain[answer.id]
-            right = np.isin(answer.id[certain], truth[k])
-            pairs.append(np.column_stack((answer.probability[certain], right)))
-    return np.concatenate(pairs)

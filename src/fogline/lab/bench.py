@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
+from fogline.errors import did_you_mean
+from fogline.lab.case import LabError
 from fogline.lab.experiment import Experiment, Knobs, Scope
 from fogline.lab.origin import origin
 from fogline.lab.results import Results
@@ -49,14 +51,24 @@ class Failure:
         return text + "".join(f"\n  in {frame.name}, {frame.filename}:{frame.lineno}" for frame in last)
 
 
-def trials(experiments: Sequence[Experiment], scope: Scope, protocol: str | None = None) -> list[Trial]:
-    """What there is to measure; where a trial has a protocol, only the one that is asked for."""
+def trials(
+    experiments: Sequence[Experiment], scope: Scope, where: Mapping[str, Collection[str]] | None = None
+) -> list[Trial]:
+    """What there is to measure; of trials that have a knob named in `where`, those with one of its values only."""
     return [
         Trial(each, knobs)
         for each in experiments
         for knobs in each.trials(scope)
-        if protocol is None or knobs.get("protocol", protocol) == protocol
+        if all(name not in knobs or str(knobs[name]) in values for name, values in (where or {}).items())
     ]
+
+
+def check_knobs(experiments: Sequence[Experiment], scope: Scope, names: Iterable[str]) -> None:
+    """Is each name a knob of some trial?"""
+    knobs = dict.fromkeys(knob for trial in trials(experiments, scope) for knob in trial.knobs)
+    for name in names:
+        if knobs and name not in knobs:
+            raise LabError(f"no trial has a knob {name!r}; there are {', '.join(knobs)}.{did_you_mean(name, knobs)}")
 
 
 def run(todo: Sequence[Trial], scope: Scope, results: Results, console: Console) -> list[Failure]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 from fogline.lab.experiment import Experiment
 from fogline.lab.experiments.beyond import HUGE, RATE, WIDE
 from fogline.lab.experiments.calibration import CALIBRATION
+from fogline.lab.experiments.ceiling import CEILING
 from fogline.lab.experiments.cost import BETA_KNOB, COST
+from fogline.lab.experiments.coverage import COVERAGE
 from fogline.lab.experiments.efficiency import SETS
+from fogline.lab.experiments.favourable import FAVOURABLE
 from fogline.lab.experiments.footprint import MEMORY
 from fogline.lab.experiments.fscore import FSCORE, FSCORE_WINDOW, FSCORE_XI
 from fogline.lab.experiments.imputed import IMPUTED, INSTANCES
@@ -22,7 +25,7 @@ from fogline.lab.experiments.uncorrected import UNCORRECTED
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
-        INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, SETS, *KNOBS, M, BETA_KNOB, IMPUTED, MEMORY,
-        HUGE, WIDE, RATE, CALIBRATION, UNCORRECTED, PEERS, NAN,
+        INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
+        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, UNCORRECTED, PEERS, NAN,
     )
 }  # fmt: skip

@@ -20,7 +20,7 @@ from fogline.lab.imputers.mul import Mul
 from fogline.lab.imputers.plain import LastOfSensor, MeanOfHistory
 
 IMPUTERS: dict[str, Callable[[Case], FittableImputer]] = {
-    "Fogline": lambda case: FoglineDefault(),
+    "Fogline-past": lambda case: FoglineDefault(),
     "DD": lambda case: DD(case.rules),
     "DD-held-out": lambda case: DD(case.rules, method="held-out"),
     "DD-context": lambda case: DD(case.rules, method="held-out", context=True),

@@ -14,6 +14,7 @@ from fogline.arrays import Floats, Ints
 from fogline.impute.imputer import Evidence
 from fogline.lab.case import AT, SENSOR
 from fogline.lab.imputers.fittable import evidence_of
+from fogline.repository.sensors.state import Name, sensor_names
 
 
 class SensorNumbers:
@@ -43,6 +44,19 @@ class SensorNumbers:
         """The same memory (sensors, d), with a line of NaN for each new sensor."""
         more = len(self.number) - len(memory)
         return memory if not more else np.concatenate((memory, np.full((more, memory.shape[1]), np.nan)))
+
+
+def names_of(rows: Evidence) -> list[Name]:
+    """What the state of sensors calls them."""
+    names = rows.column(SENSOR)
+    return sensor_names([""] * len(rows.values) if names is None else names.to_pylist())
+
+
+def times_of(rows: Evidence) -> Floats:
+    """(n,) when readings were taken, of rows that have a time."""
+    at = rows.column(AT)
+    assert at is not None, "sensors are remembered only where R has times, and then the stream has"
+    return np.asarray(at.to_numpy(zero_copy_only=False), np.float64)
 
 
 def before(history: pa.Table, rows: Evidence, names: tuple[str, ...]) -> Evidence:
