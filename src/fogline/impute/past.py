@@ -50,10 +50,9 @@ class Past:
         if able.any():
             context, values = known[able, : self.context], known[able, self.context :]
             if rough:
-                last = self.sensors.last(name, context)
-                found = self.sensors.transitions[name].rough_bounds(last, *self.limits[j])
+                found = self.sensors.rough_reach(name, context, *self.limits[j])
             else:
-                found = self.sensors.bounds(name, values, context, *self.limits[j])
+                found = self.sensors.bounds(name, values, context, None, *self.limits[j])
             low[able], high[able] = found
         return low, high
 
@@ -62,7 +61,7 @@ class Past:
         if not able.any():
             return nothing(len(known))
         context, values = known[able, : self.context], known[able, self.context :]
-        return spread(self.sensors.distributions(name, values, context, *self.limits[j]), able)
+        return spread(self.sensors.distributions(name, values, context, None, *self.limits[j]), able)
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)

@@ -45,15 +45,18 @@ class Recipe:
     recent: tuple[Rule, ...]  # rules about what the same sensor has read lately
     method: str
     longest: float  # how old a sensor's readings may be
+    hindsight: bool = True  # whether it is learnt what lies between two readings
 
     @classmethod
-    def of(cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float) -> Recipe:
+    def of(
+        cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float, *, hindsight: bool = True
+    ) -> Recipe:
         """Rules in any form that `as_rules` reads."""
         check_method(method)
         given = None if rules is None else tuple(as_rules(rules))
         recent = about_recent(given or (), query)
         others = None if given is None else tuple(rule for rule in given if rule not in recent)
-        return cls(query, others, recent, method, longest)
+        return cls(query, others, recent, method, longest, hindsight)
 
     @property
     def name(self) -> str:
@@ -147,7 +150,7 @@ def learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]
     """The transition of one attribute, or None where it does not pay."""
     return Work(
         TRANSITIONS,
-        _Learning(recipe.query, rules, recipe.longest),
+        _Learning(recipe, rules),
         lambda found, files: None if found is None else entries.put_transition(found, files),
         lambda saved, files: None if saved is None else entries.get_transition(saved, files),
     )
@@ -156,15 +159,17 @@ def learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]
 class _Learning:
     """Learns for one attribute after the other; the training set is made once."""
 
-    def __init__(self, query: Query, rules: tuple[Rule, ...], longest: float) -> None:
-        self.query, self.rules, self.longest = query, rules, longest
+    def __init__(self, recipe: Recipe, rules: tuple[Rule, ...]) -> None:
+        self.recipe, self.rules = recipe, rules
         self.training: list[TrainingSet | None] = []  # of the one history; empty before the first attribute
 
     def __call__(self, history: History, name: str) -> Transition | None:
         if not self.training:
-            self.training.append(TrainingSet.of(history, self.query, self.longest))
+            self.training.append(TrainingSet.of(history, self.recipe.query, self.recipe.longest))
         training = self.training[0]
-        return None if training is None else learn_transition(history, training, name, self.rules)
+        if training is None:
+            return None
+        return learn_transition(history, training, name, self.rules, hindsight=self.recipe.hindsight)
 
 
 def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | None = None, method: str = "") -> str:
@@ -175,7 +180,8 @@ def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | 
         digest.update(
             f"{sensors.names} {sensors.keys} {sensors.time} {sensors.longest} {sorted(sensors.transitions)}".encode()
         )
-        digest.update(str([each.error for each in sensors.transitions.values()]).encode())
+        errors = [(each.error, each.error_between) for each in sensors.transitions.values()]
+        digest.update(f"{errors} {sensors.hindsight}".encode())
         digest.update("\n".join(map(str, sensors.recent)).encode())
     for name in sorted(history.columns):
         column = history.columns[name]

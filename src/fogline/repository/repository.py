@@ -67,6 +67,7 @@ class Repository:
         rules: Iterable[Any] | None = None,
         method: str = "held-out",
         retention: Any = None,
+        hindsight: bool = True,
         progress: Progress | None = None,
     ) -> Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
@@ -76,12 +77,15 @@ class Repository:
         Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
+        `hindsight`: whether it is also learnt what lies between two readings of a sensor, so that a gap is known better
+        once its sensor has spoken again.
 
         >>> query = Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
         >>> Repository.fit([{"a": 1.0, "b": 2.0}], query, rules=["a(0.5) -> b(1)"]).explain()[0].way
         'sorted by a'
         """
-        return cls._fitted(history, Recipe.of(query, rules, method, fit.longest_of(retention, query)), progress)
+        longest = fit.longest_of(retention, query)
+        return cls._fitted(history, Recipe.of(query, rules, method, longest, hindsight=hindsight), progress)
 
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
@@ -99,7 +103,8 @@ class Repository:
         recent = () if self.sensors is None else self.sensors.recent
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
-        return Repository._fitted(history, Recipe.of(query, given, method, longest))
+        hindsight = self.sensors is None or not self.sensors.transitions or self.sensors.hindsight
+        return Repository._fitted(history, Recipe.of(query, given, method, longest, hindsight=hindsight))
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""

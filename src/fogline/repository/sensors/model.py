@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Distributions, Floats, Ints
+from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, RuleError
 from fogline.kernels import sensors as kernels
 from fogline.kernels.sensors import LAST, PARTS, Recent
@@ -21,7 +21,7 @@ from fogline.model import Query, Rule
 from fogline.repository.history import History
 from fogline.repository.sensors.state import READINGS, Name, SensorState
 from fogline.repository.sensors.training import newest_state
-from fogline.repository.sensors.transition import Transition, by_attribute, features
+from fogline.repository.sensors.transition import Asked, Transition, by_attribute
 from fogline.repository.words import TEXTS
 
 
@@ -89,25 +89,45 @@ class SensorModel:
         first = len(self.names) * PARTS + r * READINGS
         return np.ascontiguousarray(context[:, first : first + READINGS])
 
-    def distributions(self, name: str, values: Floats, context: Floats, low: float, high: float) -> Distributions:
+    @property
+    def hindsight(self) -> bool:
+        """Whether a gap is known better once its sensor has spoken again."""
+        return any(each.between is not None for each in self.transitions.values())
+
+    def distributions(
+        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
+    ) -> Distributions:
         """Distributions of attribute `name` by its transition: values (n, d) of the same readings, context (n, width).
 
-        Only for readings whose `last` is known, and attributes that have a transition.
+        after (n, d, 2): of each attribute the sensor's next value, and how much later it came; NaN where that is not
+        known, or came later than the next value of `name` itself. Readings without the latter are imputed from the past
+        alone. Only for readings whose last or next value is known, and attributes that have a transition.
         """
-        return self.transitions[name].distributions(*self._asked(name, values, context), low, high)
+        return self.transitions[name].distributions(self._asked(name, values, context, after), low, high)
 
-    def bounds(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    def bounds(
+        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
+    ) -> tuple[Floats, Floats]:
         """(n,) the least and greatest values of the same."""
-        return self.transitions[name].bounds(*self._asked(name, values, context), low, high)
+        return self.transitions[name].bounds(self._asked(name, values, context, after), low, high)
+
+    def reach(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) values between which the distribution lies, from the past alone, and nearly all that it may become."""
+        return self.transitions[name].reach(self._asked(name, values, context, None), low, high)
+
+    def rough_reach(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) the same, or beyond: found without asking trees."""
+        j = self.names.index(name)
+        return self.transitions[name].rough_reach(by_attribute(context, len(self.names)), j, low, high)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + LAST])
 
-    def _asked(self, name: str, values: Floats, context: Floats) -> tuple[Floats, Floats, Ints]:
-        j = self.names.index(name)
-        explaining = features(values, by_attribute(context, len(self.names)), j)
-        return self.last(name, context), explaining, np.isnan(values).sum(axis=1)
+    def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Asked:
+        whole = by_attribute(context, len(self.names))
+        after = None if after is None else np.ascontiguousarray(after)
+        return Asked(np.ascontiguousarray(values), whole, after, self.names.index(name))
 
 
 def counted(found: Floats) -> Distributions:
