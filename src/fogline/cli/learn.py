@@ -30,6 +30,7 @@ from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
 from fogline.repository.discover import METHODS, PLAIN, check_method
+from fogline.repository.fit import VALUES
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
 
@@ -48,6 +49,9 @@ def fit(
     retention: Annotated[
         str | None, typer.Option(help="How old a sensor's own readings may be to count; 0: not at all.")
     ] = None,
+    values: Annotated[
+        int, typer.Option(help="How many values a missing one may have at most; more are reduced.", min=4)
+    ] = VALUES,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -68,7 +72,7 @@ def fit(
         with on_spark(master, memory) as (spark, progress):
             rows = files.with_numbers(files.with_clock(files.read(spark, history, asked), asked), asked)
             made = fogline.spark.fit(
-                rows, asked, rules=given, method=method, retention=kept, folder=output, progress=progress
+                rows, asked, rules=given, method=method, retention=kept, values=values, folder=output, progress=progress
             )
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)

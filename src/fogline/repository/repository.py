@@ -19,7 +19,7 @@ from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.discover import judge
-from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
+from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
@@ -57,6 +57,8 @@ class Repository:
     """How sensors change from reading to reading; None: rows are imputed from the history alone."""
     method: str = "held-out"
     """How it was fitted; "given": with rules of the user's own."""
+    values: int | None = VALUES
+    """How many values a distribution that it gives has at most; None: as many as there are."""
 
     @classmethod
     def fit(
@@ -67,6 +69,7 @@ class Repository:
         rules: Iterable[Any] | None = None,
         method: str = "held-out",
         retention: Any = None,
+        values: int | None = VALUES,
         progress: Progress | None = None,
     ) -> Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
@@ -76,12 +79,15 @@ class Repository:
         Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
+        `values`: a distribution of more is reduced to so many (4 or more; None: never), by which no probability of
+        being at least some number moves by more than 1 / values; the least and the greatest keep their own weight.
 
         >>> query = Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
         >>> Repository.fit([{"a": 1.0, "b": 2.0}], query, rules=["a(0.5) -> b(1)"]).explain()[0].way
         'sorted by a'
         """
-        return cls._fitted(history, Recipe.of(query, rules, method, fit.longest_of(retention, query)), progress)
+        longest = fit.longest_of(retention, query)
+        return cls._fitted(history, Recipe.of(query, rules, method, longest, values), progress)
 
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
@@ -91,7 +97,7 @@ class Repository:
 
     @classmethod
     def _of(cls, fitted: Fitted, folder: Path | None = None) -> Repository:
-        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method)
+        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method, fitted.values)
 
     def again(self, history: Any, query: Query) -> Repository:
         """A repository fitted as this one was, to another history."""
@@ -99,7 +105,7 @@ class Repository:
         recent = () if self.sensors is None else self.sensors.recent
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
-        return Repository._fitted(history, Recipe.of(query, given, method, longest))
+        return Repository._fitted(history, Recipe.of(query, given, method, longest, self.values))
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
@@ -112,12 +118,11 @@ class Repository:
             sensors.check_keys(query)
             known = sensors.transitions, sensors.recent
             sensors = gathered(joined, query, sensors.longest, *known, keep_state=True)
-        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method)
+        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method, values=self.values)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder, as its newest version; earlier ones stay (see `fogline prune`)."""
-        fitted = Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method)
-        store.save(folder, fitted, self.fingerprint)
+        store.save(folder, self._parts, self.fingerprint)
 
     @classmethod
     def load(cls, folder: str | Path, fingerprint: str | None = None) -> Repository:
@@ -132,8 +137,12 @@ class Repository:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same history and rules, wherever they were fitted."""
-        return fit.fingerprint(self.history, self.rules, self.sensors, self.method)
+        """The same for the same history, rules and options, wherever they were fitted."""
+        return fit.fingerprint(self._parts)
+
+    @property
+    def _parts(self) -> Fitted:
+        return Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method, self.values)
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
