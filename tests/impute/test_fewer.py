@@ -110,7 +110,9 @@ def test_the_number_of_values_is_kept_with_the_repository(tmp_path):
     loaded = fl.Repository.load(tmp_path / "few")
     assert (loaded.values, loaded.fingerprint) == (8, few.fingerprint)
     assert loaded.again(past, QUERY).values == loaded.append(past, QUERY).values == 8
-    assert chain_of(loaded, QUERY).shared.size.max() <= 8
+    chain = chain_of(loaded, QUERY)
+    assert chain is not None
+    assert chain.shared.size.max() <= 8
 
 
 @pytest.mark.parametrize("values", [3, 0, -1, 2.5, True, "many"])
