@@ -89,7 +89,7 @@ class TimedChain(Chain):
     """A chain that adds up the seconds it spends on imputing."""
 
     def __init__(self, chain: Chain, spent: Stopwatch) -> None:
-        super().__init__(chain.imputers, chain.query, chain.sensors)
+        super().__init__(chain.imputers, chain.query, chain.sensors, values=chain.most, own=chain.own)
         self.spent = spent
 
     def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
