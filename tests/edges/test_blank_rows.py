@@ -11,8 +11,6 @@ from fogline.errors import SnapshotError
 from fogline.flow.keeper import Keeper
 from fogline.flow.plan import make_plan
 from fogline.impute import chain as chains
-from fogline.impute import fewer
-from fogline.impute.whole import Whole
 from tests.contracts import agree, answer_of
 from tests.flow.driving import Engine, changes_of
 
@@ -98,26 +96,3 @@ def test_a_list_that_is_shared_is_refused_where_it_is_not_the_same():
     other = fl.Monitor(QUERY, fl.Repository.fit(history(30), QUERY, rules=[]))
     with pytest.raises(SnapshotError, match="other values"):
         other._new_group().live.load(batch)
-
-
-def test_a_distribution_of_very_many_values_keeps_its_ends_its_weight_and_nearly_every_probability():
-    rng = np.random.default_rng(2)
-    value = np.unique(np.concatenate((rng.normal(size=30_000), [-9.0, 9.0])))
-    often = rng.integers(1, 4, len(value)).astype(float)
-    often[1000] = often.sum() / 10  # one value that is often read
-    some, count = fewer.merged(value, often)
-    assert len(some) == len(count) <= fewer.VALUES
-    assert (some[0], some[-1]) == (value[0], value[-1])
-    assert count.sum() == often.sum()
-    assert np.all(np.diff(some) > 0)
-    assert count[some == value[1000]] >= often[1000]
-    at = np.linspace(-4, 4, 2001)
-    tails = [np.array([w[v >= x].sum() for x in at]) / w.sum() for v, w in ((value, often), (some, count))]
-    assert np.abs(tails[0] - tails[1]).max() < 2 / fewer.VALUES
-
-
-def test_up_to_a_thousand_values_nothing_is_merged():
-    value, often = np.arange(1000.0), np.ones(1000)
-    whole = Whole([value], [often])
-    assert whole.values[0] is value
-    assert whole.often[0] is often

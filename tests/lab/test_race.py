@@ -43,7 +43,7 @@ def test_rows_of_which_nothing_helpful_is_known_get_the_whole_history_and_the_sa
     same(*runs)
 
 
-@pytest.mark.parametrize("rules", ["DD", "DD-held-out", "DD-context"])
+@pytest.mark.parametrize("rules", ["DD", "DD-literal", "DD-held-out", "DD-context"])
 def test_imputing_by_the_same_rules_everyone_gives_the_same_answers_on_sensor_streams(folder, rules):
     case = real("intel", folder, replace(SMALL, wishes=True, xi=0.5))
     at = range(case.length)

@@ -1,6 +1,8 @@
 """What does history know about a missing value? The definition, row by row."""
 
+from fractions import Fraction
 from itertools import combinations
+from math import floor
 
 
 def closeness(rows, given, centre, then):
@@ -40,3 +42,22 @@ def impute(rows, rules, row, then):
             if found:
                 return chosen, sorted(r[then] for r in found)
     return (), sorted(r[then] for r in rows if r[then] is not None)
+
+
+def reduced(cell, most=64):
+    """A list of (value, weight) in at most `most` values: the ends as they are, the sums between rounded."""
+    if most is None or len(cell) <= most:
+        return cell
+    first, *inner, last = cell
+    total, parts, below, out = sum(w for _, w in inner), most - 2, Fraction(0), [first]
+    for value, weight in inner:
+        steps = _rounded(below + weight, total, parts) - _rounded(below, total, parts)
+        below += weight
+        if steps:
+            out.append((value, steps * total / parts))
+    return [*out, last]
+
+
+def _rounded(part, total, parts):
+    """To the nearest of so many equal parts, halves up."""
+    return floor(part * parts / total + Fraction(1, 2))

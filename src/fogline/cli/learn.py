@@ -30,6 +30,7 @@ from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
 from fogline.repository.discover import METHODS, PLAIN, check_method
+from fogline.repository.fit import VALUES
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
 
@@ -51,6 +52,9 @@ def fit(
     hindsight: Annotated[
         bool, typer.Option(help="Whether gaps are also filled from the reading that follows them, when that has come.")
     ] = True,
+    values: Annotated[
+        int, typer.Option(help="How many values a missing one may have at most; more are reduced.", min=4)
+    ] = VALUES,
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -70,7 +74,7 @@ def fit(
         files = must_be_there(history)
         with on_spark(master, memory) as (spark, progress):
             rows = files.with_numbers(files.with_clock(files.read(spark, history, asked), asked), asked)
-            how: dict[str, Any] = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight}
+            how: dict[str, Any] = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
             made = fogline.spark.fit(rows, asked, **how, folder=output, progress=progress)
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)

@@ -52,10 +52,22 @@ class Tally:
 
 
 class Chain:
-    """Imputers in the order in which they are asked. `sensors`: whose readings give rows their context, if any do."""
+    """Imputers in the order in which they are asked. `sensors`: whose readings give rows their context, if any do.
 
-    def __init__(self, imputers: Sequence[Imputer], query: Query, sensors: SensorModel | None = None) -> None:
+    `values`: how many a distribution has at most; those by the imputer `own`, the user's, stay as they are.
+    """
+
+    def __init__(
+        self,
+        imputers: Sequence[Imputer],
+        query: Query,
+        sensors: SensorModel | None = None,
+        *,
+        values: int | None = None,
+        own: Imputer | None = None,
+    ) -> None:
         self.imputers, self.query, self.sensors = tuple(imputers), query, sensors
+        self.most, self.own = values, own
         self.signs = np.array(query.signs)
         self.lasting = [each for each in self.imputers if each.lasting]
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
@@ -223,7 +235,8 @@ class Chain:
                 found = each.distributions(known[rows, self.at[id(each)]], j)
                 there = found.size > 0
                 if there.any():
-                    yield Answer(j, rows[there], each, fewer(found if there.all() else part(found, there)))
+                    found = found if there.all() else part(found, there)
+                    yield Answer(j, rows[there], each, found if each is self.own else fewer(found, self.most))
                 rows = rows[~there]
                 if not len(rows):
                     break
@@ -313,8 +326,8 @@ def chain_of(
         asked += [Last(sensors, query)] if repository.method == "last" else []
         asked += [Past(sensors, query)] if sensors.transitions else []
     asked += [rules] if repository.rules else []
-    asked.append(Mean(*level_0) if repository.method == "mean" else Whole(*level_0))
-    return Chain(asked, query, sensors)
+    asked.append(Mean(*level_0) if repository.method == "mean" else Whole(*level_0, repository.values))
+    return Chain(asked, query, sensors, values=repository.values, own=imputer)
 
 
 def _why_not(repository: Repository | None, remember: bool) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats
-from fogline.impute.fewer import merged
+from fogline.impute.fewer import fewer
 from fogline.impute.imputer import Evidence, nothing
 
 
@@ -51,11 +51,11 @@ class Constant:
 
 
 class Whole(Constant):
-    """The distribution of each attribute over the whole history, of very many values some."""
+    """The distribution of each attribute over the whole history, in at most so many values."""
 
-    def __init__(self, values: Sequence[Floats], often: Sequence[Floats]) -> None:
-        lists = [merged(*each) for each in zip(values, often, strict=True)]
-        super().__init__("whole history", [value for value, _ in lists], [count for _, count in lists])
+    def __init__(self, values: Sequence[Floats], often: Sequence[Floats], most: int | None = None) -> None:
+        lists = [fewer(_one(*each), most) for each in zip(values, often, strict=True)]
+        super().__init__("whole history", [each.value for each in lists], [each.often for each in lists])
 
 
 class Mean(Constant):
@@ -65,6 +65,12 @@ class Mean(Constant):
         weighed = zip(values, often, strict=True)
         means = [np.array([np.average(v, weights=w)]) if len(v) else np.empty(0) for v, w in weighed]
         super().__init__("mean", means, [np.ones(len(each)) for each in means])
+
+
+def _one(value: Floats, often: Floats) -> Distributions:
+    """One distribution."""
+    zero = np.zeros(1, np.int64)
+    return Distributions(zero, zero + len(value), value, often, zero)
 
 
 class _Prefix:

@@ -12,6 +12,7 @@ from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats
 from fogline.kernels.ladder import count_up, ladder, latest_on
 from fogline.kernels.sorting import argsort, ascending
+from fogline.kernels.twins import distinct_of, longest
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 
@@ -129,16 +130,22 @@ def admit_few(live, rows, ordered):
 
 @inner
 def admit_many(live, rows):
-    """See `admit`. (Sure dominance is transitive, so it does not matter which row that is not kept beats another.)"""
+    """See `admit`. (Sure dominance is transitive, so it does not matter which row that is not kept beats another.)
+
+    Of rows with the same box the one that expires last is compared, for all of them.
+    """
     n = rows.lo.shape[0]
-    kept, until = np.empty(n, np.int64), np.empty(n)
-    arriving = ladder(rows.lo, rows.word_lo, count_up(n))
+    kept, until, beaten = np.empty(n, np.int64), np.empty(n), np.empty(n)
+    best = longest(rows, count_up(n))
+    some = distinct_of(count_up(n), best)
+    arriving = ladder(rows.lo, rows.word_lo, some)
     there = ladder(live.lo, live.word_lo, count_up(live.lo.shape[0]))
+    for i in some:
+        u = latest_on(arriving, rows, rows, i, -np.inf)
+        beaten[i] = latest_on(there, live, rows, i, u) if u < rows.expires[i] else u
     m = 0
     for i in range(n):
-        u = latest_on(arriving, rows, rows, i, -np.inf)
-        if u < rows.expires[i]:
-            u = latest_on(there, live, rows, i, u)
+        u = beaten[best[i]]
         if u < rows.expires[i]:
             kept[m], until[m] = i, u
             m += 1

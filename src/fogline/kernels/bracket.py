@@ -21,9 +21,10 @@ from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import share, shares
 from fogline.kernels.judge import rivals, words_of
-from fogline.kernels.merged import all_places, merge_places
+from fogline.kernels.merged import merge_places
 from fogline.kernels.places import empty_grid
 from fogline.kernels.sums import SCALE, SURE, logarithm
+from fogline.kernels.sweep import all_places
 
 FIXED = 2.0**40  # the fixed point of sums that are no logarithms
 STEEP = 0.9  # a rival that beats the worst corner more likely than this is taken apart from the others

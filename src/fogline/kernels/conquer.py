@@ -11,6 +11,7 @@ from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats
 from fogline.kernels.ladder import count_up, ladder, rung
 from fogline.kernels.states import DEAD, OUT, SEALED
+from fogline.kernels.twins import distinct_of, longest
 from fogline.kernels.words import BLOCK, any_covered, covers
 
 
@@ -54,10 +55,13 @@ def conquer_few(columns, live, rows, which, closed, counts):
 
 @inner
 def conquer_many(columns, live, rows, which, closed, counts):
-    """See `conquer`. By a ladder of what is worst: what a row beats is no better than it in every attribute."""
+    """See `conquer`. By a ladder of what is worst: what a row beats is no better than it in every attribute.
+
+    Of rows with the same box only the one that expires last meets the others.
+    """
     worst, best = -live.hi, -rows.lo
     steps = ladder(worst, live.word_hi, count_up(live.expires.shape[0]))
-    for i in which:
+    for i in distinct_of(which, longest(rows, which)):
         j, m = rung(steps.value, best, i)
         words = steps.word[j]
         for begin in range(0, m, BLOCK):

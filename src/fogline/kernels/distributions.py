@@ -28,6 +28,52 @@ def distinct(offsets, values):
 
 
 @kernel
+def reduced(found, most):
+    """Distributions of at most `most` values each (4 or more): (start, size) of each, values, how often.
+
+    The least and the greatest value keep their own weight. Of the values between, weighing T together, those stay at
+    which the sum so far reaches (k + 1/2) T / m, k = 0 … m - 1, for m = most - 2; each gets T / m for every k that it
+    is reached at. So each sum is rounded to a multiple of T / m, and no probability of being at least some number moves
+    by more than T / 2m. A list that the cell before has too is looked at once.
+    """
+    n, m, room = found.size.shape[0], most - 2, 0
+    for i in range(n):
+        room += min(found.size[i], most)
+    start, size = np.empty(n, np.int64), np.empty(n, np.int64)
+    value, often = np.empty(room), np.empty(room)
+    at = 0
+    for i in range(n):
+        first, last = found.start[i], found.start[i] + found.size[i] - 1
+        if i > 0 and found.size[i] == found.size[i - 1] and first == found.start[i - 1]:
+            start[i], size[i] = start[i - 1], size[i - 1]
+            continue
+        start[i] = at
+        if found.size[i] <= most:
+            for k in range(first, last + 1):
+                value[at], often[at] = found.value[k], found.often[k]
+                at += 1
+        else:
+            total = 0.0
+            for k in range(first + 1, last):
+                total += found.often[k]
+            value[at], often[at] = found.value[first], found.often[first]
+            at += 1
+            filled, reached = 0.0, 0
+            for k in range(first + 1, last):
+                filled += found.often[k]
+                before = reached
+                while reached < m and 2.0 * m * filled >= (2 * reached + 1) * total:
+                    reached += 1
+                if reached > before:
+                    value[at], often[at] = found.value[k], (reached - before) * total / m
+                    at += 1
+            value[at], often[at] = found.value[last], found.often[last]
+            at += 1
+        size[i] = at - start[i]
+    return start, size, value[:at].copy(), often[:at].copy()
+
+
+@kernel
 def pour(found, rows, j, sign, clouds, cursor, final):
     """Write distributions into the cells (rows, j) of the clouds, oriented by the sign.
 

@@ -26,6 +26,7 @@ from fogline.kernels.places import (
 from fogline.kernels.sorting import ascending
 from fogline.kernels.states import HEAVY, IN, OUT
 from fogline.kernels.sums import account, total
+from fogline.kernels.twins import side_by_side
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 COARSE = 8  # values per cell in the cheap upper bound
@@ -195,11 +196,16 @@ def surely_out(live, o, near):
 @inner
 def shut_out(live, o, near, until, least, pruned):
     """o is kept out until then; if that is for life, it is counted once in `pruned` (4,)."""
-    columns = live.columns
-    columns.until[o] = until
-    if until >= columns.expires[o] and not columns.counted[o]:
-        columns.counted[o] = True
-        pruned[lemma(live.clouds, columns.expires, near, o, least)] += 1
+    live.columns.until[o] = until
+    if is_new_shadow(live.columns, o):
+        live.columns.counted[o] = True
+        pruned[lemma(live.clouds, live.columns.expires, near, o, least)] += 1
+
+
+@inner
+def is_new_shadow(columns, o):
+    """Is o kept out for life, and not yet counted?"""
+    return columns.state[o] == OUT and columns.until[o] >= columns.expires[o] and not columns.counted[o]
 
 
 @inner
@@ -225,6 +231,24 @@ def add_up(live, o, near, threshold, cursor, scratch):
 
 
 @inner
+def follow(live, o, first, cursor):
+    """Cloud o is the same as `first`, which has just been judged: so is it. Returns the new end of the sums.
+
+    Each may be a rival of the other, and one that keeps the other out does so only as long as it lives.
+    """
+    columns, sums, places = live.columns, live.sums, live.columns.places[first]
+    columns.state[o], columns.probability[o], columns.within[o] = columns.state[first], columns.probability[first], 0.0
+    columns.until[o] = columns.until[first] if places == 1 else min(columns.until[first], columns.expires[first])
+    if columns.state[o] == IN:
+        columns.at[o] = cursor
+        for k in range(places):
+            sums.logs[cursor + k] = sums.logs[columns.at[first] + k]
+            sums.zeros[cursor + k] = sums.zeros[columns.at[first] + k]
+        return cursor + places
+    return cursor
+
+
+@inner
 def judge(live, opened, due, limits, pruned, ladders):
     """Judge the clouds `due` against all that are open. A member's sums are written to the pools from live.filled on.
 
@@ -236,10 +260,25 @@ def judge(live, opened, due, limits, pruned, ladders):
     scratch = scratch_for(max(limits.places, ROOM))
     space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
     strong, ends = words_of(columns.word_hi, opened), np.empty((2, clouds.lo.shape[1]))
+    again = np.zeros(due.shape[0], np.bool_)
     if ladders is not None:
         bulk = due.shape[0] >= ladders
         steps = ladder(clouds.hi, columns.word_hi, opened if bulk else opened[:0])
-    for o in due:
+        due, again = side_by_side(clouds, due, bulk)
+    m = first = 0  # rivals of, and, the last cloud that was not the same as the one before
+    kind, expiry = -1, 0.0
+    for k in range(due.shape[0]):
+        o = due[k]
+        if again[k]:
+            cursor = follow(live, o, first, cursor)
+            heavy += columns.state[o] == HEAVY
+            if is_new_shadow(columns, o):
+                if kind < 0 or columns.expires[o] != expiry:  # for equal clouds that live as long it is the same
+                    kind, expiry = lemma(clouds, columns.expires, space[:m], o, limits.least), columns.expires[o]
+                columns.counted[o] = True
+                pruned[kind] += 1
+            continue
+        first, kind = o, -1
         columns.state[o], columns.within[o] = OUT, 0.0
         if ladders is None:
             m, until = rivals(live, o, opened, strong, threshold, space, ends)

@@ -1,32 +1,14 @@
-"""What is the probability of a cloud with very many places, exactly?
+"""How many places of a cloud does any rival distinguish?
 
-Values of the cloud that all rivals treat alike are merged; then the places are summed one by one, carrying along only
-the rivals that can still beat the place.
+Values of the cloud that all rivals treat alike are merged; what is left is summed (`sweep`), or bracketed.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import share, shares
 from fogline.kernels.sorting import argsort, ascending
-from fogline.kernels.sums import SCALE, SURE, logarithm
-
-
-class Walk(NamedTuple):
-    """Where a walk over merged places stands; at depth k the first k distributed cells have their values."""
-
-    at_least: Floats  # (rivals, values) what a rival does to a value, looked up once
-    equal: Floats
-    who: Ints  # (depth, rivals) which rivals can still beat the place, …
-    a: Floats  # (depth, rivals) … with the two products so far
-    b: Floats
-    many: Ints  # (depth,) how many those are
-    cells: Ints  # the distributed cells
 
 
 @inner
@@ -98,88 +80,3 @@ def merge_places(clouds, o, near, grid):
         grid.size[j] = cursor - grid.start[j]
         places *= grid.size[j]
     return places
-
-
-@inner
-def begin_walk(clouds, o, near, grid):
-    """Look up what each rival does to each value; known cells count at once."""
-    d, n = clouds.lo.shape[1], near.shape[0]
-    room = fog = 0
-    cells = np.empty(d, np.int64)
-    for j in range(d):
-        if grid.start[j] >= 0:
-            room += grid.size[j]
-            cells[fog] = j
-            fog += 1
-    at_least, equal = np.empty((n, room)), np.empty((n, room))
-    who, a, b = np.empty((fog + 1, n), np.int64), np.ones((fog + 1, n)), np.ones((fog + 1, n))
-    many = np.zeros(fog + 1, np.int64)
-    many[0] = n
-    for r in range(n):
-        for j in range(d):
-            first = grid.start[j]
-            if first >= 0:
-                shares(clouds, near[r], j, grid, at_least[r, first:], equal[r, first:])
-            else:
-                s, e = share(clouds, near[r], j, clouds.lo[o, j])
-                a[0, r] *= s
-                b[0, r] *= e
-        who[0, r] = r
-    return Walk(at_least, equal, who, a, b, many, cells[:fog])
-
-
-@inner
-def go_down(walk, depth, at):
-    """Give the cell at this depth the value `at`: the rivals that can still beat the place go along. How many?"""
-    m = 0
-    for k in range(walk.many[depth]):
-        r = walk.who[depth, k]
-        if walk.at_least[r, at] > 0.0:
-            walk.who[depth + 1, m] = r
-            walk.a[depth + 1, m] = walk.a[depth, k] * walk.at_least[r, at]
-            walk.b[depth + 1, m] = walk.b[depth, k] * walk.equal[r, at]
-            m += 1
-    walk.many[depth + 1] = m
-    return m
-
-
-@inner
-def unbeaten_by(walk, depth):
-    """The product of 1 - (a - b) over the rivals left, by sums of logarithms."""
-    logs = np.int64(0)
-    for k in range(walk.many[depth]):
-        p = walk.a[depth, k] - walk.b[depth, k]
-        if p >= SURE:
-            return 0.0
-        if p > 0.0:
-            logs += logarithm(p)
-    return np.exp(logs / SCALE)
-
-
-@inner
-def all_places(clouds, o, near, grid):
-    """P(o) over its merged places, cell by cell. A branch without rivals is worth its whole weight."""
-    walk = begin_walk(clouds, o, near, grid)
-    fog = walk.cells.shape[0]
-    if fog == 0:
-        return unbeaten_by(walk, 0)
-    index = np.zeros(fog, np.int64)
-    w = np.ones(fog + 1)
-    out = 0.0
-    depth = 0
-    while depth >= 0:
-        j = walk.cells[depth]
-        if index[depth] == grid.size[j]:
-            index[depth] = 0
-            depth -= 1
-            continue
-        at = grid.start[j] + index[depth]
-        index[depth] += 1
-        w[depth + 1] = w[depth] * grid.weight[at]
-        if go_down(walk, depth, at) == 0:
-            out += w[depth + 1]
-        elif depth + 1 < fog:
-            depth += 1
-        else:
-            out += w[depth + 1] * unbeaten_by(walk, depth + 1)
-    return min(out, 1.0)

@@ -15,6 +15,7 @@ from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats, surely_beats
 from fogline.kernels.places import beats_places, own_grid, place_weights, scratch_for
 from fogline.kernels.states import IN, OUT
+from fogline.kernels.twins import same_box
 from fogline.kernels.words import covers
 
 SCALE = 2.0**42
@@ -72,6 +73,17 @@ def refresh(live, m, threshold, scratch):
 
 
 @inner
+def one_list(corner, came, went):
+    """Both lists as one, and for each whether its corner is the same as that of the one before."""
+    n = came.shape[0]
+    moved, again = np.empty(n + went.shape[0], np.int64), np.zeros(n + went.shape[0], np.bool_)
+    for k in range(moved.shape[0]):
+        moved[k] = came[k] if k < n else went[k - n]
+        again[k] = k > 0 and same_box(corner, corner, moved[k - 1], moved[k])
+    return moved, again
+
+
+@inner
 def shift(live, used, came, went, limits):
     """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
 
@@ -80,13 +92,17 @@ def shift(live, used, came, went, limits):
     """
     clouds, columns = live.clouds, live.columns
     scratch = scratch_for(limits.places)
+    moved, again = one_list(clouds.hi, came, went)
     for m in range(used):
         if columns.state[m] != IN:
             continue
-        touched = False
-        for k in range(came.shape[0] + went.shape[0]):
-            g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
-            if covers(columns.word_hi[g], columns.word_lo[m], live.fence) and beats(clouds.hi, g, clouds.lo, m):
+        touched = near = False
+        for k in range(moved.shape[0]):
+            g = moved[k]
+            if not again[k]:  # of equal boxes one is compared
+                near = covers(columns.word_hi[g], columns.word_lo[m], live.fence) and beats(clouds.hi, g, clouds.lo, m)
+            if near:
+                sign = 1 if k < came.shape[0] else -1
                 touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
                 if limits.threshold < 0.0 and sign > 0 and surely_beats(clouds, g, m):
                     columns.state[m], columns.until[m] = OUT, -np.inf

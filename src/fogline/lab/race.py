@@ -89,7 +89,7 @@ class TimedChain(Chain):
     """A chain that adds up the seconds it spends on imputing."""
 
     def __init__(self, chain: Chain, spent: Stopwatch) -> None:
-        super().__init__(chain.imputers, chain.query, chain.sensors)
+        super().__init__(chain.imputers, chain.query, chain.sensors, values=chain.most, own=chain.own)
         self.spent = spent
 
     def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
@@ -153,7 +153,9 @@ def repository_of(name: str, case: Case) -> Repository:
     """What 'fogline', or 'fogline:' with a way to find rules after it, imputes from."""
     made, _ = fitted(name.partition(":")[2] or "DD", case)
     if not isinstance(made, DD):
-        raise LabError(f"{name!r}: Fogline imputes by rules; after the colon stands DD, DD-held-out or DD-context.")
+        raise LabError(
+            f"{name!r}: Fogline imputes by rules; after the colon stands DD, DD-literal, DD-held-out or DD-context."
+        )
     return made.repository
 
 

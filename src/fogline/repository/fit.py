@@ -30,6 +30,7 @@ from fogline.repository.sensors.model import SensorModel, about_recent, gathered
 from fogline.repository.sensors.training import TrainingSet, learn_transition
 from fogline.repository.sensors.transition import Transition
 
+VALUES = 64  # of a distribution that a repository gives
 T = TypeVar("T")
 Progress = Callable[[str], None]  # called with the attribute for which rules are being discovered
 
@@ -46,17 +47,26 @@ class Recipe:
     method: str
     longest: float  # how old a sensor's readings may be
     hindsight: bool = True  # whether it is learnt what lies between two readings
+    values: int | None = VALUES  # of a distribution that the repository gives; None: as many as there are
 
     @classmethod
     def of(
-        cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float, *, hindsight: bool = True
+        cls,
+        query: Query,
+        rules: Iterable[Any] | None,
+        method: str,
+        longest: float,
+        *,
+        hindsight: bool = True,
+        values: int | None = VALUES,
     ) -> Recipe:
         """Rules in any form that `as_rules` reads."""
         check_method(method)
+        check_values(values)
         given = None if rules is None else tuple(as_rules(rules))
         recent = about_recent(given or (), query)
         others = None if given is None else tuple(rule for rule in given if rule not in recent)
-        return cls(query, others, recent, method, longest, hindsight)
+        return cls(query, others, recent, method, longest, hindsight, values)
 
     @property
     def name(self) -> str:
@@ -93,6 +103,7 @@ class Fitted(NamedTuple):
     lattices: dict[str, Lattice]
     sensors: SensorModel | None
     method: str
+    values: int | None
 
 
 class InProcess:
@@ -122,7 +133,7 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
-    return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name)
+    return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name, recipe.values)
 
 
 def discovery(recipe: Recipe) -> Work[list[Rule]]:
@@ -172,10 +183,19 @@ class _Learning:
         return learn_transition(history, training, name, self.rules, hindsight=self.recipe.hindsight)
 
 
-def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | None = None, method: str = "") -> str:
-    """The same for the same history, rules and sensors; methods without rules have fingerprints of their own."""
-    digest = hashlib.sha256("\n".join(map(str, rules)).encode())
-    digest.update(method.encode() if method in PLAIN else b"")
+def check_values(values: int | None) -> None:
+    """Is this a number of values that a distribution can be reduced to?"""
+    if values is not None and (isinstance(values, bool) or not isinstance(values, int) or values < 4):
+        raise HistoryError(f"values is {values!r}; it is a whole number from 4 on, or None for as many as there are.")
+
+
+def fingerprint(fitted: Fitted) -> str:
+    """The same for the same history, rules, sensors and number of values; methods without rules have fingerprints of
+    their own."""
+    history, sensors = fitted.history, fitted.sensors
+    digest = hashlib.sha256("\n".join(map(str, fitted.rules)).encode())
+    digest.update(fitted.method.encode() if fitted.method in PLAIN else b"")
+    digest.update(f"values {fitted.values}".encode())
     if sensors is not None:
         digest.update(
             f"{sensors.names} {sensors.keys} {sensors.time} {sensors.longest} {sorted(sensors.transitions)}".encode()

@@ -19,7 +19,7 @@ from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.discover import judge
-from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
+from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
@@ -57,6 +57,8 @@ class Repository:
     """How sensors change from reading to reading; None: rows are imputed from the history alone."""
     method: str = "held-out"
     """How it was fitted; "given": with rules of the user's own."""
+    values: int | None = VALUES
+    """How many values a distribution that it gives has at most; None: as many as there are."""
 
     @classmethod
     def fit(
@@ -68,6 +70,7 @@ class Repository:
         method: str = "held-out",
         retention: Any = None,
         hindsight: bool = True,
+        values: int | None = VALUES,
         progress: Progress | None = None,
     ) -> Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
@@ -79,13 +82,15 @@ class Repository:
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
         `hindsight`: whether it is also learnt what lies between two readings of a sensor, so that a gap is known better
         once its sensor has spoken again.
+        `values`: a distribution of more is reduced to so many (4 or more; None: never), by which no probability of
+        being at least some number moves by more than 1 / values; the least and the greatest keep their own weight.
 
         >>> query = Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
         >>> Repository.fit([{"a": 1.0, "b": 2.0}], query, rules=["a(0.5) -> b(1)"]).explain()[0].way
         'sorted by a'
         """
         longest = fit.longest_of(retention, query)
-        return cls._fitted(history, Recipe.of(query, rules, method, longest, hindsight=hindsight), progress)
+        return cls._fitted(history, Recipe.of(query, rules, method, longest, hindsight=hindsight, values=values), progress)
 
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
@@ -95,7 +100,7 @@ class Repository:
 
     @classmethod
     def _of(cls, fitted: Fitted, folder: Path | None = None) -> Repository:
-        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method)
+        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method, fitted.values)
 
     def again(self, history: Any, query: Query) -> Repository:
         """A repository fitted as this one was, to another history."""
@@ -104,7 +109,7 @@ class Repository:
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
         hindsight = self.sensors is None or not self.sensors.transitions or self.sensors.hindsight
-        return Repository._fitted(history, Recipe.of(query, given, method, longest, hindsight=hindsight))
+        return Repository._fitted(history, Recipe.of(query, given, method, longest, hindsight=hindsight, values=self.values))
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
@@ -117,12 +122,11 @@ class Repository:
             sensors.check_keys(query)
             known = sensors.transitions, sensors.recent
             sensors = gathered(joined, query, sensors.longest, *known, keep_state=True)
-        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method)
+        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method, values=self.values)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder, as its newest version; earlier ones stay (see `fogline prune`)."""
-        fitted = Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method)
-        store.save(folder, fitted, self.fingerprint)
+        store.save(folder, self._parts, self.fingerprint)
 
     @classmethod
     def load(cls, folder: str | Path, fingerprint: str | None = None) -> Repository:
@@ -137,8 +141,12 @@ class Repository:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same history and rules, wherever they were fitted."""
-        return fit.fingerprint(self.history, self.rules, self.sensors, self.method)
+        """The same for the same history, rules and options, wherever they were fitted."""
+        return fit.fingerprint(self._parts)
+
+    @property
+    def _parts(self) -> Fitted:
+        return Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method, self.values)
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""

@@ -76,6 +76,7 @@ class Draft:
             "rows": fitted.history.rows,
             "rules": [entries.put_rule(rule) for rule in fitted.rules],
             "method": fitted.method,
+            "values": fitted.values,
             **written._asdict(),
         }
         write(self.arrays / MANIFEST, json.dumps(manifest, indent=1))
@@ -161,7 +162,7 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     lattices = {name: entries.get_lattice(each, rules, files) for name, each in manifest["lattices"].items()}
     sensors = entries.get_sensors(manifest["sensors"], files)
     history = History(columns, manifest["rows"])
-    return Fitted(history, rules, lattices, sensors, manifest["method"]), manifest["fingerprint"]
+    return Fitted(history, rules, lattices, sensors, manifest["method"], manifest["values"]), manifest["fingerprint"]
 
 
 def _place(folder: str | Path, fingerprint: str | None) -> Path:

@@ -27,7 +27,7 @@ from fogline.model import Query
 from fogline.repository import entries
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
-from fogline.repository.fit import LATTICES, TRANSITIONS, Recipe, Work, fingerprint, longest_of
+from fogline.repository.fit import LATTICES, TRANSITIONS, VALUES, Recipe, Work, fingerprint, longest_of
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
@@ -50,11 +50,12 @@ def fit(
     method: str = "held-out",
     retention: Any = None,
     hindsight: bool = True,
+    values: int | None = VALUES,
     folder: str | Path | None = None,
     progress: Progress = silent,
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
-    recipe = Recipe.of(query, rules, method, longest_of(retention, query), hindsight)
+    recipe = Recipe.of(query, rules, method, longest_of(retention, query), hindsight=hindsight, values=values)
     empty = read_history(history.limit(0).toArrow(), query)  # columns that do not fit are found before any work
     check_rules(recipe.rules or (), empty)
     draft = Draft(temporary_folder() if folder is None else folder)
@@ -74,7 +75,7 @@ def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: 
     names, transitions = recipe.query.names, tasks.written.get(TRANSITIONS, [])
     learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
-    mark = fingerprint(fitted.history, fitted.rules, fitted.sensors, fitted.method)
+    mark = fingerprint(fitted)
     lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
     draft.finish(fitted, mark, Entries(columns, lattices, sensors))
     return mark

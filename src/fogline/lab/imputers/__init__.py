@@ -22,6 +22,7 @@ from fogline.lab.imputers.plain import LastOfSensor, MeanOfHistory
 IMPUTERS: dict[str, Callable[[Case], FittableImputer]] = {
     "Fogline-past": lambda case: FoglineDefault(),
     "DD": lambda case: DD(case.rules),
+    "DD-literal": lambda case: DD(case.rules, values=None),
     "DD-held-out": lambda case: DD(case.rules, method="held-out"),
     "DD-context": lambda case: DD(case.rules, method="held-out", context=True),
     "mul": lambda case: Mul(seed=case.settings.seed),

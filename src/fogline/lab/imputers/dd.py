@@ -18,15 +18,28 @@ from fogline.impute.imputer import Eager, Evidence
 from fogline.lab.imputers.fittable import gathered
 from fogline.lab.imputers.once import fit_once
 from fogline.model import Query
+from fogline.repository.fit import VALUES
 from fogline.repository.repository import Repository
 
 
 class DD(Eager):
-    """Rules given or discovered: by the paper's method from attributes alone, or as Fogline does, with context."""
+    """Rules given or discovered: by the paper's method from attributes alone, or as Fogline does, with context.
 
-    def __init__(self, rules: Iterable[str] | None = None, *, method: str = "paper", context: bool = False) -> None:
-        super().__init__("DD-context" if context else "DD" if method == "paper" else f"DD-{method}")
-        self.rules, self.method, self.context = rules, method, context
+    In a race like is held against like: distributions have at most as many values as Fogline's; `values` None: the
+    paper's literal form, every donor's value.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[str] | None = None,
+        *,
+        method: str = "paper",
+        context: bool = False,
+        values: int | None = VALUES,
+    ) -> None:
+        kind = "DD" if values is not None else "DD-literal"
+        super().__init__("DD-context" if context else kind if method == "paper" else f"DD-{method}")
+        self.rules, self.method, self.context, self.values = rules, method, context, values
 
     def fit(self, history: pa.Table, query: Query) -> None:
         self.query = query
@@ -34,7 +47,7 @@ class DD(Eager):
         if self.context and self.rules is None and self.method == "held-out":  # the only one that takes seconds
             self.repository = fit_once(known, query)
         else:
-            self.repository = Repository.fit(known, query, rules=self.rules, method=self.method)
+            self.repository = Repository.fit(known, query, rules=self.rules, method=self.method, values=self.values)
 
     def impute(self, rows: Evidence) -> dict[int, Distributions]:
         parts = []
@@ -43,7 +56,8 @@ class DD(Eager):
             if len(which):
                 asked = self.repository.lattices[name].determinants
                 centres = {given: self._values(rows, given)[which] for given in asked}
-                parts.append((j, which, fewer(self.repository.search(name, centres, len(which)))))
+                found = self.repository.search(name, centres, len(which))
+                parts.append((j, which, fewer(found, self.values)))
         return gathered(len(rows.values), parts)
 
     def _values(self, rows: Evidence, name: str) -> Floats:

@@ -18,8 +18,9 @@ from fogline.kernels.bracket import Bounds, narrow
 from fogline.kernels.clouds import copy_cells
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import beats, beats_point
-from fogline.kernels.merged import all_places, merge_places
+from fogline.kernels.merged import merge_places
 from fogline.kernels.places import beats_places, coarsen, distributed, empty_grid, own_grid, place_weights, scratch_for
+from fogline.kernels.sweep import all_places
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
