@@ -12,7 +12,7 @@ to disk and read again, should it have to travel.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from fogline.repository.discover import PLAIN, check_method, discover_one
 from fogline.repository.files import Files
 from fogline.repository.history import History
 from fogline.repository.lattice import Lattice
+from fogline.repository.others import ByOthers, learn_others
 from fogline.repository.rules import as_rules, check_rules
 from fogline.repository.sensors.model import SensorModel, about_recent, gathered
 from fogline.repository.sensors.training import TrainingSet, learn_transition
@@ -34,6 +35,7 @@ T = TypeVar("T")
 Progress = Callable[[str], None]  # called with the attribute for which rules are being discovered
 
 RULES, LATTICES, TRANSITIONS = "discovering rules", "building indexes", "learning how sensors change"
+OTHERS = "learning from other attributes"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,12 @@ class Recipe:
         return self.rules is None and self.method == "held-out" and self.longest > 0
 
 
+    @property
+    def looks_across(self) -> bool:
+        """Whether it is learnt what the other attributes of a row tell."""
+        return self.rules is None and self.method in ("held-out", "others")
+
+
 class Work(NamedTuple, Generic[T]):
     """What is done for one attribute, and how its result is written (returns what to remember of it) and read again."""
 
@@ -90,6 +98,7 @@ class Fitted(NamedTuple):
     lattices: dict[str, Lattice]
     sensors: SensorModel | None
     method: str
+    others: dict[str, ByOthers]
 
 
 class InProcess:
@@ -117,9 +126,25 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     lattices = runner.each(building(rules), query.names)
     learnt = runner.each(learning(recipe, rules), query.names) if recipe.learns else [None] * len(query.names)
     transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
+    others = across(recipe, rules, runner)
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
-    return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name)
+    return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name, others)
+
+
+def across(recipe: Recipe, rules: tuple[Rule, ...], runner: Runner) -> dict[str, ByOthers]:
+    """What the other attributes of a row tell, for the attributes of which they tell more than rules."""
+    if not recipe.looks_across:
+        return {}
+    query = recipe.query
+    work: Work[ByOthers | None] = Work(
+        OTHERS,
+        lambda history, name: learn_others(history, query, name, rules),
+        lambda found, files: None if found is None else entries.put_others(found, files),
+        lambda saved, files: None if saved is None else entries.get_others(saved, files),
+    )
+    learnt = runner.each(work, query.names)
+    return {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
 
 
 def discovery(recipe: Recipe) -> Work[list[Rule]]:
@@ -167,8 +192,14 @@ class _Learning:
         return None if training is None else learn_transition(history, training, name, self.rules)
 
 
-def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | None = None, method: str = "") -> str:
-    """The same for the same history, rules and sensors; methods without rules have fingerprints of their own."""
+def fingerprint(
+    history: History,
+    rules: Iterable[Rule],
+    sensors: SensorModel | None = None,
+    method: str = "",
+    others: Mapping[str, ByOthers] | None = None,
+) -> str:
+    """The same for the same history, rules, sensors and other attributes; methods without rules have fingerprints of their own."""
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
     digest.update(method.encode() if method in PLAIN else b"")
     if sensors is not None:
@@ -177,6 +208,7 @@ def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | 
         )
         digest.update(str([each.error for each in sensors.transitions.values()]).encode())
         digest.update("\n".join(map(str, sensors.recent)).encode())
+    digest.update(str([(name, each.given, each.error) for name, each in (others or {}).items()]).encode())
     for name in sorted(history.columns):
         column = history.columns[name]
         words = None if column.words is None else column.words.arrays()

@@ -7,7 +7,7 @@ is known of the sensors. How it is made stands in `fit`, what rules find in `lat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
+from fogline.repository.others import ByOthers
 from fogline.repository.sensors.model import SensorModel, gathered
 
 LEVEL_0 = -1
@@ -57,6 +58,8 @@ class Repository:
     """How sensors change from reading to reading; None: rows are imputed from the history alone."""
     method: str = "held-out"
     """How it was fitted; "given": with rules of the user's own."""
+    others: Mapping[str, ByOthers] = field(default_factory=dict)
+    """What the other attributes of a row tell, for the attributes of which they tell more than rules."""
 
     @classmethod
     def fit(
@@ -72,7 +75,7 @@ class Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
 
         `method`: how rules are discovered ("held-out", or "paper"); or do without: "last" repeats the sensor's last
-        value, "mean" takes the attribute's mean.
+        value, "mean" takes the attribute's mean, "others" asks the other attributes of the row alone.
         Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
@@ -91,7 +94,7 @@ class Repository:
 
     @classmethod
     def _of(cls, fitted: Fitted, folder: Path | None = None) -> Repository:
-        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method)
+        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method, fitted.others)
 
     def again(self, history: Any, query: Query) -> Repository:
         """A repository fitted as this one was, to another history."""
@@ -112,11 +115,11 @@ class Repository:
             sensors.check_keys(query)
             known = sensors.transitions, sensors.recent
             sensors = gathered(joined, query, sensors.longest, *known, keep_state=True)
-        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method)
+        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method, others=self.others)
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder, as its newest version; earlier ones stay (see `fogline prune`)."""
-        fitted = Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method)
+        fitted = Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method, dict(self.others))
         store.save(folder, fitted, self.fingerprint)
 
     @classmethod
@@ -133,7 +136,7 @@ class Repository:
     @cached_property
     def fingerprint(self) -> str:
         """The same for the same history and rules, wherever they were fitted."""
-        return fit.fingerprint(self.history, self.rules, self.sensors, self.method)
+        return fit.fingerprint(self.history, self.rules, self.sensors, self.method, self.others)
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
@@ -155,6 +158,12 @@ class Repository:
 
     @property
     def determinants(self) -> tuple[str, ...]:
+        """Every column that is asked for, by rules or where other attributes tell about one."""
+        across = (name for each in self.others.values() for name in each.given)
+        return tuple(dict.fromkeys((*self.asked_by_rules, *across)))
+
+    @property
+    def asked_by_rules(self) -> tuple[str, ...]:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
 

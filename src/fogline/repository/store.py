@@ -28,7 +28,7 @@ from fogline.repository.files import Files, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
 
-FORMAT = 5
+FORMAT = 6
 MANIFEST, VERSION = "manifest.json", "version-"
 ABANDONED = 86_400  # seconds after which a version that was never finished is one that never will be
 
@@ -39,6 +39,7 @@ class Entries(NamedTuple):
     columns: dict[str, Any]
     lattices: dict[str, Any]
     sensors: Any
+    others: dict[str, Any]
 
 
 class Version(NamedTuple):
@@ -149,7 +150,9 @@ def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
         for k, (name, each) in enumerate(fitted.lattices.items())
     }
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"))
-    draft.finish(fitted, fingerprint, Entries(columns, lattices, sensors))
+    files = draft.files("others")
+    others = {name: entries.put_others(each, files) for name, each in fitted.others.items()}
+    draft.finish(fitted, fingerprint, Entries(columns, lattices, sensors, others))
 
 
 def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, str]:
@@ -160,8 +163,9 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     rules = tuple(Rule(**each) for each in manifest["rules"])
     lattices = {name: entries.get_lattice(each, rules, files) for name, each in manifest["lattices"].items()}
     sensors = entries.get_sensors(manifest["sensors"], files)
+    others = {name: entries.get_others(each, files) for name, each in manifest["others"].items()}
     history = History(columns, manifest["rows"])
-    return Fitted(history, rules, lattices, sensors, manifest["method"]), manifest["fingerprint"]
+    return Fitted(history, rules, lattices, sensors, manifest["method"], others), manifest["fingerprint"]
 
 
 def _place(folder: str | Path, fingerprint: str | None) -> Path:

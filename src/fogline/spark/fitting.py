@@ -27,7 +27,7 @@ from fogline.model import Query
 from fogline.repository import entries
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
-from fogline.repository.fit import LATTICES, TRANSITIONS, Recipe, Work, fingerprint, longest_of
+from fogline.repository.fit import LATTICES, OTHERS, TRANSITIONS, Recipe, Work, fingerprint, longest_of
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
@@ -73,9 +73,11 @@ def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: 
     names, transitions = recipe.query.names, tasks.written.get(TRANSITIONS, [])
     learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
-    mark = fingerprint(fitted.history, fitted.rules, fitted.sensors, fitted.method)
+    told = zip(names, tasks.written.get(OTHERS, []), strict=False)
+    others = {name: each for name, each in told if each is not None}
+    mark = fingerprint(fitted.history, fitted.rules, fitted.sensors, fitted.method, fitted.others)
     lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
-    draft.finish(fitted, mark, Entries(columns, lattices, sensors))
+    draft.finish(fitted, mark, Entries(columns, lattices, sensors, others))
     return mark
 
 

@@ -1,0 +1,208 @@
+"""What do the other attributes of a row tell about the one it lacks?
+
+Extremely randomised trees over the other attributes: a leaf is a box of determinants, so this is a differential
+dependency with intervals of its own for each region. Where straight lines explain a part of it, the trees explain what
+lines leave over. Cells are hidden while trees grow, so that rows with several gaps find their way too.
+
+Nothing of this needs sensors or times. An attribute gets it if on held-out rows it does clearly better than rules and
+whole history.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.kernels import forest
+from fogline.kernels.crps import crps
+from fogline.kernels.forest import Forest, ValueGrid
+from fogline.kernels.linear import expected
+from fogline.model import Query, Rule
+from fogline.repository.access.protocol import readonly
+from fogline.repository.discover import determinants
+from fogline.repository.held_out import WORTH, HeldOut
+from fogline.repository.history import Column, History
+from fogline.repository.sensors.transition import grid_of
+
+TREES, ROWS = 10, 20_000
+TRIAL_TREES, TRIAL_ROWS, HELD = 4, 2_000, 200
+LEAF, LEAVES = 20, 250  # rows of a leaf, fewer where that makes fewer leaves than this; never fewer than …
+SMALLEST = 5
+FEWEST = 50  # rows that have the attribute; from fewer nothing is learnt
+MOST = 16  # determinants
+WORDS = 32  # a column with more different words is a name, not a kind
+GAPPED, HIDDEN = 0.25, 0.3  # the share of rows from which cells are hidden, and of their cells that are
+WHOLE, SEED = 256, 17
+
+
+class Lines(NamedTuple):
+    """Means, scales and correlations of the determinants and, last, of the attribute."""
+
+    mean: Floats  # (f + 1,)
+    scale: Floats  # (f + 1,)
+    correlation: Floats  # (f + 1, f + 1)
+
+
+@dataclass(frozen=True)
+class ByOthers:
+    """Of one attribute: what its row's other attributes tell, and how well that did on held-out rows."""
+
+    given: tuple[str, ...]  # the determinants
+    lines: Lines | None  # None: the trees explain it all
+    trees: Forest
+    grid: Floats  # values of the attribute that occurred, sorted
+    step: float  # how near to one of them is the same
+    error: float  # mean CRPS on held-out rows …
+    without: float  # … and of what rules or the whole history would give instead
+
+    @property
+    def gain(self) -> float:
+        """How much of the error it takes away."""
+        return 1 - self.error / self.without if self.without else 0.0
+
+    def distributions(self, known: Floats, gaps: Ints, low: float, high: float) -> Distributions:
+        """Distributions for rows with these determinants (n, f) and numbers of gaps. O(trees · depth) each."""
+        base, features = explained(self.lines, known)
+        start, size, value, often = forest.spread(
+            forest.ask(self.trees, features), base, gaps, self._values(low, high)
+        )
+        return Distributions(start, size, value, often, np.zeros(len(known), np.int64))
+
+    def bounds(self, known: Floats, gaps: Ints, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) the least and greatest value that `distributions` gives."""
+        base, features = explained(self.lines, known)
+        values = self._values(low, high)
+        least, most = forest.ends(forest.ask(self.trees, features), gaps)
+        return np.asarray(forest.moved(base, least, values)), np.asarray(forest.moved(base, most, values))
+
+    def rough_bounds(self, low: float, high: float) -> tuple[float, float]:
+        """Between which values `distributions` stays, whatever the row."""
+        values = self._values(low, high)
+        return values.low, values.high
+
+    def _values(self, low: float, high: float) -> ValueGrid:
+        """Lines may lead beyond what the attribute has ever been; answers do not."""
+        least, most = float(np.clip(self.grid[0], low, high)), float(np.clip(self.grid[-1], low, high))
+        return ValueGrid(self.grid, float(self.step), least, most)
+
+
+def explained(lines: Lines | None, known: Floats) -> tuple[Floats, Floats]:
+    """(n,) what straight lines make of determinants (n, f); and what trees look at: these, and that."""
+    known = np.ascontiguousarray(known)
+    if lines is None:
+        return np.zeros(len(known)), known
+    base = np.asarray(expected(lines, known))
+    return base, np.concatenate((known, base[:, None]), axis=1)
+
+
+def learn_others(history: History, query: Query, then: str, rules: tuple[Rule, ...]) -> ByOthers | None:
+    """What other attributes tell about one, if on held-out rows it does better than rules and whole history."""
+    values = history.columns[then].values
+    rows = np.flatnonzero(~np.isnan(values))
+    given = _given(history, query, then, rows) if len(rows) >= FEWEST else ()
+    if not given:
+        return None
+    table = _Table(given, np.stack([history.columns[name].values for name in given], axis=1), values)
+    numbers = np.array([history.columns[name].words is None for name in given])
+    tried, held, without = _held_out(history, then, rows, tuple(rule for rule in rules if rule.then == then))
+    error, straight = min(
+        (table.trial(_some(tried, TRIAL_ROWS), held, lines), lines is not None)
+        for lines in {None: None, 1: _lines(table, tried, numbers)}.values()
+    )
+    if not error < WORTH * without:
+        return None
+    lines = _lines(table, rows, numbers) if straight else None
+    return table.learn(_some(rows, ROWS), TREES, lines, error, without)
+
+
+class _Table(NamedTuple):
+    """Determinants and the attribute, as they are in the history."""
+
+    given: tuple[str, ...]
+    known: Floats  # (n, f)
+    truth: Floats  # (n,)
+
+    def learn(self, rows: Ints, trees: int, lines: Lines | None, error: float = 0.0, without: float = 0.0) -> ByOthers:
+        """Trees from these rows, some of their cells hidden."""
+        dice = np.random.default_rng(SEED)
+        hidden = (dice.random((len(rows), 1)) < GAPPED) & (dice.random((len(rows), len(self.given))) < HIDDEN)
+        base, features = explained(lines, np.where(hidden, np.nan, self.known[rows]))
+        left, features = self.truth[rows] - base, np.ascontiguousarray(features.T)
+        leaf = max(SMALLEST, min(LEAF, len(rows) // LEAVES))
+        with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
+            grown = list(pool.map(lambda k: forest.grow(features, left, leaf, SEED + k), range(trees)))
+        ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
+        parts = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
+        grid, step = grid_of(self.truth)
+        return ByOthers(
+            self.given, lines, Forest(*parts, readonly(ends[:-1])), readonly(grid), step, error, without
+        )
+
+    def trial(self, rows: Ints, held: Ints, lines: Lines | None) -> float:
+        """The mean CRPS on held-out rows of a few trees from these rows."""
+        tried = self.learn(rows, TRIAL_TREES, lines)
+        found = tried.distributions(self.known[held], np.ones(len(held), np.int64), -np.inf, np.inf)
+        return float(np.mean(crps(*found[:4], self.truth[held])))
+
+
+def _given(history: History, query: Query, then: str, rows: Ints) -> tuple[str, ...]:
+    """The determinants: attributes of the query first, then other columns, those that go along with it most first."""
+    names = [name for name in determinants(history, query, then) if _tells(history.columns[name])]
+    truth = history.columns[then].values[rows]
+    along = {
+        name: _along(history.columns[name].values[rows], truth) for name in names if name not in query.attributes
+    }
+    others = sorted(along, key=lambda name: -along[name])
+    return (*(name for name in names if name in query.attributes), *others)[:MOST]
+
+
+def _tells(column: Column) -> bool:
+    return column.words is None or len(column.words.texts) <= WORDS
+
+
+def _along(one: Floats, two: Floats) -> float:
+    """How closely two columns go along with each other, from 0 to 1."""
+    there = ~np.isnan(one) & ~np.isnan(two)
+    if there.sum() < FEWEST or np.ptp(one[there]) == 0 or np.ptp(two[there]) == 0:
+        return 0.0
+    return float(abs(np.corrcoef(one[there], two[there])[0, 1]))
+
+
+def _held_out(history: History, then: str, rows: Ints, rules: tuple[Rule, ...]) -> tuple[Ints, Ints, float]:
+    """The rows to learn from in the trial, the newest ones that are held out, and the mean score of what else there is.
+
+    That is what rules find; without any, the attribute's distribution, of which evenly spaced values are enough.
+    """
+    if rules:
+        held_out = HeldOut(history, then)
+        some = _some(np.arange(len(held_out.rows)), HELD)
+        return rows[rows < held_out.cut], held_out.rows[some], float(held_out.scores(rules)[some].mean())
+    cut = len(rows) - len(rows) // 10
+    tried, held = rows[:cut], _some(rows[cut:], HELD)
+    whole = np.sort(history.columns[then].values[tried])
+    whole = whole[(np.arange(WHOLE) * 2 + 1) * len(whole) // (2 * WHOLE)]
+    start, size = np.zeros(len(held), np.int64), np.full(len(held), len(whole))
+    return tried, held, float(np.mean(crps(start, size, whole, np.ones(len(whole)), history.columns[then].values[held])))
+
+
+def _lines(table: _Table, rows: Ints, numbers: Flags) -> Lines | None:
+    """Straight lines through the complete ones of these rows; words have none. None: there are too few."""
+    values = np.column_stack((table.known[rows], table.truth[rows]))
+    values = values[~np.isnan(values).any(axis=1)]
+    if len(values) < 10 * values.shape[1]:
+        return None
+    scale = values.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    mean = values.mean(axis=0)
+    apart = (values - mean) / scale * np.append(numbers, True)
+    return Lines(*map(readonly, (mean, scale, apart.T @ apart / len(apart))))
+
+
+def _some(rows: Ints, most: int) -> Ints:
+    """At most so many of the rows, evenly spaced."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
