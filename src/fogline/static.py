@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import ONE, Batch, Clouds, Flags, Floats, Ints, objects
+from fogline.arrays import ONE, Clouds, Flags, Floats, Ints
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.intake import Looked, bounded, look
+from fogline.impute.intake import bounded, look, put
 from fogline.kernels.front import Front, front, surely_beaten
 from fogline.model import Query
 from fogline.repository.history import History, as_table, read_history
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
-from fogline.skyline.group import Group
+from fogline.skyline.once import once
 
 _ROW, _TIME = "fogline row", "fogline time"
-_PLACES = 1_000_000
 _SEED = 3
 
 
@@ -40,75 +39,65 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     """
     plain = as_table(table)
     read = _read(plain, query, repository)
-    rows = read.rows
-    taken = rows.left()
+    rows, taken = read.rows, read.rows.left()
     taken = np.arange(plain.num_rows) if taken is None else taken
     gaps = np.isnan(rows.clouds.lo[taken]).any(axis=1) if rows.gaps else np.zeros(len(taken), np.bool_)
-    if repository is None and gaps.any():
-        repository = Repository.fit(_shuffled(plain, query), query, method="others", retention=0)
-    chain = chain_of(repository, query, remember=False) if gaps.any() else None  # rows have no before and after
-    where = _Answer(*_groups(read, taken), rows, query).of(taken, gaps, chain)
-    return _shown(plain, query, read, *where)
+    chain = None
+    if gaps.any():
+        if repository is None:
+            repository = Repository.fit(_shuffled(plain, query), query, method="others", retention=0)
+        chain = chain_of(repository, query, remember=False)  # rows have no before and after
+    return _shown(plain, query, read, *_Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain))
 
 
-class _Answer:
-    """Finds the rows that are in, and how probably."""
+class _Still:
+    """Rows that do not move, by their groups."""
 
-    def __init__(self, group: Ints, groups: int, rows: Decoded, query: Query) -> None:
-        self.group, self.groups, self.rows, self.query = group, groups, rows, query
+    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float) -> None:
+        self.rows, self.group, self.groups, self.alpha = rows, group, groups, alpha
 
-    def of(self, taken: Ints, gaps: Flags, chain: Chain | None) -> tuple[Ints, Floats, Floats]:
+    def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> tuple[Ints, Floats, Floats]:
         """Rows of the table, ascending, their probabilities, and how far these may be off."""
         clouds = self.rows.clouds
         sure = ~gaps & (clouds.start[taken] == ONE).all(axis=1)
         known = taken[sure]
         top, best = front(self.group[known], np.ascontiguousarray(clouds.lo[known]), self.groups)
         top = known[top]
-        if len(known) == len(taken):
+        which, found = self._left(taken[~sure], best, chain)
+        if not len(which):
             return top, np.ones(len(top)), np.zeros(len(top))
-        unsure = self._left(taken[~sure], best, chain)
-        if not len(unsure.id):
-            return top, np.ones(len(top)), np.zeros(len(top))
-        return self._judged(top, unsure, chain)
+        return self._judged(top, which, found)
 
-    def _left(self, which: Ints, best: Front, chain: Chain | None) -> Batch:
-        """Of the rows that are not known as points, those that no point surely beats; with bounds for what they lack."""
-        for rough in (True, False):
-            if chain is None:
-                looked = Looked(self.rows.clouds.part(which), np.empty(0, np.int64), np.empty((0, 0)))
-                clouds, kept = looked.clouds, np.empty((len(which), 0))
-            else:
-                looked = look(chain, self.rows, which, None, self.rows.refused)
-                clouds, kept = bounded(chain, looked, rough=rough), looked.of_all()
-            stay = ~np.isnan(clouds.lo).any(axis=1)  # what no imputer can complete is refused
-            stay[stay] = ~surely_beaten(best, self.group[which[stay]], np.ascontiguousarray(clouds.hi[stay]))
-            which, clouds, kept = which[stay], clouds.part(stay), kept[stay]
-        return self._batch(which, kept, clouds)
+    def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, Clouds]:
+        """Of the rows that are not known as points, those that no point surely beats, with their distributions."""
+        clouds = self.rows.clouds.part(which)
+        if chain is not None and len(which):
+            looked = look(chain, self.rows, which, None, self.rows.refused)
+            stay = self._unbeaten(which, bounded(chain, looked, rough=True), best)
+            which, looked = which[stay], looked.part(stay)
+            few = looked.clouds.part(looked.lacking)
+            clouds = put(looked.clouds, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))
+        stay = self._unbeaten(which, clouds, best)
+        return which[stay], clouds.part(stay)
 
-    def _batch(self, which: Ints, kept: Floats, clouds: Clouds) -> Batch:
-        zeros = np.zeros(len(which))
-        return Batch(objects(which.tolist()), zeros, zeros + 1.0, self.rows.raw[which], kept, clouds)
+    def _unbeaten(self, which: Ints, clouds: Clouds, best: Front) -> Ints:
+        """The places of the rows that no point surely beats. (One that no imputer can complete is rejected.)"""
+        there = np.flatnonzero(~np.isnan(clouds.lo).any(axis=1))
+        return there[~surely_beaten(best, self.group[which[there]], np.ascontiguousarray(clouds.hi[there]))]
 
-    def _judged(self, top: Ints, unsure: Batch, chain: Chain | None) -> tuple[Ints, Floats, Floats]:
-        """The probabilities of what is left, group by group: one tick each."""
-        asked = unsure.id.astype(np.int64)
-        found, chance, within = [], [], []
-        touched = np.unique(self.group[asked])
+    def _judged(self, top: Ints, which: Ints, found: Clouds) -> tuple[Ints, Floats, Floats]:
+        """The answer of points and of what is left of the others, group by group; points alone are in."""
+        touched = np.unique(self.group[which])
         alone = top[~np.isin(self.group[top], touched)]
-        found, chance, within = [alone], [np.ones(len(alone))], [np.zeros(len(alone))]
-        query, fill = self.query, (0, None, None) if chain is None else (chain.width, chain.fill_sharing, chain.shared)
+        parts = [(alone, np.ones(len(alone)), np.zeros(len(alone)))]
         for key in touched.tolist():
-            group = Group(len(query.names), query.alpha, None, _PLACES, *fill)
-            points = top[self.group[top] == key]
-            known = self._batch(points, np.full((len(points), fill[0]), np.nan), self.rows.clouds.part(points))
-            some = unsure.part(np.flatnonzero(self.group[asked] == key))
-            for delta in group.advance(-np.inf, 0.0, _joined(known, some)):
-                found.append(delta.id.astype(np.int64))
-                chance.append(delta.probability)
-                within.append(delta.within)
-        rows = np.concatenate(found)
+            points, others = top[self.group[top] == key], np.flatnonzero(self.group[which] == key)
+            rows = np.concatenate((points, which[others]))
+            stay, chance, within = once(_joined(self.rows.clouds.part(points), found.part(others)), self.alpha)
+            parts.append((rows[stay], chance, within))
+        rows, chance, within = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(rows)
-        return rows[order], np.concatenate(chance)[order], np.concatenate(within)[order]
+        return rows[order], chance[order], within[order]
 
 
 def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:
@@ -127,33 +116,29 @@ def _shuffled(plain: pa.Table, query: Query) -> History:
     return history.part(np.random.default_rng(_SEED).permutation(history.rows))
 
 
-def _groups(read: Named, taken: Ints) -> tuple[Ints, int]:
+def _groups(read: Named) -> tuple[Ints, int]:
     """(n,) the number of each row's group, and how many there are."""
     if not read.by:
         return np.zeros(len(read.id), np.int64), 1
     number: dict[tuple[Any, ...], int] = {}
-    return np.array([number.setdefault(key, len(number)) for key in zip(*read.by, strict=True)]), max(1, len(number))
+    numbers = [number.setdefault(key, len(number)) for key in zip(*read.by, strict=True)]
+    return np.array(numbers, np.int64), max(1, len(number))
 
 
-def _joined(known: Batch, more: Batch) -> Batch:
-    """Points, and then rows with distributions or bounds."""
-    both = {name: np.concatenate((getattr(known, name), getattr(more, name))) for name in Batch._fields[:-1]}
+def _joined(points: Clouds, others: Clouds) -> Clouds:
+    """Points, which have no values in the pools, and clouds that do."""
     cells = ("lo", "hi", "start", "size")
-    clouds = {name: np.concatenate((getattr(known.clouds, name), getattr(more.clouds, name))) for name in cells}
-    return Batch(**both, clouds=more.clouds._replace(**clouds))
+    return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
 
 
 def _shown(plain: pa.Table, query: Query, read: Named, rows: Ints, chance: Floats, within: Floats) -> pa.Table:
     """The answer as a table, in the types of the stream."""
-    which = pa.array(rows)
     ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
-    columns = {
+    columns: dict[str, Any] = {
         name: pa.array([values[k] for k in rows.tolist()], kind or pa.null())
         for name, values, kind in zip(query.by, read.by, read.kinds.by or (None,) * len(query.by), strict=True)
     }
-    columns |= {"id": ids.take(which), "probability": chance, "exact": within == 0.0, "within": within}
+    columns |= {"id": ids.take(pa.array(rows)), "probability": chance, "exact": within == 0.0, "within": within}
     raw = np.ascontiguousarray(read.rows.raw[rows].T)
-    columns |= {
-        name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)
-    }
+    columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
     return pa.table(columns)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.kernels import forest
 from fogline.kernels.crps import crps
 from fogline.kernels.forest import Forest, ValueGrid
+from fogline.kernels.leaves import outermost, quantiles
 from fogline.kernels.linear import expected
 from fogline.model import Query, Rule
 from fogline.repository.access.protocol import readonly
@@ -29,9 +30,11 @@ from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import Column, History
 from fogline.repository.sensors.transition import grid_of
 
-TREES, ROWS = 10, 20_000
-TRIAL_TREES, TRIAL_ROWS, HELD = 4, 2_000, 200
-LEAF, LEAVES = 20, 250  # rows of a leaf, fewer where that makes fewer leaves than this; never fewer than …
+TREES, ROWS = 6, 20_000
+EACH = 2_500  # rows of one tree: up to this many all, else half of them, another half for each
+ALONE = 5_000  # rows from which it pays to grow several trees at once
+TRIAL_TREES, TRIAL_ROWS, HELD = 4, 1_000, 200
+LEAF, LEAVES = 20, 50  # rows of a leaf, fewer where that makes fewer leaves than this; never fewer than …
 SMALLEST = 5
 FEWEST = 50  # rows that have the attribute; from fewer nothing is learnt
 MOST = 16  # determinants
@@ -68,17 +71,14 @@ class ByOthers:
     def distributions(self, known: Floats, gaps: Ints, low: float, high: float) -> Distributions:
         """Distributions for rows with these determinants (n, f) and numbers of gaps. O(trees · depth) each."""
         base, features = explained(self.lines, known)
-        start, size, value, often = forest.spread(
-            forest.ask(self.trees, features), base, gaps, self._values(low, high)
-        )
-        return Distributions(start, size, value, often, np.zeros(len(known), np.int64))
+        found = quantiles(forest.ask(self.trees, features), base, gaps, self._values(low, high))
+        return Distributions(*found, np.zeros(len(known), np.int64))
 
     def bounds(self, known: Floats, gaps: Ints, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
         base, features = explained(self.lines, known)
-        values = self._values(low, high)
-        least, most = forest.ends(forest.ask(self.trees, features), gaps)
-        return np.asarray(forest.moved(base, least, values)), np.asarray(forest.moved(base, most, values))
+        least, most = outermost(forest.ask(self.trees, features), base, gaps, self._values(low, high))
+        return np.asarray(least), np.asarray(most)
 
     def rough_bounds(self, low: float, high: float) -> tuple[float, float]:
         """Between which values `distributions` stays, whatever the row."""
@@ -132,10 +132,15 @@ class _Table(NamedTuple):
         dice = np.random.default_rng(SEED)
         hidden = (dice.random((len(rows), 1)) < GAPPED) & (dice.random((len(rows), len(self.given))) < HIDDEN)
         base, features = explained(lines, np.where(hidden, np.nan, self.known[rows]))
-        left, features = self.truth[rows] - base, np.ascontiguousarray(features.T)
-        leaf = max(SMALLEST, min(LEAF, len(rows) // LEAVES))
+        left, size = self.truth[rows] - base, max(EACH, len(rows) // 2)
+        leaf = max(SMALLEST, min(LEAF, min(size, len(rows)) // LEAVES))
+
+        def one(k: int) -> tuple[Any, ...]:
+            some = slice(None) if len(rows) <= EACH else np.sort(np.random.default_rng(k).permutation(len(rows))[:size])
+            return forest.grow(np.ascontiguousarray(features[some].T), left[some], leaf, SEED + k)
+
         with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
-            grown = list(pool.map(lambda k: forest.grow(features, left, leaf, SEED + k), range(trees)))
+            grown = list((pool.map if len(rows) > ALONE else map)(one, range(trees)))
         ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
         parts = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
         grid, step = grid_of(self.truth)
