@@ -67,7 +67,6 @@ class Recipe:
         """Whether it is learnt how sensors change."""
         return self.rules is None and self.method == "held-out" and self.longest > 0
 
-
     @property
     def looks_across(self) -> bool:
         """Whether it is learnt what the other attributes of a row tell."""

@@ -35,7 +35,7 @@ EACH = 2_500  # rows of one tree: up to this many all, else half of them, anothe
 ALONE = 5_000  # rows from which it pays to grow several trees at once
 TRIAL_TREES, TRIAL_ROWS, HELD = 4, 1_000, 200
 LEAF, LEAVES = 20, 50  # rows of a leaf, fewer where that makes fewer leaves than this; never fewer than …
-SMALLEST = 5
+SMALLEST = 5  # …, which is also enough where lines explain nothing: it is then the boxes that must be fine
 FEWEST = 50  # rows that have the attribute; from fewer nothing is learnt
 MOST = 16  # determinants
 WORDS = 32  # a column with more different words is a name, not a kind
@@ -133,7 +133,7 @@ class _Table(NamedTuple):
         hidden = (dice.random((len(rows), 1)) < GAPPED) & (dice.random((len(rows), len(self.given))) < HIDDEN)
         base, features = explained(lines, np.where(hidden, np.nan, self.known[rows]))
         left, size = self.truth[rows] - base, max(EACH, len(rows) // 2)
-        leaf = max(SMALLEST, min(LEAF, min(size, len(rows)) // LEAVES))
+        leaf = SMALLEST if lines is None else max(SMALLEST, min(LEAF, min(size, len(rows)) // LEAVES))
 
         def one(k: int) -> tuple[Any, ...]:
             some = slice(None) if len(rows) <= EACH else np.sort(np.random.default_rng(k).permutation(len(rows))[:size])
@@ -144,9 +144,7 @@ class _Table(NamedTuple):
         ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
         parts = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
         grid, step = grid_of(self.truth)
-        return ByOthers(
-            self.given, lines, Forest(*parts, readonly(ends[:-1])), readonly(grid), step, error, without
-        )
+        return ByOthers(self.given, lines, Forest(*parts, readonly(ends[:-1])), readonly(grid), step, error, without)
 
     def trial(self, rows: Ints, held: Ints, lines: Lines | None) -> float:
         """The mean CRPS on held-out rows of a few trees from these rows."""
@@ -159,9 +157,7 @@ def _given(history: History, query: Query, then: str, rows: Ints) -> tuple[str, 
     """The determinants: attributes of the query first, then other columns, those that go along with it most first."""
     names = [name for name in determinants(history, query, then) if _tells(history.columns[name])]
     truth = history.columns[then].values[rows]
-    along = {
-        name: _along(history.columns[name].values[rows], truth) for name in names if name not in query.attributes
-    }
+    along = {name: _along(history.columns[name].values[rows], truth) for name in names if name not in query.attributes}
     others = sorted(along, key=lambda name: -along[name])
     return (*(name for name in names if name in query.attributes), *others)[:MOST]
 
@@ -192,7 +188,11 @@ def _held_out(history: History, then: str, rows: Ints, rules: tuple[Rule, ...]) 
     whole = np.sort(history.columns[then].values[tried])
     whole = whole[(np.arange(WHOLE) * 2 + 1) * len(whole) // (2 * WHOLE)]
     start, size = np.zeros(len(held), np.int64), np.full(len(held), len(whole))
-    return tried, held, float(np.mean(crps(start, size, whole, np.ones(len(whole)), history.columns[then].values[held])))
+    return (
+        tried,
+        held,
+        float(np.mean(crps(start, size, whole, np.ones(len(whole)), history.columns[then].values[held]))),
+    )
 
 
 def _lines(table: _Table, rows: Ints, numbers: Flags) -> Lines | None:
