@@ -41,7 +41,7 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     read = _read(plain, query, repository)
     rows, taken = read.rows, read.rows.left()
     taken = np.arange(plain.num_rows) if taken is None else taken
-    gaps = np.isnan(rows.clouds.lo[taken]).any(axis=1) if rows.gaps else np.zeros(len(taken), np.bool_)
+    gaps: Flags = np.asarray(np.isnan(rows.clouds.lo[taken]).any(axis=1))
     chain = None
     if gaps.any():
         if repository is None:

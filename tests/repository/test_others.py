@@ -1,4 +1,4 @@
-"""Is a value that a row lacks told by the row's other attributes, where they tell anything?"""
+"""Is a value that a row lacks explained by the row's other attributes, where they explain anything?"""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fogline.impute.imputer import Evidence
 from fogline.impute.others import OTHERS, Others
 from fogline.kernels.crps import crps
 from fogline.kernels.linear import expected
-from fogline.repository.others import Lines
+from fogline.repository.others import Linear
 from fogline.rows.source import RowSource
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", last=10)
 
 
 def straight(n: int = 800, seed: int = 1) -> dict[str, np.ndarray]:
-    """c is told by a and b along a line."""
+    """c is explained by a and b along a line."""
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(2, n))
     return {"a": a, "b": b, "c": a - 2 * b + 0.05 * rng.normal(size=n)}
 
 
 def folded(n: int = 800, seed: int = 1) -> dict[str, np.ndarray]:
-    """c, of which there are four values, is told by a, but by no line."""
+    """c, of which there are four values, is explained by a, but by no line."""
     rng = np.random.default_rng(seed)
     a, b = rng.random((2, n))
     return {"a": a, "b": b, "c": np.select([a < 0.2, a < 0.5, a < 0.7], [3.0, 0.0, 9.0], 1.5)}
@@ -45,7 +45,7 @@ def imputer_of(repository: fl.Repository) -> Others:
 
 
 @pytest.mark.parametrize("make", [straight, folded])
-def test_what_is_told_is_close_to_the_truth(make):
+def test_what_is_explained_is_close_to_the_truth(make):
     imputer = imputer_of(fl.Repository.fit(pa.table(make()), QUERY, method="others"))
     fresh = make(200, seed=2)
     truth = fresh["c"].copy()
@@ -71,7 +71,7 @@ def test_lines_lead_nowhere_that_the_attribute_has_never_been():
     assert history["c"].min() <= low[0] <= high[0] <= history["c"].max()
 
 
-def test_a_row_with_several_gaps_is_told_what_is_left_and_one_without_anything_is_left_to_others():
+def test_a_row_with_several_gaps_is_explained_what_is_left_and_one_without_anything_is_left_to_others():
     imputer = imputer_of(fl.Repository.fit(pa.table(straight()), QUERY))
     nan = np.nan
     gaps = {"a": np.array([2.0, -2.0, nan]), "b": np.array([nan] * 3), "c": np.array([nan] * 3)}
@@ -85,7 +85,7 @@ def test_a_row_with_several_gaps_is_told_what_is_left_and_one_without_anything_i
     assert means[0] > means[1] + 2  # c rises with a, whatever b is
 
 
-def test_nothing_is_learnt_where_nothing_tells():
+def test_nothing_is_learnt_where_nothing_explains():
     rng = np.random.default_rng(3)
     history = pa.table({name: rng.random(800) for name in QUERY.names})
     for method in ("others", "held-out"):
@@ -99,7 +99,7 @@ def test_nothing_is_learnt_where_nothing_tells():
 def test_rules_that_do_better_stay_first():
     rng = np.random.default_rng(4)
     kind = rng.integers(0, 200, 2_000)
-    c = rng.random(200)[kind]  # told by a word among many, which trees do not look at
+    c = rng.random(200)[kind]  # explained by a word among many, which trees do not look at
     history = pa.table(
         {"a": rng.random(2_000), "b": c + rng.normal(size=2_000), "c": c, "kind": [f"k{k}" for k in kind]}
     )
@@ -109,7 +109,7 @@ def test_rules_that_do_better_stay_first():
     assert "c" in fl.Repository.fit(history, QUERY, method="others").others
 
 
-def test_other_columns_tell_too_and_are_asked_for():
+def test_other_columns_explain_too_and_are_asked_for():
     rng = np.random.default_rng(6)
     level = rng.random(800)
     a, b = rng.random((2, 800))
@@ -125,7 +125,7 @@ def test_other_columns_tell_too_and_are_asked_for():
     assert 4 < low[0] <= high[0] <= 5
 
 
-def test_a_saved_repository_tells_the_same(tmp_path):
+def test_a_saved_repository_explains_the_same(tmp_path):
     repository = fl.Repository.fit(pa.table(straight()), QUERY)
     repository.save(tmp_path / "r")
     loaded = fl.Repository.load(tmp_path / "r")
@@ -148,7 +148,7 @@ def test_lines_are_those_of_least_squares():
     columns = np.stack(list(straight().values()), axis=1)
     mean, scale = columns.mean(axis=0), columns.std(axis=0)
     apart = (columns - mean) / scale
-    lines = Lines(mean, scale, apart.T @ apart / len(apart))
+    lines = Linear(mean, scale, apart.T @ apart / len(apart))
     both = np.column_stack((np.ones(len(columns)), columns[:, :2]))
     weights = np.linalg.lstsq(both, columns[:, 2], rcond=None)[0]
     np.testing.assert_allclose(expected(lines, columns[:, :2]), both @ weights, atol=1e-4)

@@ -1,7 +1,7 @@
 """What may a missing cell be, by the other attributes of its row?
 
-What trees over them have learnt (`repository/others.py`), for attributes of which they tell more than rules do. A row
-of which none is known is left to others.
+What trees over them have learnt (`repository/others.py`), for attributes that they explain better than rules do. A row
+of which no other attribute is known is left to the next imputer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
-from fogline.impute.asked import Asked
+from fogline.impute.determinants import Determinants
 from fogline.impute.imputer import Evidence, nothing, spread
 from fogline.model import Query
 from fogline.repository.history import Column
@@ -28,7 +28,7 @@ class Others:
     def __init__(self, learnt: Mapping[str, ByOthers], columns: Mapping[str, Column], query: Query) -> None:
         self.learnt = [learnt.get(name) for name in query.names]
         names = dict.fromkeys(name for each in self.learnt if each is not None for name in each.given)
-        self.asked = Asked(list(names), columns, query)
+        self.asked = Determinants(list(names), columns, query)
         self.width = self.asked.width + 1
         self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fogline.arrays import Distributions, Flags, Floats
 from fogline.errors import HistoryError
-from fogline.impute.asked import Asked
+from fogline.impute.determinants import Determinants
 from fogline.impute.imputer import Evidence
 from fogline.model import Query
 from fogline.repository.lattice import Lattice
@@ -30,7 +30,7 @@ class Rules:
                 f"not {', '.join(lacking)}."
             )
         self.lattices = [repository.lattices[name] for name in query.names]
-        self.row = Asked(repository.asked_by_rules, repository.history.columns, query)
+        self.row = Determinants(repository.asked_by_rules, repository.history.columns, query)
         self.width, at = self.row.width, self.row.at
         self.asked = [[(name, at[name]) for name in each.determinants] for each in self.lattices]
 

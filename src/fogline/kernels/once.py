@@ -1,7 +1,7 @@
 """How probably does none beat a row, when all rows are there at once and nothing will come or go?
 
-No sums are kept, no guard is remembered: the places of a row lose weight rival by rival, until all rivals are through or
-what is left is not enough. Rivals that end most rows should come first.
+No sums are kept, no guard is remembered: the places of a row lose weight rival by rival, until none is left or what
+remains is not enough. Rivals that end most rows should come first.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Recipe:
 
     @property
     def looks_across(self) -> bool:
-        """Whether it is learnt what the other attributes of a row tell."""
+        """Whether it is learnt what the other attributes of a row explain."""
         return self.rules is None and self.method in ("held-out", "others")
 
 
@@ -132,7 +132,7 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
 
 
 def across(recipe: Recipe, rules: tuple[Rule, ...], runner: Runner) -> dict[str, ByOthers]:
-    """What the other attributes of a row tell, for the attributes of which they tell more than rules."""
+    """What the other attributes of a row explain, for the attributes of which they explain more than rules do."""
     if not recipe.looks_across:
         return {}
     query = recipe.query
@@ -198,7 +198,7 @@ def fingerprint(
     method: str = "",
     others: Mapping[str, ByOthers] | None = None,
 ) -> str:
-    """The same for the same history, rules, sensors and other attributes; methods without rules have fingerprints of their own."""
+    """The same for the same history and what was learnt of it; methods without rules have fingerprints of their own."""
     digest = hashlib.sha256("\n".join(map(str, rules)).encode())
     digest.update(method.encode() if method in PLAIN else b"")
     if sensors is not None:

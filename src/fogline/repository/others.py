@@ -1,4 +1,4 @@
-"""What do the other attributes of a row tell about the one it lacks?
+"""What do the other attributes of a row explain about the one it lacks?
 
 Extremely randomised trees over the other attributes: a leaf is a box of determinants, so this is a differential
 dependency with intervals of its own for each region. Where straight lines explain a part of it, the trees explain what
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.arrays import Distributions, Floats, Ints
 from fogline.kernels import forest
 from fogline.kernels.crps import crps
 from fogline.kernels.forest import Forest, ValueGrid
@@ -43,7 +43,7 @@ GAPPED, HIDDEN = 0.25, 0.3  # the share of rows from which cells are hidden, and
 WHOLE, SEED = 256, 17
 
 
-class Lines(NamedTuple):
+class Linear(NamedTuple):
     """Means, scales and correlations of the determinants and, last, of the attribute."""
 
     mean: Floats  # (f + 1,)
@@ -53,10 +53,10 @@ class Lines(NamedTuple):
 
 @dataclass(frozen=True)
 class ByOthers:
-    """Of one attribute: what its row's other attributes tell, and how well that did on held-out rows."""
+    """Of one attribute: what its row's other attributes explain, and how well that did on held-out rows."""
 
     given: tuple[str, ...]  # the determinants
-    lines: Lines | None  # None: the trees explain it all
+    lines: Linear | None  # None: the trees explain it all
     trees: Forest
     grid: Floats  # values of the attribute that occurred, sorted
     step: float  # how near to one of them is the same
@@ -71,8 +71,9 @@ class ByOthers:
     def distributions(self, known: Floats, gaps: Ints, low: float, high: float) -> Distributions:
         """Distributions for rows with these determinants (n, f) and numbers of gaps. O(trees · depth) each."""
         base, features = explained(self.lines, known)
-        found = quantiles(forest.ask(self.trees, features), base, gaps, self._values(low, high))
-        return Distributions(*found, np.zeros(len(known), np.int64))
+        kept = forest.ask(self.trees, features)
+        start, size, value, often = quantiles(kept, base, gaps, self._values(low, high))
+        return Distributions(start, size, value, often, np.zeros(len(known), np.int64))
 
     def bounds(self, known: Floats, gaps: Ints, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
@@ -91,7 +92,7 @@ class ByOthers:
         return ValueGrid(self.grid, float(self.step), least, most)
 
 
-def explained(lines: Lines | None, known: Floats) -> tuple[Floats, Floats]:
+def explained(lines: Linear | None, known: Floats) -> tuple[Floats, Floats]:
     """(n,) what straight lines make of determinants (n, f); and what trees look at: these, and that."""
     known = np.ascontiguousarray(known)
     if lines is None:
@@ -101,68 +102,83 @@ def explained(lines: Lines | None, known: Floats) -> tuple[Floats, Floats]:
 
 
 def learn_others(history: History, query: Query, then: str, rules: tuple[Rule, ...]) -> ByOthers | None:
-    """What other attributes tell about one, if on held-out rows it does better than rules and whole history."""
-    values = history.columns[then].values
-    rows = np.flatnonzero(~np.isnan(values))
-    given = _given(history, query, then, rows) if len(rows) >= FEWEST else ()
+    """What other attributes explain about one, if on held-out rows it does better than rules and whole history."""
+    rows = np.flatnonzero(~np.isnan(history.columns[then].values))
+    given = _given(history, query, then, _some(rows, ROWS)) if len(rows) >= FEWEST else ()
     if not given:
         return None
-    table = _Table(given, np.stack([history.columns[name].values for name in given], axis=1), values)
-    numbers = np.array([history.columns[name].words is None for name in given])
+    table = _Table(given, tuple(history.columns[name] for name in given), history.columns[then].values)
     tried, held, without = _held_out(history, then, rows, tuple(rule for rule in rules if rule.then == then))
-    error, straight = min(
-        (table.trial(_some(tried, TRIAL_ROWS), held, lines), lines is not None)
-        for lines in {None: None, 1: _lines(table, tried, numbers)}.values()
-    )
+    few, lines = _some(tried, TRIAL_ROWS), table.lines(_some(tried, ROWS))
+    error, straight = table.trial(few, held, None), False
+    if lines is not None and (by_lines := table.trial(few, held, lines)) < error:
+        error, straight = by_lines, True
     if not error < WORTH * without:
         return None
-    lines = _lines(table, rows, numbers) if straight else None
-    return table.learn(_some(rows, ROWS), TREES, lines, error, without)
+    rows = _some(rows, ROWS)
+    return table.learn(rows, TREES, table.lines(rows) if straight else None, error, without)
 
 
 class _Table(NamedTuple):
     """Determinants and the attribute, as they are in the history."""
 
     given: tuple[str, ...]
-    known: Floats  # (n, f)
+    columns: tuple[Column, ...]
     truth: Floats  # (n,)
 
-    def learn(self, rows: Ints, trees: int, lines: Lines | None, error: float = 0.0, without: float = 0.0) -> ByOthers:
+    def known(self, rows: Ints) -> Floats:
+        """(rows, f) the determinants."""
+        return np.stack([column.values[rows] for column in self.columns], axis=1)
+
+    def learn(self, rows: Ints, trees: int, lines: Linear | None, error: float = 0.0, without: float = 0.0) -> ByOthers:
         """Trees from these rows, some of their cells hidden."""
         dice = np.random.default_rng(SEED)
         hidden = (dice.random((len(rows), 1)) < GAPPED) & (dice.random((len(rows), len(self.given))) < HIDDEN)
-        base, features = explained(lines, np.where(hidden, np.nan, self.known[rows]))
+        base, features = explained(lines, np.where(hidden, np.nan, self.known(rows)))
         left, size = self.truth[rows] - base, max(EACH, len(rows) // 2)
         leaf = SMALLEST if lines is None else max(SMALLEST, min(LEAF, min(size, len(rows)) // LEAVES))
 
-        def one(k: int) -> tuple[Any, ...]:
+        def one(k: int) -> Any:
             some = slice(None) if len(rows) <= EACH else np.sort(np.random.default_rng(k).permutation(len(rows))[:size])
             return forest.grow(np.ascontiguousarray(features[some].T), left[some], leaf, SEED + k)
 
         with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
             grown = list((pool.map if len(rows) > ALONE else map)(one, range(trees)))
         ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
-        parts = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
+        feature, cut, child, kept = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
+        learnt = Forest(feature, cut, child, kept, readonly(ends[:-1]))
         grid, step = grid_of(self.truth)
-        return ByOthers(self.given, lines, Forest(*parts, readonly(ends[:-1])), readonly(grid), step, error, without)
+        return ByOthers(self.given, lines, learnt, readonly(grid), step, error, without)
 
-    def trial(self, rows: Ints, held: Ints, lines: Lines | None) -> float:
+    def lines(self, rows: Ints) -> Linear | None:
+        """Straight lines through the complete ones of these rows; words have none. None: there are too few."""
+        values = np.column_stack((self.known(rows), self.truth[rows]))
+        values = values[~np.isnan(values).any(axis=1)]
+        if len(values) < 10 * values.shape[1]:
+            return None
+        mean, scale = values.mean(axis=0), values.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        numbers = np.array([*(column.words is None for column in self.columns), True])
+        apart = (values - mean) / scale * numbers
+        return Linear(*map(readonly, (mean, scale, apart.T @ apart / len(apart))))
+
+    def trial(self, rows: Ints, held: Ints, lines: Linear | None) -> float:
         """The mean CRPS on held-out rows of a few trees from these rows."""
         tried = self.learn(rows, TRIAL_TREES, lines)
-        found = tried.distributions(self.known[held], np.ones(len(held), np.int64), -np.inf, np.inf)
+        found = tried.distributions(self.known(held), np.ones(len(held), np.int64), -np.inf, np.inf)
         return float(np.mean(crps(*found[:4], self.truth[held])))
 
 
 def _given(history: History, query: Query, then: str, rows: Ints) -> tuple[str, ...]:
     """The determinants: attributes of the query first, then other columns, those that go along with it most first."""
-    names = [name for name in determinants(history, query, then) if _tells(history.columns[name])]
+    names = [name for name in determinants(history, query, then) if _explains(history.columns[name])]
     truth = history.columns[then].values[rows]
     along = {name: _along(history.columns[name].values[rows], truth) for name in names if name not in query.attributes}
     others = sorted(along, key=lambda name: -along[name])
     return (*(name for name in names if name in query.attributes), *others)[:MOST]
 
 
-def _tells(column: Column) -> bool:
+def _explains(column: Column) -> bool:
     return column.words is None or len(column.words.texts) <= WORDS
 
 
@@ -193,19 +209,6 @@ def _held_out(history: History, then: str, rows: Ints, rules: tuple[Rule, ...]) 
         held,
         float(np.mean(crps(start, size, whole, np.ones(len(whole)), history.columns[then].values[held]))),
     )
-
-
-def _lines(table: _Table, rows: Ints, numbers: Flags) -> Lines | None:
-    """Straight lines through the complete ones of these rows; words have none. None: there are too few."""
-    values = np.column_stack((table.known[rows], table.truth[rows]))
-    values = values[~np.isnan(values).any(axis=1)]
-    if len(values) < 10 * values.shape[1]:
-        return None
-    scale = values.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    mean = values.mean(axis=0)
-    apart = (values - mean) / scale * np.append(numbers, True)
-    return Lines(*map(readonly, (mean, scale, apart.T @ apart / len(apart))))
 
 
 def _some(rows: Ints, most: int) -> Ints:

@@ -59,7 +59,7 @@ class Repository:
     method: str = "held-out"
     """How it was fitted; "given": with rules of the user's own."""
     others: Mapping[str, ByOthers] = field(default_factory=dict)
-    """What the other attributes of a row tell, for the attributes of which they tell more than rules."""
+    """What the other attributes of a row explain, for the attributes of which they explain more than rules do."""
 
     @classmethod
     def fit(
@@ -158,7 +158,7 @@ class Repository:
 
     @property
     def determinants(self) -> tuple[str, ...]:
-        """Every column that is asked for, by rules or where other attributes tell about one."""
+        """Every column that is asked for, by rules or where other attributes explain about one."""
         across = (name for each in self.others.values() for name in each.given)
         return tuple(dict.fromkeys((*self.asked_by_rules, *across)))
 

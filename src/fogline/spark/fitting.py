@@ -73,8 +73,8 @@ def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: 
     names, transitions = recipe.query.names, tasks.written.get(TRANSITIONS, [])
     learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
-    told = zip(names, tasks.written.get(OTHERS, []), strict=False)
-    others = {name: each for name, each in told if each is not None}
+    learnt_across = zip(names, tasks.written.get(OTHERS, []), strict=False)
+    others = {name: each for name, each in learnt_across if each is not None}
     mark = fingerprint(fitted.history, fitted.rules, fitted.sensors, fitted.method, fitted.others)
     lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
     draft.finish(fitted, mark, Entries(columns, lattices, sensors, others))

@@ -3,8 +3,9 @@
 The same tasks, side by side: the skyline of a complete table, of a complete window at every tick, and of a table with
 gaps, which all but Fogline need to have filled first. And what they answer when gaps are left: the NaN table.
 
-Nobody is given anything but the table with gaps itself, and everything counts: whoever learns how to fill them does so
-within the time that is measured. There are several tables of each kind: the skyline of one may be eight rows.
+Each library is given the table with gaps and nothing else, and everything counts: what is learnt about how to fill
+them is learnt within the time that is measured. There are several tables of each kind: the skyline of one may be eight
+rows.
 
 paretoset, moocore and pymoo work out a front from scratch and know neither windows nor gaps. A library that is not
 installed is reported as missing.
@@ -72,10 +73,8 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     kind = str(knobs["set"])
     n = 2_000 if scope.quick else 20_000
     if knobs["task"] == "gaps":
-        rows = n // 10 if scope.quick else n // 4
-        return [
-            row for k in range(1 if scope.quick else TABLES) for row in _gaps(_tables(kind, rows, k, scope.data), k)
-        ]
+        few = n // 10 if scope.quick else n // 4
+        return [row for k in range(1 if scope.quick else TABLES) for row in _gaps(_tables(kind, few, k, scope.data), k)]
     table = _drawn(kind, n + 200 * 30)
     act = _static if knobs["task"] == "static" else _window
     rows: list[dict[str, Scalar]] = []
@@ -186,11 +185,11 @@ def _ahead(rows: pd.DataFrame) -> str:
     """Set by set, against the best way to fill gaps."""
     mean = rows.groupby(["set", "library"])[["ms", "f"]].mean()
     rival = f"{FILLS[-1]} + moocore"
-    told = []
+    parts = []
     for name in rows["set"].unique():
         own, other = mean.loc[(name, FOGLINE)], mean.loc[(name, rival)]
-        told.append(f"{name} {own['f']:.3f} against {other['f']:.3f}, {own['ms'] / other['ms']:.2g}× the time")
-    return f" F against {rival}: {'; '.join(told)}."
+        parts.append(f"{name} {own['f']:.3f} against {other['f']:.3f}, {own['ms'] / other['ms']:.2g}× the time")
+    return f" F against {rival}: {'; '.join(parts)}."
 
 
 # ----------------------------------------------------------------------------------------------------------- NaN

@@ -12,7 +12,7 @@ from fogline.model import Query
 from fogline.repository.history import Column
 
 
-class Asked:
+class Determinants:
     """Attributes of the query as they were decoded, other columns as the history would have them."""
 
     def __init__(self, names: Sequence[str], columns: Mapping[str, Column], query: Query) -> None:
