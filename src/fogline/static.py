@@ -1,7 +1,11 @@
 """Who is on top of a table that does not move?
 
 Every row is in the window; times and expiries do not matter. A missing value is imputed from a repository, or, without
-one, from the table's own rows.
+one, from the table's own rows: by the other attributes of its row where that does better than the attribute's own
+distribution.
+
+Complete rows that none beats are found first: no probability is needed for that. A row with gaps that one of them
+surely beats is out, and changes no other row's probability, so only what is left of those gets its distributions.
 """
 
 from __future__ import annotations
@@ -11,13 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import ONE, Clouds, Flags, Floats, Ints
+from fogline.impute.chain import Chain, chain_of
+from fogline.impute.intake import bounded, look, put
+from fogline.kernels.front import Front, front, surely_beaten
 from fogline.model import Query
-from fogline.monitor import Monitor
-from fogline.repository.history import as_table
+from fogline.repository.history import History, as_table, read_history
 from fogline.repository.repository import Repository
-from fogline.rows.source import RowSource
+from fogline.rows.reader import Decoded, Kinds, Named, Reader
+from fogline.skyline.once import once
 
 _ROW, _TIME = "fogline row", "fogline time"
+_SEED = 3
 
 
 def skyline(table: Any, query: Query, repository: Repository | None = None) -> pa.Table:
@@ -28,27 +37,108 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     >>> skyline(rows, query)["id"].to_pylist()
     ['a', 'b']
     """
-    source = RowSource(table)
-    gaps = any(_lacks(source, name) for name in query.names)
-    if repository is None and gaps:
-        repository = Repository.fit(table, query, retention=0)
     plain = as_table(table)
-    ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
-    numbered = plain.append_column(_ROW, pa.array(np.arange(plain.num_rows)))
-    numbered = numbered.append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
+    read = _read(plain, query, repository)
+    rows, taken = read.rows, read.rows.left()
+    taken = np.arange(plain.num_rows) if taken is None else taken
+    gaps: Flags = np.asarray(np.isnan(rows.clouds.lo[taken]).any(axis=1))
+    chain = None
+    if gaps.any():
+        if repository is None:
+            repository = Repository.fit(_shuffled(plain, query), query, method="others", retention=0)
+        chain = chain_of(repository, query, remember=False)  # rows have no before and after
+    return _shown(plain, query, read, *_Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain))
+
+
+class _Still:
+    """Rows that do not move, by their groups."""
+
+    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float) -> None:
+        self.rows, self.group, self.groups, self.alpha = rows, group, groups, alpha
+
+    def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> tuple[Ints, Floats, Floats]:
+        """Rows of the table, ascending, their probabilities, and how far these may be off."""
+        clouds = self.rows.clouds
+        sure = ~gaps & (clouds.start[taken] == ONE).all(axis=1)
+        known = taken[sure]
+        top, best = front(self.group[known], np.ascontiguousarray(clouds.lo[known]), self.groups)
+        top = known[top]
+        which, found = self._left(taken[~sure], best, chain)
+        if not len(which):
+            return top, np.ones(len(top)), np.zeros(len(top))
+        return self._judged(top, which, found)
+
+    def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, Clouds]:
+        """Of the rows that are not known as points, those that no point surely beats, with their distributions."""
+        clouds = self.rows.clouds.part(which)
+        if chain is not None and len(which):
+            looked = look(chain, self.rows, which, None, self.rows.refused)
+            stay = self._unbeaten(which, bounded(chain, looked, rough=True), best)
+            which, looked = which[stay], looked.part(stay)
+            few = looked.clouds.part(looked.lacking)
+            clouds = put(looked.clouds, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))
+        stay = self._unbeaten(which, clouds, best)
+        return which[stay], clouds.part(stay)
+
+    def _unbeaten(self, which: Ints, clouds: Clouds, best: Front) -> Ints:
+        """The places of the rows that no point surely beats. (One that no imputer can complete is rejected.)"""
+        there = np.flatnonzero(~np.isnan(clouds.lo).any(axis=1))
+        return there[~surely_beaten(best, self.group[which[there]], np.ascontiguousarray(clouds.hi[there]))]
+
+    def _judged(self, top: Ints, which: Ints, found: Clouds) -> tuple[Ints, Floats, Floats]:
+        """The answer of points and of what is left of the others, group by group; points alone are in."""
+        touched = np.unique(self.group[which])
+        alone = top[~np.isin(self.group[top], touched)]
+        parts = [(alone, np.ones(len(alone)), np.zeros(len(alone)))]
+        for key in touched.tolist():
+            points, others = top[self.group[top] == key], np.flatnonzero(self.group[which] == key)
+            rows = np.concatenate((points, which[others]))
+            stay, chance, within = once(_joined(self.rows.clouds.part(points), found.part(others)), self.alpha)
+            parts.append((rows[stay], chance, within))
+        rows, chance, within = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(rows)
+        return rows[order], chance[order], within[order]
+
+
+def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:
+    """The rows in numbers, called by their numbers."""
+    count = pa.array(np.arange(plain.num_rows))
+    numbered = plain.append_column(_ROW, count).append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
     fields = query.to_dict() | {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
     fields = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
-    monitor = Monitor(Query.from_dict(fields), repository, remember=False)  # rows have no before and after
-    monitor.advance(0, numbered)
-    answer = monitor.answer().sort_by([("id", "ascending")])
-    named = ids.take(answer["id"]) if answer.num_rows else ids.slice(0, 0)
-    return answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
+    also = None if repository is None else repository.determinants
+    return Reader(Query.from_dict(fields), also=also).read(numbered, Kinds())
 
 
-def _lacks(source: RowSource, name: str) -> bool:
-    """Is a cell of this column missing? (A distribution of its own is not.)"""
-    column = source.require(name, "attribute")
-    if isinstance(column, pa.Array) and pa.types.is_floating(column.type):
-        return bool(np.isnan(column.to_numpy(zero_copy_only=False)).any())
-    values = column.to_pylist() if isinstance(column, pa.Array) else column
-    return any(each is None or each != each or (isinstance(each, list) and not each) for each in values)
+def _shuffled(plain: pa.Table, query: Query) -> History:
+    """The table as a history without an order: what is held out of it is any of its rows."""
+    history = read_history(plain, query)
+    return history.part(np.random.default_rng(_SEED).permutation(history.rows))
+
+
+def _groups(read: Named) -> tuple[Ints, int]:
+    """(n,) the number of each row's group, and how many there are."""
+    if not read.by:
+        return np.zeros(len(read.id), np.int64), 1
+    number: dict[tuple[Any, ...], int] = {}
+    numbers = [number.setdefault(key, len(number)) for key in zip(*read.by, strict=True)]
+    return np.array(numbers, np.int64), max(1, len(number))
+
+
+def _joined(points: Clouds, others: Clouds) -> Clouds:
+    """Points, which have no values in the pools, and clouds that do."""
+    cells = ("lo", "hi", "start", "size")
+    return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
+
+
+def _shown(plain: pa.Table, query: Query, read: Named, rows: Ints, chance: Floats, within: Floats) -> pa.Table:
+    """The answer as a table, in the types of the stream."""
+    ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
+    columns: dict[str, Any] = {
+        name: pa.array([values[k] for k in rows.tolist()], kind or pa.null())
+        for name, values, kind in zip(query.by, read.by, read.kinds.by or (None,) * len(query.by), strict=True)
+    }
+    columns |= {"id": ids.take(pa.array(rows)), "probability": chance, "exact": within == 0.0, "within": within}
+    raw = np.ascontiguousarray(read.rows.raw[rows].T)
+    columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
+    return pa.table(columns)

@@ -58,6 +58,7 @@ def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
         "learnt": Repository.fit(walks(), QUERY),
         "last": Repository.fit(walks(), QUERY, method="last"),
         "mean": Repository.fit(walks(), QUERY, method="mean"),
+        "others": Repository.fit(walks(), QUERY, method="others"),
     }
     for how, repository in fits.items():
         chain = chain_of(repository, QUERY)

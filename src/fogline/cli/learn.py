@@ -74,7 +74,13 @@ def fit(
         files = must_be_there(history)
         with on_spark(master, memory) as (spark, progress):
             rows = files.with_numbers(files.with_clock(files.read(spark, history, asked), asked), asked)
-            how: dict[str, Any] = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
+            how: dict[str, Any] = {
+                "rules": given,
+                "method": method,
+                "retention": kept,
+                "hindsight": hindsight,
+                "values": values,
+            }
             made = fogline.spark.fit(rows, asked, **how, folder=output, progress=progress)
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)

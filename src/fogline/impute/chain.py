@@ -22,6 +22,7 @@ from fogline.arrays import ONE, SHARED, VAGUE, Clouds, Distributions, Flags, Flo
 from fogline.errors import FoglineError
 from fogline.impute.fewer import fewer
 from fogline.impute.imputer import Evidence, Hindsight, Imputer, part
+from fogline.impute.others import Others
 from fogline.impute.past import Last, Past, RecentRule, readings
 from fogline.impute.rules import Rules
 from fogline.impute.whole import Constant, Mean, Whole
@@ -305,8 +306,8 @@ def chain_of(
     """The imputers of a repository, after the user's own; None if there is neither.
 
     `remember`: whether sensors' own readings count; `hindsight`: also later ones, by default where that was learnt.
-    First what a user has stated about the recent past, then what was learnt of the sensor's past, then rules, then the
-    whole history.
+    First what a user has stated about the recent past, then what was learnt of the sensor's past, then of the row's
+    other attributes, then rules, then the whole history.
     """
     sensors = None if repository is None or not remember else repository.sensors
     if hindsight and (sensors is None or not sensors.hindsight):
@@ -325,6 +326,7 @@ def chain_of(
         asked += [RecentRule(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
         asked += [Last(sensors, query)] if repository.method == "last" else []
         asked += [Past(sensors, query)] if sensors.transitions else []
+    asked += [Others(repository.others, repository.history.columns, query)] if repository.others else []
     asked += [rules] if repository.rules else []
     asked.append(Mean(*level_0) if repository.method == "mean" else Whole(*level_0, repository.values))
     return Chain(asked, query, sensors, values=repository.values, own=imputer)

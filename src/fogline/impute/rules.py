@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fogline.arrays import Distributions, Flags, Floats
 from fogline.errors import HistoryError
+from fogline.impute.determinants import Determinants
 from fogline.impute.imputer import Evidence
 from fogline.model import Query
 from fogline.repository.lattice import Lattice
@@ -31,22 +30,12 @@ class Rules:
                 f"not {', '.join(lacking)}."
             )
         self.lattices = [repository.lattices[name] for name in query.names]
-        self.columns = repository.history.columns
-        self.determinants = repository.determinants
-        self.width = len(self.determinants)
-        at = {name: k for k, name in enumerate(self.determinants)}
-        self.attributes = [(k, query.names.index(name)) for name, k in at.items() if name in query.attributes]
-        self.others = [(k, name) for name, k in at.items() if name not in query.attributes]
+        self.row = Determinants(repository.asked_by_rules, repository.history.columns, query)
+        self.width, at = self.row.width, self.row.at
         self.asked = [[(name, at[name]) for name in each.determinants] for each in self.lattices]
 
     def look(self, rows: Evidence) -> Floats:
-        out = np.full((len(rows.values), self.width), np.nan)
-        for k, j in self.attributes:
-            out[:, k] = rows.values[:, j]
-        for k, name in self.others:
-            if (column := rows.column(name)) is not None:
-                out[:, k] = self.columns[name].encode(column)
-        return out
+        return self.row.look(rows)
 
     def able(self, known: Floats, j: int) -> Flags:
         return self.lattices[j].able(self._centres(known, j), len(known))

@@ -26,7 +26,7 @@ BEST = 3  # determinants that may pair up
 PAPER = 0.0001  # 0.001 on a range of 10
 
 METHODS = ("held-out", "paper")  # ways to discover rules
-PLAIN = ("last", "mean")  # ways to do without
+PLAIN = ("last", "mean", "others")  # ways to do without
 
 
 def judge(history: History, then: str, rules: Sequence[Rule]) -> list[Quality]:

@@ -22,6 +22,7 @@ from fogline.repository.access.sorted import SortedAccess
 from fogline.repository.files import Files, Reference
 from fogline.repository.history import Column
 from fogline.repository.lattice import Choice, Lattice
+from fogline.repository.others import ByOthers, Linear
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.transition import Transition
 from fogline.repository.words import Words
@@ -148,6 +149,22 @@ def get_transition(saved: Mapping[str, Any], files: Files) -> Transition:
         whole=readonly(files.get(saved["whole"])),
         **{name: saved[name] for name in _NUMBERS},
     )
+
+
+def put_others(others: ByOthers, files: Files) -> Entry:
+    """Write what other attributes explain about one."""
+    trees = {name: files.put(array) for name, array in others.trees._asdict().items()}
+    lines = None if others.lines is None else [files.put(array) for array in others.lines]
+    about = {name: getattr(others, name) for name in ("given", "step", "error", "without")}
+    return {"trees": trees, "lines": lines, "grid": files.put(others.grid), **about}
+
+
+def get_others(saved: Mapping[str, Any], files: Files) -> ByOthers:
+    """What other attributes explain, of an entry."""
+    trees = Forest(**{name: readonly(files.get(file)) for name, file in saved["trees"].items()})
+    lines = None if saved["lines"] is None else Linear(*(readonly(files.get(file)) for file in saved["lines"]))
+    grid, about = readonly(files.get(saved["grid"])), (saved[name] for name in ("step", "error", "without"))
+    return ByOthers(tuple(saved["given"]), lines, trees, grid, *about)
 
 
 def put_sensors(

@@ -25,6 +25,7 @@ from fogline.repository.discover import PLAIN, check_method, discover_one
 from fogline.repository.files import Files
 from fogline.repository.history import History
 from fogline.repository.lattice import Lattice
+from fogline.repository.others import ByOthers, learn_others
 from fogline.repository.rules import as_rules, check_rules
 from fogline.repository.sensors.model import SensorModel, about_recent, gathered
 from fogline.repository.sensors.training import TrainingSet, learn_transition
@@ -35,6 +36,7 @@ T = TypeVar("T")
 Progress = Callable[[str], None]  # called with the attribute for which rules are being discovered
 
 RULES, LATTICES, TRANSITIONS = "discovering rules", "building indexes", "learning how sensors change"
+OTHERS = "learning from other attributes"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Recipe:
         """Whether it is learnt how sensors change."""
         return self.rules is None and self.method == "held-out" and self.longest > 0
 
+    @property
+    def looks_across(self) -> bool:
+        """Whether it is learnt what the other attributes of a row explain."""
+        return self.rules is None and self.method in ("held-out", "others")
+
 
 class Work(NamedTuple, Generic[T]):
     """What is done for one attribute, and how its result is written (returns what to remember of it) and read again."""
@@ -104,6 +111,7 @@ class Fitted(NamedTuple):
     sensors: SensorModel | None
     method: str
     values: int | None
+    others: dict[str, ByOthers]
 
 
 class InProcess:
@@ -131,9 +139,26 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     lattices = runner.each(building(rules), query.names)
     learnt = runner.each(learning(recipe, rules), query.names) if recipe.learns else [None] * len(query.names)
     transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
+    others = across(recipe, rules, runner)
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
-    return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name, recipe.values)
+    by_name = dict(zip(query.names, lattices, strict=True))
+    return Fitted(history, rules, by_name, sensors, recipe.name, recipe.values, others)
+
+
+def across(recipe: Recipe, rules: tuple[Rule, ...], runner: Runner) -> dict[str, ByOthers]:
+    """What the other attributes of a row explain, for the attributes of which they explain more than rules do."""
+    if not recipe.looks_across:
+        return {}
+    query = recipe.query
+    work: Work[ByOthers | None] = Work(
+        OTHERS,
+        lambda history, name: learn_others(history, query, name, rules),
+        lambda found, files: None if found is None else entries.put_others(found, files),
+        lambda saved, files: None if saved is None else entries.get_others(saved, files),
+    )
+    learnt = runner.each(work, query.names)
+    return {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
 
 
 def discovery(recipe: Recipe) -> Work[list[Rule]]:
@@ -203,6 +228,7 @@ def fingerprint(fitted: Fitted) -> str:
         errors = [(each.error, each.error_between) for each in sensors.transitions.values()]
         digest.update(f"{errors} {sensors.hindsight}".encode())
         digest.update("\n".join(map(str, sensors.recent)).encode())
+    digest.update(str([(name, each.given, each.error) for name, each in fitted.others.items()]).encode())
     for name in sorted(history.columns):
         column = history.columns[name]
         words = None if column.words is None else column.words.arrays()

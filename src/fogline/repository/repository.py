@@ -7,7 +7,7 @@ is known of the sensors. How it is made stands in `fit`, what rules find in `lat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
 from fogline.repository.lattice import Lattice
+from fogline.repository.others import ByOthers
 from fogline.repository.sensors.model import SensorModel, gathered
 
 LEVEL_0 = -1
@@ -59,6 +60,8 @@ class Repository:
     """How it was fitted; "given": with rules of the user's own."""
     values: int | None = VALUES
     """How many values a distribution that it gives has at most; None: as many as there are."""
+    others: Mapping[str, ByOthers] = field(default_factory=dict)
+    """What the other attributes of a row explain, for the attributes of which they explain more than rules do."""
 
     @classmethod
     def fit(
@@ -76,7 +79,7 @@ class Repository:
         """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
 
         `method`: how rules are discovered ("held-out", or "paper"); or do without: "last" repeats the sensor's last
-        value, "mean" takes the attribute's mean.
+        value, "mean" takes the attribute's mean, "others" asks the other attributes of the row alone.
         Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
@@ -90,7 +93,9 @@ class Repository:
         'sorted by a'
         """
         longest = fit.longest_of(retention, query)
-        return cls._fitted(history, Recipe.of(query, rules, method, longest, hindsight=hindsight, values=values), progress)
+        return cls._fitted(
+            history, Recipe.of(query, rules, method, longest, hindsight=hindsight, values=values), progress
+        )
 
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
@@ -100,7 +105,8 @@ class Repository:
 
     @classmethod
     def _of(cls, fitted: Fitted, folder: Path | None = None) -> Repository:
-        return cls(fitted.history, fitted.rules, fitted.lattices, folder, fitted.sensors, fitted.method, fitted.values)
+        learnt = fitted.sensors, fitted.method, fitted.values, fitted.others
+        return cls(fitted.history, fitted.rules, fitted.lattices, folder, *learnt)
 
     def again(self, history: Any, query: Query) -> Repository:
         """A repository fitted as this one was, to another history."""
@@ -109,7 +115,9 @@ class Repository:
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
         hindsight = self.sensors is None or not self.sensors.transitions or self.sensors.hindsight
-        return Repository._fitted(history, Recipe.of(query, given, method, longest, hindsight=hindsight, values=self.values))
+        return Repository._fitted(
+            history, Recipe.of(query, given, method, longest, hindsight=hindsight, values=self.values)
+        )
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
@@ -122,7 +130,9 @@ class Repository:
             sensors.check_keys(query)
             known = sensors.transitions, sensors.recent
             sensors = gathered(joined, query, sensors.longest, *known, keep_state=True)
-        return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method, values=self.values)
+        return Repository(
+            joined, self.rules, lattices, sensors=sensors, method=self.method, values=self.values, others=self.others
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the repository into a folder, as its newest version; earlier ones stay (see `fogline prune`)."""
@@ -146,7 +156,9 @@ class Repository:
 
     @property
     def _parts(self) -> Fitted:
-        return Fitted(self.history, self.rules, dict(self.lattices), self.sensors, self.method, self.values)
+        return Fitted(
+            self.history, self.rules, dict(self.lattices), self.sensors, self.method, self.values, dict(self.others)
+        )
 
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
@@ -168,6 +180,12 @@ class Repository:
 
     @property
     def determinants(self) -> tuple[str, ...]:
+        """Every column that is asked for, by rules or where other attributes explain about one."""
+        across = (name for each in self.others.values() for name in each.given)
+        return tuple(dict.fromkeys((*self.asked_by_rules, *across)))
+
+    @property
+    def asked_by_rules(self) -> tuple[str, ...]:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
 

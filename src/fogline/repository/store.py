@@ -39,6 +39,7 @@ class Entries(NamedTuple):
     columns: dict[str, Any]
     lattices: dict[str, Any]
     sensors: Any
+    others: dict[str, Any]
 
 
 class Version(NamedTuple):
@@ -150,7 +151,9 @@ def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
         for k, (name, each) in enumerate(fitted.lattices.items())
     }
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"))
-    draft.finish(fitted, fingerprint, Entries(columns, lattices, sensors))
+    files = draft.files("others")
+    others = {name: entries.put_others(each, files) for name, each in fitted.others.items()}
+    draft.finish(fitted, fingerprint, Entries(columns, lattices, sensors, others))
 
 
 def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, str]:
@@ -161,8 +164,10 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     rules = tuple(Rule(**each) for each in manifest["rules"])
     lattices = {name: entries.get_lattice(each, rules, files) for name, each in manifest["lattices"].items()}
     sensors = entries.get_sensors(manifest["sensors"], files)
+    others = {name: entries.get_others(each, files) for name, each in manifest["others"].items()}
     history = History(columns, manifest["rows"])
-    return Fitted(history, rules, lattices, sensors, manifest["method"], manifest["values"]), manifest["fingerprint"]
+    fitted = Fitted(history, rules, lattices, sensors, manifest["method"], manifest["values"], others)
+    return fitted, manifest["fingerprint"]
 
 
 def _place(folder: str | Path, fingerprint: str | None) -> Path:

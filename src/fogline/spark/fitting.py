@@ -27,7 +27,7 @@ from fogline.model import Query
 from fogline.repository import entries
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
-from fogline.repository.fit import LATTICES, TRANSITIONS, VALUES, Recipe, Work, fingerprint, longest_of
+from fogline.repository.fit import LATTICES, OTHERS, TRANSITIONS, VALUES, Recipe, Work, fingerprint, longest_of
 from fogline.repository.history import Column, History, read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
@@ -76,8 +76,10 @@ def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: 
     learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
     mark = fingerprint(fitted)
+    learnt_across = zip(names, tasks.written.get(OTHERS, []), strict=False)
+    others = {name: each for name, each in learnt_across if each is not None}
     lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
-    draft.finish(fitted, mark, Entries(columns, lattices, sensors))
+    draft.finish(fitted, mark, Entries(columns, lattices, sensors, others))
     return mark
 
 

@@ -103,8 +103,8 @@ def ask(query: Query, repository: Repository | None) -> TableQuestion:
     """The question, if query and repository fit each other."""
     if repository is None:
         return TableQuestion(query)
-    rules = Rules(repository, query)  # refuses a repository that does not fit
-    columns = frozenset({query.id, *query.by, *query.names, *rules.determinants})
+    Rules(repository, query)  # refuses a repository that does not fit
+    columns = frozenset({query.id, *query.by, *query.names, *repository.determinants})
     return TableQuestion(query, columns, shared(repository))
 
 

@@ -3,20 +3,26 @@
 The same tasks, side by side: the skyline of a complete table, of a complete window at every tick, and of a table with
 gaps, which all but Fogline need to have filled first. And what they answer when gaps are left: the NaN table.
 
-paretoset, moocore and pymoo work out a front from scratch and know neither windows nor gaps; Fogline keeps one and is
-not made for single tables. A library that is not installed is reported as missing.
+Each library is given the table with gaps and nothing else, and everything counts: what is learnt about how to fill
+them is learnt within the time that is measured. There are several tables of each kind: the skyline of one may be eight
+rows.
+
+paretoset, moocore and pymoo work out a front from scratch and know neither windows nor gaps. A library that is not
+installed is reported as missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fogline.arrays import Floats, Ints
 from fogline.lab.case import ID, TIME, mask
@@ -31,9 +37,15 @@ from fogline.synthetic import TOP, points
 FOGLINE = "fogline"
 LIBRARIES = ("paretoset", "moocore", "pymoo", FOGLINE)
 FILLS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
+SLOW = ("KNNImputer",)  # once is enough
 TASKS = ("static", "window", "gaps")
 FIVE = np.array([(1.0, 1.0), (np.nan, 0.0), (2.0, 2.0), (0.0, np.nan), (0.5, 3.0)])
 D = 4
+REAL = {  # sets whose rows are of no sensor, and what to take from them: the more the better
+    "nba_players": ("points", "rebounds", "assists", "steals", "blocks"),
+    "production_plant": ("l_1", "l_2", "l_3", "l_4", "l_5"),
+}
+TABLES = 5  # of each kind, with gaps
 Front = Callable[[Floats], Ints]
 
 
@@ -52,16 +64,18 @@ def front_of(library: str) -> Front:
 
 
 def trials(scope: Scope) -> list[Knobs]:
-    return [{"task": task, "set": kind} for task in TASKS for kind in KINDS]
+    here = [] if scope.data is None else [name for name in REAL if (Path(scope.data) / f"{name}.parquet").exists()]
+    made: list[Knobs] = [{"task": task, "set": kind} for task in TASKS for kind in KINDS]
+    return made + [{"task": "gaps", "set": name} for name in here]
 
 
 def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     kind = str(knobs["set"])
     n = 2_000 if scope.quick else 20_000
-    drawn = points(kind, D, n + 200 * 30, np.random.default_rng([60])).T
-    table = np.ascontiguousarray(1 - drawn / TOP)  # less is better for these libraries
     if knobs["task"] == "gaps":
-        return _gaps(table[: n // 10 if scope.quick else n // 4])
+        few = n // 10 if scope.quick else n // 4
+        return [row for k in range(1 if scope.quick else TABLES) for row in _gaps(_tables(kind, few, k, scope.data), k)]
+    table = _drawn(kind, n + 200 * 30)
     act = _static if knobs["task"] == "static" else _window
     rows: list[dict[str, Scalar]] = []
     for library in LIBRARIES:
@@ -72,6 +86,22 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
             continue
         rows.append({"library": library, "missing": False, "ms": ms, "answer": size, "f": None})
     return rows
+
+
+def _drawn(kind: str, n: int, seed: int = 0) -> Floats:
+    """Rows of one of the synthetic kinds; less is better for these libraries."""
+    drawn = points(kind, D, n, np.random.default_rng([60, seed] if seed else [60])).T
+    return np.ascontiguousarray(1 - drawn / TOP)
+
+
+def _tables(name: str, n: int, seed: int, folder: Path | None) -> Floats:
+    """Complete rows (n, d) of a kind, or some of a real set; less is better."""
+    if name not in REAL:
+        return _drawn(name, n, seed)
+    table = pq.read_table(Path(folder or ".") / f"{name}.parquet", columns=list(REAL[name]))
+    rows = np.stack([np.asarray(column.to_numpy(), np.float64) for column in table.columns], axis=1)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    return np.ascontiguousarray(-rows[np.random.default_rng([61, seed]).choice(len(rows), n, replace=False)])
 
 
 def _static(library: str, points: Floats, n: int) -> tuple[float, int]:
@@ -95,15 +125,16 @@ def _window(library: str, points: Floats, n: int, theta: int = 30, ticks: int = 
     return float(np.median(ticked[-ticks:])), monitor.answer().num_rows
 
 
-def _gaps(points: Floats) -> list[dict[str, Scalar]]:
-    """A table in which three rows of ten lack a value."""
-    holes = mask(points, 0.3, 1, 1)
+def _gaps(points: Floats, seed: int = 0) -> list[dict[str, Scalar]]:
+    """A table in which three rows of ten lack a value. Of three runs the quickest counts."""
+    holes = mask(points, 0.3, 1, seed + 1)
     seen = np.where(holes, np.nan, points)
     true = front_of("moocore")(points)
     rows: list[dict[str, Scalar]] = []
     for name in (*FILLS, FOGLINE):
         _filled(name, seen[:100])  # what is imported or compiled first is not part of the task
-        ms, found = _timed(_filled, name, seen)
+        took, answers = zip(*(_timed(_filled, name, seen) for _ in range(1 if name in SLOW else 3)), strict=True)
+        ms, found = min(took), answers[0]
         hits = len(np.intersect1d(found, true))
         f = 2 * hits / (len(found) + len(true))
         label = name if name == FOGLINE else f"{name} + moocore"
@@ -144,9 +175,21 @@ def read(frame: pd.DataFrame) -> Reading:
             for name, line in mean.iterrows()
         ]
         parts.append(f"{task}: {', '.join(shown)}")
+    ahead = _ahead(frame[frame["task"] == "gaps"]) if "gaps" in set(frame["task"]) else ""
     missing = sorted(set(frame[frame["missing"]]["library"]))
     note = f" Not installed: {listed(missing)}." if missing else ""
-    return Reading("beyond the paper", f"Means over the three kinds of rows. {'; '.join(parts)}.{note}")
+    return Reading("beyond the paper", f"Means over the sets. {'; '.join(parts)}.{ahead}{note}")
+
+
+def _ahead(rows: pd.DataFrame) -> str:
+    """Set by set, against the best way to fill gaps."""
+    mean = rows.groupby(["set", "library"])[["ms", "f"]].mean()
+    rival = f"{FILLS[-1]} + moocore"
+    parts = []
+    for name in rows["set"].unique():
+        own, other = mean.loc[(name, FOGLINE)], mean.loc[(name, rival)]
+        parts.append(f"{name} {own['f']:.3f} against {other['f']:.3f}, {own['ms'] / other['ms']:.2g}× the time")
+    return f" F against {rival}: {'; '.join(parts)}."
 
 
 # ----------------------------------------------------------------------------------------------------------- NaN
