@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import beats, surely_beats
+from fogline.kernels.dominance import beats, high_end, low_end, surely_beats
 from fogline.kernels.places import beats_places, own_grid, place_weights, scratch_for
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.twins import same_box
-from fogline.kernels.words import covers
+from fogline.kernels.words import covers, words
 
 SCALE = 2.0**42
 SURE = 1.0 - 1e-12  # beaten at least this likely: the factor is zero
@@ -73,14 +73,16 @@ def refresh(live, m, threshold, scratch):
 
 
 @inner
-def one_list(corner, came, went):
-    """Both lists as one, and for each whether its corner is the same as that of the one before."""
-    n = came.shape[0]
-    moved, again = np.empty(n + went.shape[0], np.int64), np.zeros(n + went.shape[0], np.bool_)
-    for k in range(moved.shape[0]):
-        moved[k] = came[k] if k < n else went[k - n]
-        again[k] = k > 0 and same_box(corner, corner, moved[k - 1], moved[k])
-    return moved, again
+def best_places(clouds, came, went):
+    """The best place (n, d) of each cloud that came, then of each that went; is it that of the one before, too?"""
+    a, d = came.shape[0], clouds.lo.shape[1]
+    best, again = np.empty((a + went.shape[0], d)), np.zeros(a + went.shape[0], np.bool_)
+    for k in range(best.shape[0]):
+        g = came[k] if k < a else went[k - a]
+        for j in range(d):
+            best[k, j] = high_end(clouds, g, j)
+        again[k] = k > 0 and same_box(best, best, k - 1, k)
+    return best, again
 
 
 @inner
@@ -90,19 +92,24 @@ def shift(live, used, came, went, limits):
     So are members with too many places to keep sums for, when anything that can beat them came or went; and at alpha 0
     (a negative threshold) those that one which came beats surely: no probability shows that exactly.
     """
-    clouds, columns = live.clouds, live.columns
-    scratch = scratch_for(limits.places)
-    moved, again = one_list(clouds.hi, came, went)
+    clouds, columns, d = live.clouds, live.columns, live.clouds.lo.shape[1]
+    scratch, worst = scratch_for(limits.places), np.empty((1, d))
+    best, again = best_places(clouds, came, went)
+    strong, _ = words(best, best, live.cuts)
     for m in range(used):
         if columns.state[m] != IN:
             continue
-        touched = near = False
-        for k in range(moved.shape[0]):
-            g = moved[k]
-            if not again[k]:  # of equal boxes one is compared
-                near = covers(columns.word_hi[g], columns.word_lo[m], live.fence) and beats(clouds.hi, g, clouds.lo, m)
+        touched = looked = near = False
+        for k in range(best.shape[0]):
+            if not again[k]:  # of equal ones one is compared
+                near = covers(strong[k], columns.word_lo[m], live.fence) and beats(best, k, clouds.lo, m)
+                if near and not looked:
+                    looked = True
+                    for j in range(d):
+                        worst[0, j] = low_end(clouds, m, j)
+                near = near and beats(best, k, worst, 0)
             if near:
-                sign = 1 if k < came.shape[0] else -1
+                g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
                 touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
                 if limits.threshold < 0.0 and sign > 0 and surely_beats(clouds, g, m):
                     columns.state[m], columns.until[m] = OUT, -np.inf
