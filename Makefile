@@ -67,6 +67,7 @@ bench-forks: $(STAMP)
 
 crash: $(STAMP)
 	$(PY) -m benchmarks.crash
+	$(PY) -m benchmarks.crash --living
 
 lab: $(STAMP)
 	$(VENV)/bin/fogline lab run $(if $(DATA),--data $(DATA)) $(LAB)

@@ -1,10 +1,11 @@
 """Is every change reported exactly once when the power fails?
 
-    python -m benchmarks.crash --kills 10 [--living]
+    python -m benchmarks.crash --kills 10 [--living [--lateness 5]]
 
 One stream of files is run undisturbed. The same stream is run again, and its driver (Python and JVM) is killed with
 SIGKILL at random moments, each time resumed by the same command; then once more while Python workers are killed with
-SIGKILL, with task retries on. The changes, read through Spark, must be the same rows.
+SIGKILL, with task retries on. The changes, read through Spark, must be the same rows. `--living`: rows are readings of
+sensors with gaps, which are revised when the sensor has spoken again; with `--lateness`, where their groups are.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import fogline as fl
@@ -35,18 +39,23 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--living", action="store_true", help="rows are readings of sensors, which are remembered")
+    parser.add_argument("--lateness", type=int, default=0)
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     with TemporaryDirectory() as folder:
         root = Path(folder)
         prepare(root, asked.living)
+        start = partial(started, root, asked.lateness)
+        run = partial(finished, start)
         began = monotonic()
-        run(root, "calm")
+        run("calm")
+        if asked.living:
+            count_revised(root)
         whole = monotonic() - began
         kills = tries = 0
         while kills < asked.kills:
             began = monotonic()
-            process = start(root, "crashed")
+            process = start("crashed")
             moment = chance.uniform(0.2, 1.0) * whole
             while process.poll() is None and monotonic() - began < moment:
                 sleep(0.05)
@@ -59,10 +68,10 @@ def main() -> None:
             elif kills < asked.kills:  # it came to its end: begin again elsewhere, for more kills
                 same(root, "calm", "crashed")
                 (root / "crashed").rename(root / f"done-{tries}")
-        run(root, "crashed")
+        run("crashed")
         same(root, "calm", "crashed")
         print(f"{kills} kills of the driver: the changes are those of the undisturbed run")
-        workers(root, chance)
+        workers(root, start, chance)
 
 
 def prepare(root: Path, living: bool) -> None:
@@ -85,6 +94,7 @@ def prepare(root: Path, living: bool) -> None:
         return fl.Repository.fit(history, query, rules=rules).save(root / "repo")
     repository = fl.Repository.fit(wandering(history), query)
     assert repository.sensors is not None, "nothing was learnt: there would be nothing to remember"
+    assert repository.sensors.hindsight, "nothing was learnt from both sides: there would be nothing to revise"
     repository.save(root / "repo")
 
 
@@ -99,22 +109,35 @@ def wandering(table: pa.Table) -> pa.Table:
     return out
 
 
-def start(root: Path, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
+def count_revised(root: Path) -> None:
+    """How many rows were revised in the undisturbed run? Some, or there is nothing to see."""
+    health = pq.read_table(root / "calm" / "health")
+    revised, clipped = (pc.sum(health[name]).as_py() for name in ("revised", "clipped"))
+    print(f"{revised:,} rows were revised, {clipped:.1f} of their probability was clipped")
+    if not revised:
+        sys.exit("no row was revised")
+
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+def started(root: Path, lateness: int, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
     """`fogline run`, in a process group of its own."""
     words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", output, "--files-per-batch", "2", "--master", master]
+    words += ["--lateness", str(lateness)]
     python = [sys.executable, "-c", "from fogline.cli import app; app()"]
     return subprocess.Popen([*python, *words], cwd=root, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
-def run(root: Path, output: str, master: str = "local[2]") -> None:
-    process = start(root, output, master)
+def finished(start: Start, output: str) -> None:
+    process = start(output)
     if process.wait():
         sys.exit(f"the run into {output} failed")
 
 
-def workers(root: Path, chance: random.Random) -> None:
+def workers(root: Path, start: Start, chance: random.Random) -> None:
     """Kill Python workers in the middle of batches."""
-    process, killed = start(root, "workers", "local[2,8]"), 0
+    process, killed = start("workers", "local[2,8]"), 0
     while process.poll() is None:
         sleep(chance.uniform(0.5, 2.0))
         if batches(root / "workers") < 1:

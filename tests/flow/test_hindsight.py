@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import fogline as fl
+from fogline.cli import app
+from fogline.errors import FoglineError, SnapshotError
 from fogline.flow.cells import MemoryCells
+from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
+from fogline.flow.keeper import Keeper
+from fogline.flow.output import Output, RunConfig
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt
+from fogline.repository.repository import Repository
+from fogline.spark.identity import identity_of
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_of
 from tests.flow.test_due import few_sensors_a_part, learnt, query, with_sites
@@ -146,3 +157,35 @@ def test_revisions_of_a_reading_that_is_given_up_leave_with_it():
         engine.batch([rows(*piece)])
         held.append(engine.groups["[]"].ahead.held_revisions is not None)
     assert held == [False, True, True, False, False, False]
+
+
+def test_another_choice_of_hindsight_is_refused_by_name(tmp_path):
+    plans = [planned(hindsight=each) for each in (None, True, False)]
+    assert plans[0].digest == plans[1].digest != plans[2].digest
+    assert identity_of(plans[0]) == identity_of(plans[1]) != identity_of(plans[2])
+    state = Keeper(plans[0]).take("[]", None, [handed(SensorStage(plans[0]), None, rows(GAP))[0]]).state
+    with pytest.raises(SnapshotError, match="hindsight was true and is now false"):
+        Keeper(plans[2]).take("[]", state)
+    first, other = (
+        Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), LONG, learnt(False), hindsight=each))
+        for each in (None, False)
+    )
+    first.begin({})
+    with pytest.raises(FoglineError, match="begun with another hindsight"):
+        other.shape()
+
+
+def test_hindsight_that_was_not_learnt_is_an_error_with_the_way_out(tmp_path, monkeypatch):
+    without = Repository.fit(walks(), QUERY, retention=0)
+    with pytest.raises(FoglineError, match="leave hindsight out"):
+        make_plan(LONG, rows().schema, opened=lambda: without, hindsight=True)
+    with pytest.raises(FoglineError, match="there is no repository"):
+        make_plan(LONG, rows().schema, hindsight=True)
+    monkeypatch.chdir(tmp_path)
+    Path("q.yaml").write_text(json.dumps(LONG.to_dict()))
+    without.save("repo")
+    monkeypatch.setattr("fogline.cli.watch.on_spark", lambda *given: pytest.fail("Spark was started"))
+    found = CliRunner().invoke(app, "run in -q q.yaml -r repo -o out --hindsight".split(), env={"COLUMNS": "200"})
+    assert found.exit_code == 2
+    assert "hindsight is on" in found.output
+    assert "leave hindsight out" in found.output

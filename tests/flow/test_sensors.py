@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+import fogline as fl
 from fogline.flow.cells import MemoryCells
+from fogline.flow.journal import Journal
 from fogline.flow.plan import BUCKETS, make_plan
 from fogline.flow.readings import bucket_of, name_of
 from fogline.flow.sensors import Dealer, SensorStage
 from fogline.impute.scoring import chosen
 from fogline.repository.repository import Repository
+from tests.contracts import CLOSE, agree, net
+from tests.flow.driving import Engine, changes_of, cut
+from tests.flow.test_keeper import flush
 from tests.walks import NAMES, QUERY, walks
 
 
@@ -96,3 +103,36 @@ def test_no_function_is_asked_about_a_row_that_is_refused():
     packets = list(Dealer(plan).deal(batch))
     assert seen == [205]
     assert len(packets) == 2  # one with a row, one with a reject
+
+
+def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:
+    """The same readings of sensors that are called by numbers, one after the other."""
+    names = [first + int(name[1:]) for name in table["sensor"].to_pylist()]
+    names = [Decimal(name) for name in names] if pa.types.is_decimal(kind) else names
+    return table.set_column(0, "sensor", pa.array(names, kind))
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (2**60, pa.int64()),
+        (-(2**62), pa.int64()),
+        (2**64 - 20, pa.uint64()),
+        (10**30, pa.decimal128(38, 0)),
+    ],
+)
+@pytest.mark.parametrize("lateness", [0, 3])
+def test_sensors_called_by_numbers_that_floats_cannot_tell_apart_stay_apart(first, kind, lateness):
+    history, table = (renamed(each, first, kind) for each in (walks(), stream(steps=6, gaps=0.4)))
+    repository = Repository.fit(history, QUERY)
+    assert repository.sensors is not None
+    assert len(repository.sensors.known_sensors) == 12
+    plan = make_plan(QUERY, table.schema, opened=lambda: repository, lateness=lateness, idle=0)
+    engine, journal = Engine(plan, 10, 20), Journal()
+    for piece in cut(table, [20, 50]):
+        journal += engine.batch([piece])
+    changes = changes_of(journal + flush(engine), plan)
+    expected = fl.Monitor(QUERY, repository).advance(205, table)
+    for time in range(200, 206):
+        agree(net(changes, until=time), net(expected, until=time), 2.5 * CLOSE)
+    assert len({name for name, _ in net(expected, until=205)}) > 3

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkAttributeError, PySparkValueError
+from pyspark.sql import functions as F
 
 from fogline.spark import partitions
-from fogline.spark.partitions import AT_LEAST, AT_MOST, PARTITIONS, parts, parts_of_new
+from fogline.spark.partitions import AT_LEAST, AT_MOST, PARTITIONS, bucket_labels, parts, parts_of_new
+from fogline.spark.pipeline import buckets_for
 from fogline.spark.session import SparkAdvice, _fixed, warn_once
 
 GROWS = {"spark.dynamicAllocation.enabled": "true"}
@@ -91,3 +93,17 @@ def test_advice_needs_no_context():
     assert "opens that many state stores" in texts[0]
     assert "RocksDB" in texts[1]
     assert len(texts) == 2
+
+
+@pytest.mark.parametrize("buckets", [1, 8, 24])
+def test_buckets_are_spread_evenly_over_partitions(spark, buckets):
+    frame = spark.createDataFrame([(label,) for label in bucket_labels(buckets)], "label int")
+    parts = [p for p in range(1, buckets + 1) if buckets % p == 0]
+    found = frame.select(*(F.pmod(F.hash("label"), F.lit(p)) for p in parts)).collect()
+    for p, column in zip(parts, zip(*found, strict=True), strict=True):
+        assert sorted(column) == sorted(k % p for k in range(buckets))
+
+
+@pytest.mark.parametrize(("partitions", "buckets"), [(1, 8), (2, 8), (3, 9), (7, 14), (24, 24)])
+def test_buckets_are_a_multiple_of_partitions(partitions, buckets):
+    assert buckets_for(FakeSession("local[2]", 2, {PARTITIONS: str(partitions)})) == buckets

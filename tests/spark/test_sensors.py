@@ -59,6 +59,7 @@ def test_a_stream_is_answered_as_by_a_monitor_also_when_it_is_stopped_and_goes_o
         reported += run(journal_of(rows, QUERY, learnt()), tmp_path)
     assert lines(kind(reported, "changes")) == lines(of_a_monitor(table))
     assert kind(reported, "rejects").num_rows == 0
+    assert pa.compute.sum(kind(reported, "health")["revised"]).as_py() > 0  # with hindsight, as it is the default
 
 
 def test_imputed_values_are_those_of_a_monitor(spark):

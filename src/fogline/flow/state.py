@@ -16,7 +16,7 @@ from fogline.errors import SnapshotError
 from fogline.flow.plan import Plan
 from fogline.packing import Arrays, pack, unpack
 
-MAGIC = b"FOGSTATE\x01"  # the last byte is the version of the format
+MAGIC = b"FOGSTATE\x02"  # the last byte is the version of the format
 WAY_OUT = "Go on with the old one, or begin with a new checkpoint (and a new output)."
 
 _CODEC = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that the engine takes to carry the rest

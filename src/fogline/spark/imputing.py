@@ -17,7 +17,7 @@ from fogline.flow.sensors import SensorStage
 from fogline.model import Query
 from fogline.packing import table_as_bytes, table_from_bytes
 from fogline.repository.repository import Repository
-from fogline.spark.pipeline import dealt, plan_for, staged
+from fogline.spark.pipeline import bucket_of, dealt, plan_for, staged
 from fogline.spark.processors import SensorProcessor
 
 
@@ -37,7 +37,7 @@ def impute(df: DataFrame, query: Query, repository: Repository) -> DataFrame:
 def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
-        return _imputed(SensorStage(plan), key[0].as_py(), None, packets, MemoryCells())[0]
+        return _imputed(SensorStage(plan), bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())[0]
 
     return remembered
 

@@ -4,12 +4,17 @@ A checkpoint keeps the number of its first run for life, and every micro-batch o
 as many parts as tasks can run at once: on one machine its cores, on a cluster what it may become, not what has come in
 the first second. A cluster is believed to have at least 8 cores; where dynamic allocation has no limit, at most 200,
 which is Spark's own default. `spark.sql.shuffle.partitions` of a user's own has the last word.
+
+Buckets of sensors are a multiple of them, and are called by numbers that Spark's hash puts into one part after the
+other: called 0, 1, 2 …, a third of the parts would stay empty, and others have three.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from functools import cache
+from itertools import count
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -18,6 +23,32 @@ from pyspark.sql import SparkSession
 PARTITIONS = "spark.sql.shuffle.partitions"
 AT_LEAST, AT_MOST = 8, 200
 PATIENCE = 10.0  # seconds for the executors of a cluster whose size is set nowhere
+
+
+@cache
+def bucket_labels(buckets: int) -> tuple[int, ...]:
+    """What buckets are called: the k-th goes to the k-th of so many parts, and in turn where parts are a divisor."""
+    found: dict[int, int] = {}
+    for label in count():
+        found.setdefault(_hash(label) % buckets, label)
+        if len(found) == buckets:
+            return tuple(found[k] for k in range(buckets))
+    raise AssertionError
+
+
+def _hash(number: int) -> int:
+    """Spark's hash of an integer column: Murmur3, of 32 bits, from the seed 42."""
+    mask = 2**32 - 1
+    k = _turned(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (_turned(42 ^ k, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - 2**32 if h >> 31 else h
+
+
+def _turned(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & 2**32 - 1
 
 
 def parts(spark: SparkSession) -> int | None:

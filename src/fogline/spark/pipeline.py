@@ -30,7 +30,7 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.spark.partitions import PARTITIONS
+from fogline.spark.partitions import PARTITIONS, bucket_labels
 from fogline.spark.processors import GroupProcessor, SensorProcessor
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
@@ -68,8 +68,9 @@ def watch(
     wrong clock does not end the answer; a length of time, "off", or "auto": ten lifetimes, else a day for timestamps.
     `idle`: how far the clock of a silent group stays behind that of the query, so that its rows expire; a length of
     time. Without it a group's clock is moved by its own rows alone, and groups that lag lose nothing.
-    `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks work at once; by default
-    as many as there are shuffle partitions, and at least eight. A checkpoint keeps the number it was begun with.
+    `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks can work at once; by
+    default as many as there are shuffle partitions, or a multiple of that which is eight or more. A checkpoint keeps the
+    number it was begun with, as it keeps the number of partitions.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     `hindsight`: revise what a missing value may be when its sensor has spoken again; by default where the repository
     has learnt it.
@@ -111,7 +112,18 @@ def _parcels(df: DataFrame, plan: Plan) -> DataFrame:
 
 def dealt(df: DataFrame, plan: Plan) -> DataFrame:
     """Decoded rows in packets for the buckets of their sensors."""
-    return with_now(df, plan).mapInArrow(staged(stages.dealt, plan), _PACKETS)
+    labels = pa.array(bucket_labels(plan.buckets), pa.int32())
+
+    def labelled(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in stages.dealt(plan, batches):
+            yield pa.record_batch([labels.take(batch["bucket"]), batch["packet"]], batch.schema.names)
+
+    return with_now(df, plan).mapInArrow(staged(labelled, plan), _PACKETS)
+
+
+def bucket_of(key: Any, plan: Plan) -> int:
+    """Which bucket a key of `dealt` is."""
+    return bucket_labels(plan.buckets).index(int(key))
 
 
 def with_now(df: DataFrame, plan: Plan) -> DataFrame:
@@ -144,8 +156,9 @@ def plan_for(
 
 
 def buckets_for(spark: SparkSession) -> int:
-    """How many buckets of sensors keep this session's tasks busy."""
-    return max(BUCKETS, int(spark.conf.get(PARTITIONS) or 0))
+    """How many buckets of sensors keep this session's tasks busy: a multiple of its partitions, eight or more."""
+    partitions = max(1, int(spark.conf.get(PARTITIONS) or 0))
+    return partitions * -(-BUCKETS // partitions)
 
 
 def staged(stage: Stage, plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -160,7 +173,7 @@ def staged(stage: Stage, plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Ite
 def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
-        parcels, _ = SensorStage(plan).take(key[0].as_py(), None, packets, MemoryCells())
+        parcels, _ = SensorStage(plan).take(bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())
         return pa.Table.from_batches([stages.as_batch(plan, parcels)])
 
     return remembered

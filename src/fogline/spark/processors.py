@@ -21,6 +21,7 @@ from fogline.flow.stages import event_times
 from fogline.rows.keys import Key
 from fogline.spark.cells import cells_of
 from fogline.spark.identity import identity_of
+from fogline.spark.partitions import bucket_labels
 
 
 class GroupProcessor(StatefulProcessor):
@@ -101,13 +102,14 @@ class SensorProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.state, self.cells = handle.getValueState("sensors", "saved binary"), cells_of(handle, "parts")
         handle.getValueState(*self.identity)
+        self.buckets = {label: k for k, label in enumerate(bucket_labels(self.plan.buckets))}
         self.stage: SensorStage | None = None  # made when it is needed: Spark also calls this where there are no rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
         self.stage = self.stage or SensorStage(self.plan)
         packets = [bytes(each) for frame in rows for each in frame["packet"]]
         found = self.state.get()
-        out, state = self._take(self.stage, int(key[0]), None if found is None else bytes(found[0]), packets)
+        out, state = self._take(self.stage, self.buckets[int(key[0])], None if found is None else bytes(found[0]), packets)
         if state is not None:
             self.state.update((state,))
         yield out

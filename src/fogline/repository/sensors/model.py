@@ -39,16 +39,6 @@ class SensorModel:
     times: Floats  # (sensors, d, READINGS) of their newest readings, -inf = none
     values: Floats  # (sensors, d, READINGS)
 
-    @property
-    def hindsight(self) -> bool:
-        """Whether a gap is known better once its sensor has spoken again."""
-        return any(each.between is not None for each in self.transitions.values())
-
-    def without_hindsight(self) -> SensorModel:
-        """The same, from the past alone."""
-        past = {name: replace(each, between=None) for name, each in self.transitions.items()}
-        return replace(self, transitions=past)
-
     @cached_property
     def known_sensors(self) -> tuple[Name, ...]:
         """What the sensors of the history are called."""
@@ -100,9 +90,27 @@ class SensorModel:
         first = len(self.names) * PARTS + r * READINGS
         return np.ascontiguousarray(context[:, first : first + READINGS])
 
+    @property
+    def hindsight(self) -> bool:
+        """Whether a gap is known better once its sensor has spoken again."""
+        return any(self.gains(name) for name in self.transitions)
+
+    def gains(self, name: str) -> bool:
+        """Whether this attribute is known better then."""
+        return name in self.transitions and self.transitions[name].between is not None
+
+    def without_hindsight(self) -> SensorModel:
+        """The same, by the past alone."""
+        return replace(self, transitions={name: replace(each, between=None) for name, each in self.transitions.items()})
+
     def next_values(self, context: Floats) -> Floats:
         """(n, d · 2) the next value of each attribute and its age, where they were there when the row came."""
         return np.ascontiguousarray(context[:, self.width - 2 * len(self.names) :])
+
+    def span(self, name: str, low: float, high: float) -> tuple[float, float]:
+        """The least and greatest value of attribute `name` in history, within the limits."""
+        grid = self.transitions[name].grid
+        return min(max(float(grid[0]), low), high), min(max(float(grid[-1]), low), high)
 
     def distributions(
         self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
@@ -129,11 +137,6 @@ class SensorModel:
         """(n,) the same, or beyond: found without asking trees."""
         j = self.names.index(name)
         return self.transitions[name].rough_reach(by_attribute(context, len(self.names)), j, low, high)
-
-    def span(self, name: str, low: float, high: float) -> tuple[float, float]:
-        """The least and greatest value of attribute `name` in history, within the limits."""
-        grid = self.transitions[name].grid
-        return min(max(float(grid[0]), low), high), min(max(float(grid[-1]), low), high)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
