@@ -95,7 +95,7 @@ def test_hidden_cells_are_imputed_at_arrival_and_after_revision(folder, monkeypa
     assert found["covered"].between(0, 1).all()
     assert (found["covered"] <= found["inside"] + 1e-9).all()
     first, then = (found[found["when"] == when]["n"].sum() for when in (coverage.ARRIVAL, coverage.AFTER))
-    assert 0 < first
+    assert first > 0
     assert then <= first
     assert then > 0 or mode == "history"  # whose nulls are of an attribute that sensors do not explain
 
