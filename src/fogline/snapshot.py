@@ -64,15 +64,15 @@ def restore_monitor(
             f"this snapshot was taken with {header['imputer'] or 'no imputer of your own'}, and now there is "
             f"{_imputer(monitor) or 'none'}; restore it with the imputer it was taken with."
         )
+    state = _state(monitor)
+    if (state is None) is ("sensors" in arrays):
+        what = "remembered" if state is None else "did not remember"
+        raise SnapshotError(f"this snapshot was taken by a monitor that {what} sensors' readings; see `remember`.")
     if header["hindsight"] != _hindsight(monitor):
         raise SnapshotError(
             f"this snapshot was taken {'with' if header['hindsight'] else 'without'} hindsight; restore it with "
             f"hindsight={header['hindsight']}."
         )
-    state = _state(monitor)
-    if (state is None) is ("sensors" in arrays):
-        what = "remembered" if state is None else "did not remember"
-        raise SnapshotError(f"this snapshot was taken by a monitor that {what} sensors' readings; see `remember`.")
     if state is not None:
         state.load(arrays["sensors"].tobytes())
     monitor.clock, monitor.counts, monitor.past = header["clock"], header["counts"], header["past"]

@@ -36,6 +36,7 @@ class Past:
         self.width = self.came + (2 * len(sensors.names) if sensors.hindsight else 0)
         self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
         self.number = [sensors.names.index(name) if name in sensors.transitions else -1 for name in query.names]
+        self.gains = [sensors.gains(name) for name in query.names]
 
     def look(self, rows: Evidence) -> Floats:
         out = np.full((len(rows.values), self.width), np.nan)
@@ -67,9 +68,7 @@ class Past:
         return np.asarray(self._has_last(known, j) | self._revised(known, j))
 
     def open(self, known: Floats, j: int) -> Flags:
-        if self.number[j] < 0 or not self.sensors.hindsight:
-            return np.zeros(len(known), np.bool_)
-        return ~self._revised(known, j)
+        return ~self._revised(known, j) if self.gains[j] else np.zeros(len(known), np.bool_)
 
     def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
         low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
@@ -102,15 +101,15 @@ class Past:
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)
 
-    def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats, float, float]:
-        """What the sensors' model is asked: attribute, values, context, what came next, limits."""
+    def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats | None, float, float]:
+        """The question to the sensors' model: attribute, values, context, what came next, limits."""
         context, values = known[:, : self.context], known[:, self.context : self.came]
         return self.query.names[j], values, context, self._after(known, j), *self.limits[j]
 
-    def _after(self, known: Floats, j: int) -> Floats:
+    def _after(self, known: Floats, j: int) -> Floats | None:
         """(n, d, 2) the next values and their ages, as far as they count for attribute j; NaN elsewhere."""
-        if not self.sensors.hindsight:
-            return np.full((len(known), len(self.sensors.names), 2), np.nan)
+        if not self.gains[j] or np.isnan(known[:, self.came + 2 * self.number[j] + 1]).all():
+            return None
         after = known[:, self.came :].reshape(len(known), -1, 2).copy()
         after[~(after[:, :, 1] <= after[:, self.number[j], 1][:, None])] = np.nan
         return after
@@ -120,7 +119,7 @@ class Past:
         revised = self._revised(known, j)
         if not rough or revised.all():
             return self.sensors.bounds(*asked)
-        low, high = self.sensors.rough_bounds(asked[0], asked[2], *self.limits[j])
+        low, high = self.sensors.rough_reach(asked[0], asked[2], *self.limits[j])
         if revised.any():
             low[revised], high[revised] = self._bounds(known[revised], j, False)
         return low, high
@@ -136,7 +135,7 @@ class Past:
 
     def _revised(self, known: Floats, j: int) -> Flags:
         """(n,) for which rows it is known what attribute j was next."""
-        if not self.sensors.hindsight:
+        if not self.gains[j]:
             return np.zeros(len(known), np.bool_)
         return np.asarray(~np.isnan(known[:, self.came + 2 * self.number[j] + 1]))
 

@@ -16,13 +16,14 @@ import numpy as np
 
 from fogline.arrays import Floats, Ints
 from fogline.kernels.clouds import count_in
-from fogline.kernels.compile import kernel
+from fogline.kernels.compile import inner, kernel
 from fogline.kernels.sorting import ascending
 
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …
 PLACES = 1024  # … or fewer, where a row lacks several: that many combinations at most
-CUT = 0.1  # of the trees' targets, on either side: rows err together, so many small chances count for too much
+CUT = 0.1  # of the trees' targets, on either side, lie beyond the ends, which stand for them: rows err together, so many
+# small chances would count for too much
 
 
 class Forest(NamedTuple):
@@ -82,11 +83,16 @@ def grow(given, then, smallest, seed):
 
 @kernel
 def _best_cut(given, then, rows, smallest, dice):
-    """The feature and threshold that lower the sum of squares most, of one random threshold per feature."""
+    """The feature and threshold that best part large targets from small, and far ones from near, of one random
+    threshold per feature.
+
+    By sums of squares, of the targets and of their sizes: ages, say, change how far a value may go, not where.
+    """
     n = rows.shape[0]
-    total = 0.0
+    total = whole = 0.0
     for i in rows:
         total += then[i]
+        whole += abs(then[i])
     best, chosen, at, left = 0.0, -1, 0.0, 0
     for f in range(given.shape[0]):
         low, high = np.inf, -np.inf
@@ -99,15 +105,17 @@ def _best_cut(given, then, rows, smallest, dice):
         if not low < high:
             continue
         threshold = low + uniform(dice) * (high - low)
-        few, part = 0, 0.0
+        few, part, size = 0, 0.0, 0.0
         for i in rows:
             if not given[f, i] > threshold:
                 few += 1
                 part += then[i]
+                size += abs(then[i])
         if few < smallest or n - few < smallest:
             continue
         apart = part / few - (total - part) / (n - few)
-        gain = apart * apart * few * (n - few) / n
+        wider = size / few - (whole - size) / (n - few)
+        gain = (apart * apart + wider * wider) * few * (n - few) / n
         if gain > best:
             best, chosen, at, left = gain, f, threshold, few
     return chosen, at, left
@@ -160,18 +168,31 @@ def points_for(gaps):
     return min(POINTS, max(2, int(PLACES ** (1.0 / max(gaps, 1)) + 1e-9)))
 
 
+@inner
+def _taken(k, points, width):
+    """Which of so many sorted targets the k-th point of a distribution is."""
+    level = min(max((k + 0.5) / points, CUT), 1 - CUT)
+    return min(int(level * width), width - 1)
+
+
 @kernel
 def ends(changes, gaps):
     """(n,) the least and the greatest change that `spread` uses of each line."""
     n, width = changes.shape
-    first = int(CUT * width)
-    among = width - 2 * first
     least, most = np.empty(n), np.empty(n)
     for i in range(n):
         points = points_for(gaps[i])
-        least[i] = changes[i, first + among // (2 * points)]
-        most[i] = changes[i, first + (2 * points - 1) * among // (2 * points)]
+        least[i] = changes[i, _taken(0, points, width)]
+        most[i] = changes[i, _taken(points - 1, points, width)]
     return least, most
+
+
+@kernel
+def middle(changes):
+    """(n,) the targets of each sorted line with CUT of them below, and with CUT above: `spread` goes no further."""
+    width = changes.shape[1]
+    first, last = int(CUT * width), min(int((1 - CUT) * width), width - 1)
+    return changes[:, first].copy(), changes[:, last].copy()
 
 
 @kernel
@@ -181,8 +202,6 @@ def spread(changes, base, gaps, grid):
     gaps (n,): how many cells the row lacks.
     """
     n, width = changes.shape
-    first = int(CUT * width)
-    among = width - 2 * first
     start, size = np.empty(n, np.int64), np.empty(n, np.int64)
     value, often = np.empty(n * POINTS), np.empty(n * POINTS)
     filled = 0
@@ -190,7 +209,7 @@ def spread(changes, base, gaps, grid):
         start[i] = filled
         points = points_for(gaps[i])
         for k in range(points):
-            x = on_grid(base[i] + changes[i, first + (2 * k + 1) * among // (2 * points)], grid)
+            x = on_grid(base[i] + changes[i, _taken(k, points, width)], grid)
             filled = count_in(x, start[i], filled, value, often)
         size[i] = filled - start[i]
     return start, size, value[:filled].copy(), often[:filled].copy()
@@ -220,4 +239,38 @@ def moved(base, by, grid):
     out = np.empty(base.shape[0])
     for i in range(base.shape[0]):
         out[i] = on_grid(base[i] + by[i], grid)
+    return out
+
+
+@kernel
+def within_reach(forest, feature, edges):
+    """(edges + 1, 2) the least and greatest target of any leaf that a row may come to, if its feature lies between
+    edges.
+
+    Row k is for values above edges[k - 1] and up to edges[k]. O(edges · nodes).
+    """
+    out = np.empty((edges.shape[0] + 1, 2))
+    stack = np.empty(64 + forest.feature.shape[0], np.int64)
+    for k in range(out.shape[0]):
+        above = edges[k - 1] if k > 0 else -np.inf
+        up_to = edges[k] if k < edges.shape[0] else np.inf
+        least, most = np.inf, -np.inf
+        for t in range(forest.tree.shape[0]):
+            first, leaf = forest.tree[t]
+            stack[0], waiting = first, 1
+            while waiting:
+                waiting -= 1
+                node = stack[waiting]
+                if forest.feature[node] < 0:
+                    kept = forest.kept[leaf + forest.child[node]]
+                    least, most = min(least, kept[0]), max(most, kept[-1])
+                    continue
+                own = forest.feature[node] == feature
+                if not own or above < forest.cut[node]:
+                    stack[waiting] = first + forest.child[node]
+                    waiting += 1
+                if not own or up_to > forest.cut[node]:
+                    stack[waiting] = first + forest.child[node] + 1
+                    waiting += 1
+        out[k, 0], out[k, 1] = least, most
     return out

@@ -190,27 +190,6 @@ def remember(own, now, values):
 
 
 @kernel
-def features(values, context, j):
-    """(n, 6 + 3 (d - 1)) what may explain the change of attribute j, one line per reading.
-
-    Its own context, and of every other attribute the change, the value, and how far that lies above its mean.
-    """
-    n, d = values.shape
-    out = np.empty((n, PARTS + 3 * (d - 1)))
-    for i in range(n):
-        for k in range(PARTS):
-            out[i, k] = context[i, j, k]
-        at = PARTS
-        for q in range(d):
-            if q != j:
-                out[i, at] = values[i, q] - context[i, q, LAST]
-                out[i, at + 1] = values[i, q]
-                out[i, at + 2] = out[i, at] + context[i, q, TIDE]
-                at += 3
-    return out
-
-
-@kernel
 def gather(found):
     """The values of each line (n, k), NaN = none, as distributions: start, size, value, often."""
     start, size = np.empty(found.shape[0], np.int64), np.empty(found.shape[0], np.int64)

@@ -115,17 +115,39 @@ def _get_access(saved: Entry, files: Files) -> Access:
     return files.read[key]
 
 
+def put_forest(forest: Forest, files: Files) -> Entry:
+    """Write trees."""
+    return {name: files.put(array) for name, array in forest._asdict().items()}
+
+
+def get_forest(saved: Mapping[str, Any], files: Files) -> Forest:
+    """The trees of an entry."""
+    return Forest(**{name: readonly(files.get(file)) for name, file in saved.items()})
+
+
+_NUMBERS = ("step", "oldest", "pad", "error", "without", "error_last", "error_between")  # of a transition
+
+
 def put_transition(transition: Transition, files: Files) -> Entry:
     """Write a transition."""
-    changes = {name: files.put(array) for name, array in transition.changes._asdict().items()}
-    about = {name: getattr(transition, name) for name in ("step", "error", "without")}
-    return {"changes": changes, "grid": files.put(transition.grid), **about}
+    return {
+        "before": put_forest(transition.before, files),
+        "between": None if transition.between is None else put_forest(transition.between, files),
+        "grid": files.put(transition.grid),
+        "whole": files.put(transition.whole),
+        **{name: getattr(transition, name) for name in _NUMBERS},
+    }
 
 
 def get_transition(saved: Mapping[str, Any], files: Files) -> Transition:
     """The transition of an entry."""
-    changes = Forest(**{name: readonly(files.get(file)) for name, file in saved["changes"].items()})
-    return Transition(changes, readonly(files.get(saved["grid"])), saved["step"], saved["error"], saved["without"])
+    return Transition(
+        get_forest(saved["before"], files),
+        None if saved["between"] is None else get_forest(saved["between"], files),
+        readonly(files.get(saved["grid"])),
+        whole=readonly(files.get(saved["whole"])),
+        **{name: saved[name] for name in _NUMBERS},
+    )
 
 
 def put_sensors(
@@ -145,7 +167,6 @@ def put_sensors(
         "sensors": [put_words(Words(part), files) for part in sensors.known],
         "times": files.put(sensors.times),
         "values": files.put(sensors.values),
-        "hindsight": sensors.allowed,
     }
 
 
@@ -163,5 +184,4 @@ def get_sensors(saved: Mapping[str, Any] | None, files: Files) -> SensorModel | 
         tuple(get_words(each, files).texts for each in saved["sensors"]),
         files.get(saved["times"]),
         files.get(saved["values"]),
-        saved["hindsight"],
     )

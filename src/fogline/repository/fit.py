@@ -45,11 +45,11 @@ class Recipe:
     recent: tuple[Rule, ...]  # rules about what the same sensor has read lately
     method: str
     longest: float  # how old a sensor's readings may be
-    hindsight: bool = True  # whether gaps may also be filled from the readings that follow them
+    hindsight: bool = True  # whether it is learnt what lies between two readings
 
     @classmethod
     def of(
-        cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float, hindsight: bool = True
+        cls, query: Query, rules: Iterable[Any] | None, method: str, longest: float, *, hindsight: bool = True
     ) -> Recipe:
         """Rules in any form that `as_rules` reads."""
         check_method(method)
@@ -122,8 +122,6 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
-    if sensors is not None and not recipe.hindsight:
-        sensors = sensors.without_hindsight()
     return Fitted(history, rules, dict(zip(query.names, lattices, strict=True)), sensors, recipe.name)
 
 
@@ -152,7 +150,7 @@ def learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]
     """The transition of one attribute, or None where it does not pay."""
     return Work(
         TRANSITIONS,
-        _Learning(recipe.query, rules, recipe.longest),
+        _Learning(recipe, rules),
         lambda found, files: None if found is None else entries.put_transition(found, files),
         lambda saved, files: None if saved is None else entries.get_transition(saved, files),
     )
@@ -161,15 +159,17 @@ def learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]
 class _Learning:
     """Learns for one attribute after the other; the training set is made once."""
 
-    def __init__(self, query: Query, rules: tuple[Rule, ...], longest: float) -> None:
-        self.query, self.rules, self.longest = query, rules, longest
+    def __init__(self, recipe: Recipe, rules: tuple[Rule, ...]) -> None:
+        self.recipe, self.rules = recipe, rules
         self.training: list[TrainingSet | None] = []  # of the one history; empty before the first attribute
 
     def __call__(self, history: History, name: str) -> Transition | None:
         if not self.training:
-            self.training.append(TrainingSet.of(history, self.query, self.longest))
+            self.training.append(TrainingSet.of(history, self.recipe.query, self.recipe.longest))
         training = self.training[0]
-        return None if training is None else learn_transition(history, training, name, self.rules)
+        if training is None:
+            return None
+        return learn_transition(history, training, name, self.rules, hindsight=self.recipe.hindsight)
 
 
 def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | None = None, method: str = "") -> str:
@@ -180,9 +180,9 @@ def fingerprint(history: History, rules: Iterable[Rule], sensors: SensorModel | 
         digest.update(
             f"{sensors.names} {sensors.keys} {sensors.time} {sensors.longest} {sorted(sensors.transitions)}".encode()
         )
-        digest.update(str([each.error for each in sensors.transitions.values()]).encode())
+        errors = [(each.error, each.error_between) for each in sensors.transitions.values()]
+        digest.update(f"{errors} {sensors.hindsight}".encode())
         digest.update("\n".join(map(str, sensors.recent)).encode())
-        digest.update(b"" if sensors.allowed else b"no hindsight")
     for name in sorted(history.columns):
         column = history.columns[name]
         words = None if column.words is None else column.words.arrays()

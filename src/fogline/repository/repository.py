@@ -77,14 +77,15 @@ class Repository:
         Where rules are discovered and the history names sensors (the query's id) and times, it is also learnt how a
         sensor's values change from one reading to the next. `retention`: how old a sensor's own readings may be to
         count, a number or a duration as the times are; None: as long as newer ones leave them a place; 0: not at all.
-        `hindsight`: whether a gap is also filled from the reading that follows it, when that has come.
+        `hindsight`: whether it is also learnt what lies between two readings of a sensor, so that a gap is known better
+        once its sensor has spoken again.
 
         >>> query = Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
         >>> Repository.fit([{"a": 1.0, "b": 2.0}], query, rules=["a(0.5) -> b(1)"]).explain()[0].way
         'sorted by a'
         """
-        recipe = Recipe.of(query, rules, method, fit.longest_of(retention, query), hindsight)
-        return cls._fitted(history, recipe, progress)
+        longest = fit.longest_of(retention, query)
+        return cls._fitted(history, Recipe.of(query, rules, method, longest, hindsight=hindsight), progress)
 
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
@@ -102,8 +103,8 @@ class Repository:
         recent = () if self.sensors is None else self.sensors.recent
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
-        allowed = self.sensors is None or self.sensors.allowed
-        return Repository._fitted(history, Recipe.of(query, given, method, longest, allowed))
+        hindsight = self.sensors is None or not self.sensors.transitions or self.sensors.hindsight
+        return Repository._fitted(history, Recipe.of(query, given, method, longest, hindsight=hindsight))
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
@@ -114,9 +115,8 @@ class Repository:
             if sensors.names != query.names:
                 raise HistoryError(f"this repository was fitted for {', '.join(sensors.names)}, in this order.")
             sensors.check_keys(query)
-            known, allowed = (sensors.transitions, sensors.recent), sensors.allowed
+            known = sensors.transitions, sensors.recent
             sensors = gathered(joined, query, sensors.longest, *known, keep_state=True)
-            sensors = sensors if sensors is None or allowed else sensors.without_hindsight()
         return Repository(joined, self.rules, lattices, sensors=sensors, method=self.method)
 
     def save(self, folder: str | Path) -> None:

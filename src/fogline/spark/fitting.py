@@ -54,7 +54,7 @@ def fit(
     progress: Progress = silent,
 ) -> Repository:
     """A repository from a DataFrame, in `folder` (one that all workers see), or in a temporary one."""
-    recipe = Recipe.of(query, rules, method, longest_of(retention, query), hindsight)
+    recipe = Recipe.of(query, rules, method, longest_of(retention, query), hindsight=hindsight)
     empty = read_history(history.limit(0).toArrow(), query)  # columns that do not fit are found before any work
     check_rules(recipe.rules or (), empty)
     draft = Draft(temporary_folder() if folder is None else folder)

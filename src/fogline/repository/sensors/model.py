@@ -13,17 +13,15 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Distributions, Floats, Ints
+from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, RuleError
-from fogline.kernels import forest
 from fogline.kernels import sensors as kernels
-from fogline.kernels.forest import ValueGrid
-from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
+from fogline.kernels.sensors import LAST, PARTS, Recent
 from fogline.model import Query, Rule
 from fogline.repository.history import History
 from fogline.repository.sensors.state import READINGS, Name, SensorState
 from fogline.repository.sensors.training import newest_state
-from fogline.repository.sensors.transition import Transition, by_attribute, features
+from fogline.repository.sensors.transition import Asked, Transition, by_attribute
 from fogline.repository.words import TEXTS
 
 
@@ -40,16 +38,6 @@ class SensorModel:
     known: tuple[pa.Array, ...]  # of each key, what it is for each sensor, as texts
     times: Floats  # (sensors, d, READINGS) of their newest readings, -inf = none
     values: Floats  # (sensors, d, READINGS)
-    allowed: bool = True  # whether gaps may also be filled from the reading that follows them
-
-    @property
-    def hindsight(self) -> bool:
-        """Whether gaps are also filled from the reading that follows them."""
-        return self.allowed and bool(self.transitions)
-
-    def without_hindsight(self) -> SensorModel:
-        """The same, by the past alone."""
-        return replace(self, allowed=False)
 
     @cached_property
     def known_sensors(self) -> tuple[Name, ...]:
@@ -102,74 +90,62 @@ class SensorModel:
         first = len(self.names) * PARTS + r * READINGS
         return np.ascontiguousarray(context[:, first : first + READINGS])
 
+    @property
+    def hindsight(self) -> bool:
+        """Whether a gap is known better once its sensor has spoken again."""
+        return any(self.gains(name) for name in self.transitions)
+
+    def gains(self, name: str) -> bool:
+        """Whether this attribute is known better then."""
+        return name in self.transitions and self.transitions[name].between is not None
+
+    def without_hindsight(self) -> SensorModel:
+        """The same, by the past alone."""
+        return replace(self, transitions={name: replace(each, between=None) for name, each in self.transitions.items()})
+
     def next_values(self, context: Floats) -> Floats:
         """(n, d · 2) the next value of each attribute and its age, where they were there when the row came."""
         return np.ascontiguousarray(context[:, self.width - 2 * len(self.names) :])
-
-    def distributions(
-        self, name: str, values: Floats, context: Floats, after: Floats, low: float, high: float
-    ) -> Distributions:
-        """Distributions of attribute `name` by its transition: values (n, d) of the same readings, context (n, width).
-
-        Only for readings whose `last` or next value is known, and attributes that have a transition; after (n, d, 2):
-        the next value of each attribute and its age, NaN where it is not known.
-        """
-        both = ~np.isnan(after[:, self.names.index(name), 0])
-        past = self.transitions[name].distributions(*self._asked(name, values, context), low, high)
-        between = counted(self._between(name, context, after, low, high))
-        return Distributions(
-            np.where(both, between.start + len(past.value), past.start),
-            np.where(both, between.size, past.size),
-            np.concatenate((past.value, between.value)),
-            np.concatenate((past.often, between.often)),
-            past.source,
-        )
-
-    def bounds(
-        self, name: str, values: Floats, context: Floats, after: Floats, low: float, high: float
-    ) -> tuple[Floats, Floats]:
-        """(n,) the least and greatest values of the same."""
-        both = ~np.isnan(after[:, self.names.index(name), 0])
-        least, most = self.transitions[name].bounds(*self._asked(name, values, context), low, high)
-        between = self._between(name, context, after, low, high)[both]
-        least[both], most[both] = np.nanmin(between, axis=1), np.nanmax(between, axis=1)
-        return least, most
-
-    def rough_bounds(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) between which values the same stay, whatever the context, where no next value is known."""
-        return self.transitions[name].rough_bounds(self.last(name, context), low, high)
-
-    def reach(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) the least and greatest values that the same may become by any next value; only where `last` is known."""
-        transition, (last, explaining, _) = self.transitions[name], self._asked(name, values, context)
-        changes = forest.ask(transition.changes, explaining)
-        grid = ValueGrid(transition.grid, float(transition.step), float(low), float(high))
-        return forest.moved(last, changes[:, 0].copy(), grid), forest.moved(last, changes[:, -1].copy(), grid)
-
-    def rough_reach(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) between which values reach stays, whatever the context."""
-        return self.rough_bounds(name, context, low, high)
 
     def span(self, name: str, low: float, high: float) -> tuple[float, float]:
         """The least and greatest value of attribute `name` in history, within the limits."""
         grid = self.transitions[name].grid
         return min(max(float(grid[0]), low), high), min(max(float(grid[-1]), low), high)
 
-    def _between(self, name: str, context: Floats, after: Floats, low: float, high: float) -> Floats:
-        """(n, 3) the last value, the next value, and what lies between them at the time of the reading."""
+    def distributions(
+        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
+    ) -> Distributions:
+        """Distributions of attribute `name` by its transition: values (n, d) of the same readings, context (n, width).
+
+        after (n, d, 2): of each attribute the sensor's next value, and how much later it came; NaN where that is not
+        known, or came later than the next value of `name` itself. Readings without the latter are imputed from the past
+        alone. Only for readings whose last or next value is known, and attributes that have a transition.
+        """
+        return self.transitions[name].distributions(self._asked(name, values, context, after), low, high)
+
+    def bounds(
+        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
+    ) -> tuple[Floats, Floats]:
+        """(n,) the least and greatest values of the same."""
+        return self.transitions[name].bounds(self._asked(name, values, context, after), low, high)
+
+    def reach(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) values between which the distribution lies, from the past alone, and nearly all that it may become."""
+        return self.transitions[name].reach(self._asked(name, values, context, None), low, high)
+
+    def rough_reach(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) the same, or beyond: found without asking trees."""
         j = self.names.index(name)
-        last, age = self.last(name, context), context[:, j * PARTS + AGE]
-        following, later = after[:, j, 0], after[:, j, 1]
-        return np.clip(np.stack((last, following, last + (following - last) * age / (age + later)), axis=1), low, high)
+        return self.transitions[name].rough_reach(by_attribute(context, len(self.names)), j, low, high)
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + LAST])
 
-    def _asked(self, name: str, values: Floats, context: Floats) -> tuple[Floats, Floats, Ints]:
-        j = self.names.index(name)
-        explaining = features(values, by_attribute(context, len(self.names)), j)
-        return self.last(name, context), explaining, np.isnan(values).sum(axis=1)
+    def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Asked:
+        whole = by_attribute(context, len(self.names))
+        after = None if after is None else np.ascontiguousarray(after)
+        return Asked(np.ascontiguousarray(values), whole, after, self.names.index(name))
 
 
 def counted(found: Floats) -> Distributions:

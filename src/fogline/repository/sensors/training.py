@@ -1,34 +1,40 @@
 """From which readings is learnt how sensors change, and does it pay?
 
-Where history names sensors and times, it is replayed as a stream of readings. Readings are hidden at random meanwhile,
-so that contexts have gaps as in a stream. An attribute gets a transition if that imputes the newest tenth of the
-history, which the trees of the trial have not seen, clearly better than rules do.
+Where history names sensors and times, it is replayed as a stream of readings, of which some are hidden (`outages`), so
+that contexts have gaps as in a stream. It is learnt what follows on the past alone, and what lies between the last and
+the next reading. An attribute gets a transition if that imputes the newest tenth of the history, which the trees of the
+trial have not seen, clearly better than rules do; hindsight is part of it where it does better than the past alone.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fogline.arrays import Floats, Ints
-from fogline.kernels import forest
+from fogline.arrays import Flags, Floats, Ints
+from fogline.kernels import explaining, forest
 from fogline.kernels.crps import crps
 from fogline.kernels.forest import Forest
-from fogline.kernels.sensors import LAST
+from fogline.kernels.sensors import AGE, LAST
 from fogline.model import Query, Rule
 from fogline.repository.access.protocol import readonly
 from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import History, numbered
+from fogline.repository.sensors import outages
 from fogline.repository.sensors.state import Name, SensorState
-from fogline.repository.sensors.transition import Transition, by_attribute, features, grid_of
+from fogline.repository.sensors.transition import Asked, Transition, by_attribute, grid_of
 
-TREES, LEAF, ROWS = 20, 20, 120_000
-TRIAL_TREES, TRIAL_ROWS = 5, 20_000
-HIDDEN, SEED = 0.3, 11
+TREES, LEAF, ROWS = 20, 20, 60_000
+TRIAL_TREES, TRIAL_ROWS = 10, 20_000
+OUTAGES, REPLAYS, SEED = 60_000, 8, 11  # examples in outages, of that many replays at most
+OUTSIDE = 0.01, 0.05  # of what hindsight gives to held-out rows, singles and in outages, may lie beyond the reach …
+HELD = 3_000  # … of so many at most
+Array = TypeVar("Array", Flags, Ints)
+
 NEWEST = 2_000_000  # rows of a longer history from which sensors are learnt
 FEWEST = 1_000  # readings that follow another of their sensor; from fewer nothing is learnt
 
@@ -72,14 +78,35 @@ def newest_state(history: History, query: Query, longest: float) -> SensorState:
 
 
 @dataclass(frozen=True)
-class TrainingSet:
-    """History as a stream of readings, some hidden: what was there, what was shown, and in which contexts."""
+class Examples:
+    """Readings to learn from: what was there, what of it was shown, what came before and after."""
 
-    names: tuple[str, ...]
-    rows: Ints  # which rows of the history these are
+    row: Ints  # (n,) which row of the history each one is
     truth: Floats  # (n, d)
     shown: Floats  # (n, d)
     context: Floats  # (n, d, PARTS)
+    after: Floats  # (n, d, 2)
+    hidden: Flags  # (n, d) of which attributes one may learn here
+
+    def part(self, which: Ints | Flags) -> Examples:
+        """Some of them."""
+        return Examples(*(getattr(self, each.name)[which] for each in fields(self)))
+
+    def asked(self, j: int, *, both: bool) -> Asked:
+        """As if attribute j were missing."""
+        shown = self.shown.copy()
+        shown[:, j] = np.nan
+        after = np.asarray(explaining.not_later(self.after, j)) if both else None
+        return Asked(shown, self.context, after, j)
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """History as a stream of readings, with single values hidden, and with outages."""
+
+    names: tuple[str, ...]
+    singles: Examples  # every reading
+    outages: Examples  # some readings, each within an outage that was made up
 
     @classmethod
     def of(cls, history: History, query: Query, longest: float = np.inf) -> TrainingSet | None:
@@ -90,54 +117,176 @@ class TrainingSet:
         again = np.flatnonzero(np.bincount(found.sensor)[found.sensor] > 1)
         if len(again) < FEWEST or len(again) < len(found.rows) / 2:
             return None
-        hidden = np.random.default_rng(SEED).random(found.values.shape) < HIDDEN
+        everywhere = np.ones(found.values.shape, np.bool_)
+        replay = _Replay(found, longest)
+        first = replay.examples(outages.singles(found.values.shape, SEED), everywhere[:, 0], everywhere)
+        return cls(query.names, first, replay.in_outages(OUTAGES))
+
+    def some(self, j: int, most: int, *, before: int | None = None, both: bool = False) -> Examples:
+        """At most so many examples for attribute j, of rows before that one; two thirds with singles hidden."""
+        parts = []
+        for each, room in ((self.singles, most * 2 // 3), (self.outages, most // 3)):
+            usable = each.hidden[:, j] & ~np.isnan(each.truth[:, j]) & ~np.isnan(each.context[:, j, LAST])
+            usable &= True if before is None else each.row < before
+            usable &= ~np.isnan(each.after[:, j, 0]) if both else True
+            which = np.flatnonzero(usable)
+            if len(which) > room:
+                which = np.sort(np.random.default_rng(SEED).choice(which, room, replace=False))
+            parts.append(each.part(which))
+        one, two = parts
+        return Examples(*(np.concatenate((getattr(one, x.name), getattr(two, x.name))) for x in fields(one)))
+
+
+class _Replay:
+    """The readings of a history as a stream, again and again, with something else hidden each time."""
+
+    def __init__(self, found: HistoryReadings, longest: float) -> None:
+        self.found, self.longest = found, longest
+        self.order = np.lexsort((found.time, found.sensor))  # by sensor, then by time
+        self.begins = np.concatenate(([0], np.cumsum(np.bincount(found.sensor))))
+        self.everything = self._after(found.values)
+
+    def examples(self, hidden: Flags, asked: Flags, learnt: Flags) -> Examples:
+        """Examples of the readings that are asked for (n,), while others are hidden (n, d)."""
+        found, d = self.found, self.found.values.shape[1]
         shown = np.where(hidden, np.nan, found.values)
-        all_rows = np.ones(len(found.rows), np.bool_)
-        d = len(query.names)
-        context = SensorState(d, longest).update(found.known, found.time, shown, all_rows, found.sensor)
-        return cls(query.names, found.rows, found.values, shown, by_attribute(context, d))
+        context = SensorState(d, self.longest).update(found.known, found.time, shown, asked, found.sensor)
+        after = self._after(shown)[asked]
+        return Examples(
+            found.rows[asked], found.values[asked], shown[asked], by_attribute(context, d), after, learnt[asked]
+        )
 
-    def learn(self, j: int, among: Ints, trees: int, most: int) -> Forest | None:
-        """Trees for the changes of attribute j, from at most so many of these readings."""
-        change = self.truth[among, j] - self.context[among, j, LAST]
-        among, change = among[~np.isnan(change)], change[~np.isnan(change)]
-        if len(among) < FEWEST:
+    def in_outages(self, enough: int) -> Examples:
+        """Examples from outages, of as many replays as it takes."""
+        found, made = self.found, []
+        d = found.values.shape[1]
+        choice = outages.lengths(found.sensor[self.order], found.time[self.order], found.values[self.order])
+        for k in range(REPLAYS if len(choice) else 0):
+            gone, of_use = outages.silence(self.begins, found.time[self.order], choice, d, SEED + k)
+            hidden, asked = self._back(gone), self._back(of_use)
+            also = outages.singles(hidden.shape, SEED + 1 + k) & (asked == 0)[:, None]
+            some = self.examples(hidden | also, asked > 0, hidden)
+            first = asked[asked > 0] == 2  # as if silence ended here: the row itself is there, and so is the next
+            some.shown[first], some.after[first] = some.truth[first], self.everything[asked > 0][first]
+            made.append(some)
+            if sum(len(each.row) for each in made) >= enough:
+                break
+        if not made:
+            none = np.zeros(found.values.shape, np.bool_)
+            return self.examples(none, none[:, 0], none)
+        return Examples(*(np.concatenate([getattr(each, x.name) for each in made]) for x in fields(Examples)))
+
+    def _back(self, by_sensor: Array) -> Array:
+        """What lies by sensor and time, as the readings lie."""
+        out = np.empty_like(by_sensor)
+        out[self.order] = by_sensor
+        return out
+
+    def _after(self, shown: Floats) -> Floats:
+        found = self.found
+        return np.asarray(explaining.follow(found.sensor, found.time, shown, len(found.known)))
+
+
+def _grown(given: Floats, then: Floats, trees: int) -> Forest:
+    """Trees over given (n, f) for then (n,)."""
+    columns = np.ascontiguousarray(given.T)
+    with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
+        grown = list(pool.map(lambda k: forest.grow(columns, then, LEAF, SEED + k), range(trees)))
+    ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
+    feature, cut, child, kept = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
+    return Forest(feature, cut, child, kept, readonly(ends[:-1]))
+
+
+class _Learner:
+    """Learns one attribute."""
+
+    def __init__(self, training: TrainingSet, history: History, then: str, *, hindsight: bool) -> None:
+        self.training, self.j, self.hindsight = training, training.names.index(then), hindsight
+        grid, self.step = grid_of(history.columns[then].values)
+        self.grid, values = readonly(grid), history.columns[then].values
+        self.values = values[~np.isnan(values)]
+
+    def learn(self, trees: int, most: int, before: int | None = None) -> Transition | None:
+        """A transition, from at most so many examples of each kind, of rows before that one."""
+        j, past = self.j, self.training.some(self.j, most, before=before)
+        if len(past.row) < FEWEST:
             return None
-        if len(among) > most:
-            some = np.sort(np.random.default_rng(SEED).choice(len(among), most, replace=False))
-            among, change = among[some], change[some]
-        given = np.ascontiguousarray(features(self.shown[among], self.context[among], j).T)
-        with ThreadPoolExecutor(max(1, min(trees, os.cpu_count() or 1))) as pool:
-            grown = list(pool.map(lambda k: forest.grow(given, change, LEAF, SEED + k), range(trees)))
-        ends = np.cumsum([[0, 0], *([len(each[0]), len(each[3])] for each in grown)], axis=0)
-        feature, cut, child, kept = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
-        return Forest(feature, cut, child, kept, readonly(ends[:-1]))
+        asked = past.asked(j, both=False)
+        changes = past.truth[:, j] - past.context[:, j, LAST]
+        one = _grown(explaining.before(asked.values, asked.context, j), changes, trees)
+        levels = (np.arange(trees * forest.KEPT) + 0.5) / (trees * forest.KEPT)
+        whole, oldest = readonly(np.quantile(self.values, levels)), float(past.context[:, j, AGE].max())
+        two = self._between(trees, most, before) if self.hindsight else None
+        return Transition(one, two, self.grid, self.step, whole, oldest, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-    def trial(self, j: int, tried: Transition, held: Ints) -> Floats:
-        """(held,) the CRPS of a transition on readings of which attribute j is hidden."""
-        shown = self.shown[held]
-        shown[:, j] = np.nan
-        last, context = self.context[held, j, LAST].copy(), self.context[held]
-        found = tried.distributions(last, features(shown, context, j), np.ones(len(held), np.int64))
-        return np.asarray(crps(*found[:4], self.truth[held, j]))
+    def _between(self, trees: int, most: int, before: int | None) -> Forest | None:
+        j, both = self.j, self.training.some(self.j, most, before=before, both=True)
+        if len(both.row) < FEWEST:
+            return None
+        asked = both.asked(j, both=True)
+        away = both.truth[:, j] - explaining.on_line(asked.context, asked.after, j)
+        return _grown(explaining.between(asked.values, asked.context, asked.after, j), away, trees)
 
 
-def learn_transition(history: History, training: TrainingSet, then: str, rules: tuple[Rule, ...]) -> Transition | None:
+def learn_transition(
+    history: History, training: TrainingSet, then: str, rules: tuple[Rule, ...], *, hindsight: bool = True
+) -> Transition | None:
     """The transition of one attribute, if on held-out rows it does better than rules and whole history."""
     j, held_out = training.names.index(then), HeldOut(history, then)
     if not held_out.possible:
         return None
-    held = np.flatnonzero(np.isin(training.rows, held_out.rows))
-    held = held[~np.isnan(training.context[held, j, LAST])]
-    trees = training.learn(j, np.flatnonzero(training.rows < held_out.cut), TRIAL_TREES, TRIAL_ROWS)
-    if trees is None or not len(held):
+    held = np.flatnonzero(np.isin(training.singles.row, held_out.rows))
+    held = held[~np.isnan(training.singles.context[held, j, LAST])]
+    learner = _Learner(training, history, then, hindsight=hindsight)
+    tried = learner.learn(TRIAL_TREES, TRIAL_ROWS, held_out.cut)
+    if tried is None or not len(held):
         return None
-    grid, step = grid_of(history.columns[then].values)
-    grid = readonly(grid)
-    error = float(training.trial(j, Transition(trees, grid, step, 0.0, 0.0), held).mean())
-    without = float(held_out.scores(rules)[np.searchsorted(held_out.rows, training.rows[held])].mean())
+    rows = training.singles.part(held)
+    error = float(_errors(tried, rows, j, both=False).mean())
+    without = float(held_out.scores(rules)[np.searchsorted(held_out.rows, rows.row)].mean())
     if not error < WORTH * without:
         return None
-    learnt = training.learn(j, np.arange(len(training.rows)), TREES, ROWS)
+    last = float(np.abs(rows.truth[:, j] - rows.context[:, j, LAST]).mean())
+    followed = rows.part(~np.isnan(rows.after[:, j, 0]))
+    alone, with_next = (_errors(tried, followed, j, both=each) for each in (False, True))
+    better = tried.between is not None and len(alone) and with_next.mean() < alone.mean()
+    learnt = learner.learn(TREES, ROWS)
     assert learnt is not None
-    return Transition(learnt, grid, step, error, without)
+    return replace(
+        learnt,
+        between=learnt.between if better else None,
+        pad=_pad(tried, training, j, held_out.cut),
+        error=error,
+        without=without,
+        error_last=last,
+        error_between=float(with_next.mean()) if better else error,
+    )
+
+
+def _errors(tried: Transition, rows: Examples, j: int, *, both: bool) -> Floats:
+    """(rows,) the CRPS of a transition on readings of which attribute j is hidden."""
+    return np.asarray(crps(*tried.distributions(rows.asked(j, both=both))[:4], rows.truth[:, j]))
+
+
+def _pad(tried: Transition, training: TrainingSet, j: int, cut: int) -> float:
+    """How far beyond the ends the reach must go to hold nearly all of what hindsight gives to held-out rows."""
+    kinds = (training.singles, training.outages)
+    return max(_far(tried, each, j, cut, outside) for each, outside in zip(kinds, OUTSIDE, strict=True))
+
+
+def _far(tried: Transition, examples: Examples, j: int, cut: int, outside: float) -> float:
+    """The same, for one kind of examples."""
+    there = examples.hidden[:, j] & (examples.row >= cut) & ~np.isnan(examples.context[:, j, LAST])
+    which = np.flatnonzero(there & ~np.isnan(examples.after[:, j, 0]) & ~np.isnan(examples.truth[:, j]))
+    if not len(which):
+        return 0.0
+    rows = examples.part(np.sort(np.random.default_rng(SEED).choice(which, min(len(which), HELD), replace=False)))
+    low, high = replace(tried, pad=0.0).reach(rows.asked(j, both=False), -np.inf, np.inf)
+    lowest, highest = replace(tried, pad=1.0).reach(rows.asked(j, both=False), -np.inf, np.inf)
+    found = tried.distributions(rows.asked(j, both=True))
+    of = np.repeat(np.arange(len(found.size)), found.size)
+    way = np.where(found.value < low[of], low[of] - lowest[of], highest[of] - high[of])
+    off = np.maximum(low[of] - found.value, found.value - high[of]) / np.maximum(way, tried.step)
+    order = np.argsort(off)
+    share = np.cumsum((found.often / np.bincount(of, found.often)[of])[order]) / len(found.size)
+    return max(0.0, float(off[order][min(np.searchsorted(share, 1 - outside), len(off) - 1)]))

@@ -1,4 +1,4 @@
-"""How does a sensor's value change from one reading to the next?
+"""How does a sensor's value change from one reading to the next, and what does it do between two that are known?
 
 In history, in contexts like this one (how old the last value is, how it moved before, how the other attributes move
 now), which *changes* followed? The distribution is the last value plus those changes. A differential dependency with
@@ -7,74 +7,158 @@ context determinants
     sensor, age, changes of the other attributes, … -> change of temperature
 
 in which "close" is not one radius for all, but a box that trees found for each region of contexts (`kernels/forest`).
+Once the sensor has spoken again, a second forest is asked: how far from the line between the last and the next value?
+
+Values that are older than any that was learnt from say less and less: then the attribute's own distribution over the
+history joins in, until it is all there is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from fogline.arrays import Distributions, Floats, Ints
-from fogline.kernels import forest
-from fogline.kernels import sensors as kernels
+from fogline.kernels import explaining, forest
 from fogline.kernels.forest import Forest, ValueGrid
+from fogline.kernels.sensors import AGE, LAST, PARTS
+
+FADING = 2.0  # doublings of the oldest age that was learnt until a last value says nothing any more
+EDGES = 64  # ages by which `rough_reach` distinguishes
+
+
+class Asked(NamedTuple):
+    """What is known of readings that lack an attribute."""
+
+    values: Floats  # (n, d)
+    context: Floats  # (n, d, PARTS)
+    after: Floats | None  # (n, d, 2) next values and how much later they came; NaN: not known
+    attribute: int
 
 
 @dataclass(frozen=True)
 class Transition:
     """Of one attribute: the changes, the values it may take, and how well it did on held-out rows."""
 
-    changes: Forest
+    before: Forest  # changes since the last value
+    between: Forest | None  # distances from the line between last and next value; None: that is not learnt
     grid: Floats  # values of the attribute that occurred, sorted
     step: float  # how near to one of them is the same
-    error: float  # mean CRPS on held-out rows …
-    without: float  # … and of what rules or the whole history would give instead
+    whole: Floats  # (w,) the attribute's distribution over the history: evenly spaced quantiles, as many as targets
+    oldest: float  # the greatest age that was learnt from
+    pad: float  # how far the reach goes beyond the ends, in shares of the way to the outermost targets
+    error: float  # mean CRPS on held-out rows, from the past alone …
+    without: float  # … of what rules or the whole history would give instead …
+    error_last: float  # … of the last value again …
+    error_between: float  # … and from both sides
 
     @property
     def gain(self) -> float:
         """How much of the error it takes away."""
         return 1 - self.error / self.without if self.without else 0.0
 
-    def distributions(
-        self, last: Floats, features: Floats, gaps: Ints, low: float = -np.inf, high: float = np.inf
-    ) -> Distributions:
-        """Distributions for readings with these last values, features and numbers of gaps. O(trees · depth) each."""
-        changes = forest.ask(self.changes, features)
-        start, size, value, often = forest.spread(changes, last, gaps, self._grid(low, high))
-        return Distributions(start, size, value, often, np.zeros(len(last), np.int64))
+    def distributions(self, asked: Asked, low: float = -np.inf, high: float = np.inf) -> Distributions:
+        """Distributions for such readings. O(trees · depth) each."""
+        base, changes = self._changes(asked)
+        start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high))
+        return Distributions(start, size, value, often, np.zeros(len(base), np.int64))
 
-    def bounds(self, last: Floats, features: Floats, gaps: Ints, low: float, high: float) -> tuple[Floats, Floats]:
+    def bounds(self, asked: Asked, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
-        least, most = forest.ends(forest.ask(self.changes, features), gaps)
+        base, changes = self._changes(asked)
+        least, most = forest.ends(changes, _gaps(asked))
+        return self._moved(base, least, low, high), self._moved(base, most, low, high)
+
+    def reach(self, asked: Asked, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) between which values nearly all of any later distribution stays: from the past, `pad` of the way from
+        the ends to the outermost targets, or beyond."""
+        last, changes = self._past(asked)
+        (least, most), pad = forest.middle(changes), self.pad
+        least, most = least - pad * (least - changes[:, 0]), most + pad * (changes[:, -1] - most)
         return self._moved(last, least, low, high), self._moved(last, most, low, high)
 
-    def rough_bounds(self, last: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) between which values `distributions` stays whatever the features; found without asking the trees."""
-        least, most = (np.full(len(last), end) for end in self.extremes)
-        return self._moved(last, least, low, high), self._moved(last, most, low, high)
+    def rough_reach(self, context: Floats, j: int, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) values beyond which `reach` never goes, by context (n, d, PARTS); found without asking the trees."""
+        last, age = context[:, j, LAST], context[:, j, AGE]
+        edges, extremes = self.extremes
+        found = extremes[np.searchsorted(edges, np.log(age))]
+        least, most = found[:, 0], found[:, 1]
+        if len(self.whole) and (old := age > self.oldest).any():
+            least = np.where(old, np.minimum(least, self.whole[0] - last), least)
+            most = np.where(old, np.maximum(most, self.whole[-1] - last), most)
+        more = max(self.pad - 1, 0.0) * (most - least)
+        return self._moved(last, least - more, low, high), self._moved(last, most + more, low, high)
 
     @cached_property
-    def extremes(self) -> tuple[float, float]:
-        """The changes beyond which no leaf goes."""
-        return float(self.changes.kept.min()), float(self.changes.kept.max())
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Logarithms of ages, ascending, and between them the changes beyond which no leaf goes."""
+        cuts = np.unique(self.before.cut[self.before.feature == explaining.OWN_AGE])
+        edges = cuts[np.linspace(0, len(cuts) - 1, min(len(cuts), EDGES)).astype(np.int64)]
+        return edges, np.asarray(forest.within_reach(self.before, explaining.OWN_AGE, edges))
+
+    def _changes(self, asked: Asked) -> tuple[Floats, Floats]:
+        """(n,) from where, and (n, targets) by how much, ascending: from both sides where the next value is known."""
+        if asked.after is None or self.between is None:
+            return self._past(asked)
+        j = asked.attribute
+        there, last = ~np.isnan(asked.after[:, j, 0]), ~np.isnan(asked.context[:, j, LAST])
+        if there.all() and last.all():
+            return self._both(self.between, asked)
+        base, changes = np.empty(len(there)), np.empty((len(there), len(self.between.tree) * forest.KEPT))
+        for which, ways in ((there & last, 2), (there & ~last, 1), (~there, 0)):
+            if which.any():
+                some = Asked(asked.values[which], asked.context[which], asked.after[which], j)
+                if ways == 1:
+                    some = some._replace(context=np.asarray(explaining.turned(some.values, some.context, some.after)))
+                base[which], changes[which] = self._both(self.between, some) if ways == 2 else self._past(some)
+        return base, changes
+
+    def _past(self, asked: Asked) -> tuple[Floats, Floats]:
+        j = asked.attribute
+        last, age = asked.context[:, j, LAST].copy(), asked.context[:, j, AGE]
+        changes = forest.ask(self.before, explaining.before(asked.values, asked.context, j))
+        return last, self._faded(changes, last, age)
+
+    def _both(self, between: Forest, asked: Asked) -> tuple[Floats, Floats]:
+        assert asked.after is not None
+        j = asked.attribute
+        line = np.asarray(explaining.on_line(asked.context, asked.after, j))
+        away = forest.ask(between, explaining.between(asked.values, asked.context, asked.after, j))
+        return line, self._faded(away, line, np.minimum(asked.context[:, j, AGE], asked.after[:, j, 1]))
+
+    def _faded(self, changes: Floats, base: Floats, age: Floats) -> Floats:
+        """The same, with more and more of the whole distribution where what is known is older than anything learnt."""
+        old = np.flatnonzero(age > self.oldest)
+        if not len(old) or not len(self.whole):
+            return changes
+        width = changes.shape[1]
+        share = np.minimum(np.log2(age[old] / self.oldest) / FADING, 1.0)
+        order = (np.arange(width) * _STRIDE) % width if width % _STRIDE else np.arange(width)
+        taken = (order[None, :] + 0.5) / width < share[:, None]  # evenly among the targets
+        changes[old] = np.sort(np.where(taken, self.whole[None, :] - base[old, None], changes[old]), axis=1)
+        return changes
 
     def _moved(self, last: Floats, by: Floats, low: float, high: float) -> Floats:
-        return np.asarray(forest.moved(last, by, self._grid(low, high)))
+        return np.asarray(forest.moved(last, np.ascontiguousarray(by), self._grid(low, high)))
 
     def _grid(self, low: float, high: float) -> ValueGrid:
         return ValueGrid(self.grid, float(self.step), float(low), float(high))
 
 
+_STRIDE = 37  # no divisor of usual numbers of targets: walks through all of them, far apart
+
+
+def _gaps(asked: Asked) -> Ints:
+    """(n,) how many attributes each row lacks."""
+    return np.asarray(np.isnan(asked.values).sum(axis=1))
+
+
 def by_attribute(context: Floats, d: int) -> Floats:
     """(n, d, PARTS) of a context (n, width)."""
-    return context[:, : d * kernels.PARTS].reshape(len(context), d, kernels.PARTS)
-
-
-def features(values: Floats, context: Floats, j: int) -> Floats:
-    """(n, 6 + 3 (d - 1)) what may explain the change of attribute j: values (n, d), context (n, d, PARTS)."""
-    return np.asarray(kernels.features(np.ascontiguousarray(values), np.ascontiguousarray(context), j))
+    return np.ascontiguousarray(context[:, : d * PARTS]).reshape(len(context), d, PARTS)
 
 
 def grid_of(values: Floats) -> tuple[Floats, float]:

@@ -1,0 +1,125 @@
+"""What may explain the value that a sensor did not send?
+
+Its own past and that of the row's other attributes; and once the sensor has spoken again, what it said then. One line
+of numbers per reading, NaN where something is not known, for trees to cut (`kernels.forest`). Ages enter by their
+logarithms: the first minutes differ more than the same minutes a day later.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.kernels.compile import inner, kernel
+from fogline.kernels.sensors import AGE, LAST, PARTS, TIDE
+
+OWN_AGE = AGE  # which number of a line is the age of the attribute's own last value
+BETWEEN = PARTS + 4  # numbers about the attribute itself, where its next value is known
+
+
+@kernel
+def before(values, context, j):
+    """(n, PARTS + 3 (d - 1)) what may explain the change of attribute j: values (n, d), context (n, d, PARTS).
+
+    Its own context, and of every other attribute the change, the value, and how far that lies above its mean.
+    """
+    n, d = values.shape
+    out = np.empty((n, PARTS + 3 * (d - 1)))
+    for i in range(n):
+        for k in range(PARTS):
+            out[i, k] = context[i, j, k]
+        out[i, AGE] = np.log(context[i, j, AGE])
+        at = PARTS
+        for q in range(d):
+            if q != j:
+                out[i, at] = values[i, q] - context[i, q, LAST]
+                out[i, at + 1] = values[i, q]
+                out[i, at + 2] = out[i, at] + context[i, q, TIDE]
+                at += 3
+    return out
+
+
+@kernel
+def between(values, context, after, j):
+    """(n, BETWEEN + 5 (d - 1)) what may explain how far attribute j lies from the line between last and next value.
+
+    after (n, d, 2): next values and how much later they came. Its own context, how much later the next value came, how
+    far the way to it is, what part of the time has passed, and how far both are off together; of every other attribute the change, the value, how far
+    that lies above its mean and above the next value, and from the line between its own last and next.
+    """
+    n, d = values.shape
+    out = np.empty((n, BETWEEN + 5 * (d - 1)))
+    for i in range(n):
+        for k in range(PARTS):
+            out[i, k] = context[i, j, k]
+        age, later = context[i, j, AGE], after[i, j, 1]
+        out[i, AGE], out[i, PARTS] = np.log(age), np.log(later)
+        out[i, PARTS + 1] = after[i, j, 0] - context[i, j, LAST]
+        out[i, PARTS + 2] = age / (age + later)
+        out[i, PARTS + 3] = np.log(age * later / (age + later))
+        at = BETWEEN
+        for q in range(d):
+            if q != j:
+                x = values[i, q]
+                out[i, at] = x - context[i, q, LAST]
+                out[i, at + 1] = x
+                out[i, at + 2] = out[i, at] + context[i, q, TIDE]
+                out[i, at + 3] = x - after[i, q, 0]
+                out[i, at + 4] = x - _line(context[i, q, LAST], context[i, q, AGE], after[i, q, 0], after[i, q, 1])
+                at += 5
+    return out
+
+
+@inner
+def _line(last, age, following, later):
+    """Where the line between two values is, that much after one and that much before the other."""
+    return last + (following - last) * (age / (age + later))
+
+
+@kernel
+def on_line(context, after, j):
+    """(n,) attribute j on the line between its last and its next value; NaN where one of them is not known."""
+    out = np.empty(context.shape[0])
+    for i in range(context.shape[0]):
+        out[i] = _line(context[i, j, LAST], context[i, j, AGE], after[i, j, 0], after[i, j, 1])
+    return out
+
+
+@kernel
+def turned(values, context, after):
+    """(n, d, PARTS) contexts as if time ran backwards: what comes next is what was last."""
+    out = np.full(context.shape, np.nan)
+    for i in range(values.shape[0]):
+        for q in range(values.shape[1]):
+            out[i, q, LAST], out[i, q, AGE] = after[i, q, 0], after[i, q, 1]
+    return out
+
+
+@kernel
+def follow(sensor, time, values, sensors):
+    """(n, d, 2) of each reading: the next value of each attribute, and how much later it came; NaN: none did.
+
+    sensor (n,), time (n,) and values (n, d) in the order of time.
+    """
+    n, d = values.shape
+    out = np.full((n, d, 2), np.nan)
+    value, when = np.full((sensors, d), np.nan), np.full((sensors, d), -np.inf)
+    for i in range(n - 1, -1, -1):
+        s = sensor[i]
+        for j in range(d):
+            if when[s, j] > time[i]:
+                out[i, j, 0], out[i, j, 1] = value[s, j], when[s, j] - time[i]
+        for j in range(d):
+            if not np.isnan(values[i, j]):
+                value[s, j], when[s, j] = values[i, j], time[i]
+    return out
+
+
+@kernel
+def not_later(after, j):
+    """(n, d, 2) the next values that are known by the time attribute j's own is."""
+    out = after.copy()
+    for i in range(after.shape[0]):
+        for q in range(after.shape[1]):
+            if not after[i, q, 1] <= after[i, j, 1]:
+                out[i, q, 0], out[i, q, 1] = np.nan, np.nan
+    return out
