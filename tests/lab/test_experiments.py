@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fogline.lab.experiment import Plot, Reading, Scope
-from fogline.lab.experiments import EXPERIMENTS, beyond, common, fscore, missing, peers, pruning, uncorrected
+from fogline.lab.experiments import EXPERIMENTS, beyond, common, coverage, fscore, missing, peers, pruning, uncorrected
 from fogline.lab.experiments.literal import PrintedTree, UncertainRow, probability
 from fogline.lab.imputers import imputer
 from fogline.lab.maintainers.tree import Tree
@@ -21,7 +21,7 @@ from tests.lab.conftest import SMALL
 QUICK = Scope(quick=True)
 EXPECTED = (
     "instances cost pruning fscore fscore_window fscore_xi favourable sets alpha d xi theta window history m beta "
-    "imputed memory huge wide rate calibration coverage ceiling uncorrected peers nan"
+    "imputed memory huge wide rate calibration coverage ceiling hindsight uncorrected peers nan"
 )
 
 
@@ -32,6 +32,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(common, "COPIES", 30_000)
     monkeypatch.setattr(beyond, "BATCH", 1_000)
     monkeypatch.setattr(missing, "RING", 60)
+    monkeypatch.setattr(coverage, "QUICK", (1_800, 900))
     monkeypatch.setattr(common, "STEP", 500)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Revisions, objects
-from fogline.impute.imputer import Evidence
+from fogline.impute.imputer import Evidence, Hindsight
 from fogline.kernels.sensors import AGE, LAST, PARTS
 from fogline.lab.accuracy import truth_answers
 from fogline.lab.case import AT, SENSOR, Settings, build
@@ -88,6 +88,7 @@ def test_rivals_draw_a_line_or_take_the_nearer_side_once_the_sensor_is_read_agai
     means = [waves.history.column(name).to_numpy().mean() for name in "xyz"]
     for way, expected in (("linear", [3.5, 2.5, 2.0, 4.0]), ("nearest", [4.0, 2.0, 2.0, 4.0])):
         rival = Between(way, waves.history, query)
+        assert isinstance(rival, Hindsight)
         known = rival.look(rows)
         assert rival.distributions(known, 0).value.tolist() == pytest.approx([2.0, 2.0, 2.0, means[0]])
         assert rival.open(known, 0).all()
@@ -99,6 +100,7 @@ def test_rivals_draw_a_line_or_take_the_nearer_side_once_the_sensor_is_read_agai
         assert rival.open(after, 0).tolist() == [False, False, True, False]
         assert [each[0] for each in rival.reach(after, 0)] == [expected[0], expected[0]]
         assert rival.distributions(after, 1).value.tolist() == pytest.approx([2.0, 2.0, 2.0, means[1]])
+        assert np.array_equal(rival.first(after), known, equal_nan=True)
         again = rival.note(after, events._replace(values=later + 1))
         assert rival.distributions(again, 0).value.tolist() == expected  # the first reading counts
 

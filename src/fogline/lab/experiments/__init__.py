@@ -15,6 +15,7 @@ from fogline.lab.experiments.efficiency import SETS
 from fogline.lab.experiments.favourable import FAVOURABLE
 from fogline.lab.experiments.footprint import MEMORY
 from fogline.lab.experiments.fscore import FSCORE, FSCORE_WINDOW, FSCORE_XI
+from fogline.lab.experiments.hindsight import HINDSIGHT
 from fogline.lab.experiments.imputed import IMPUTED, INSTANCES
 from fogline.lab.experiments.knobs import KNOBS
 from fogline.lab.experiments.missing import M
@@ -26,6 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
         INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
-        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, UNCORRECTED, PEERS, NAN,
+        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, HINDSIGHT, UNCORRECTED,
+        PEERS, NAN,
     )
 }  # fmt: skip

@@ -87,6 +87,8 @@ def _parts(name: str, scope: Scope) -> tuple[tuple[str, ...], Readings, Readings
     _, sensor = np.unique(np.array(extra[SENSOR].to_pylist()), return_inverse=True)
     whole = Readings(sensor, np.asarray(extra[AT].to_numpy(), np.float64), values)
     before, after = QUICK if scope.quick else (YEAR.get(name, HISTORY), STREAM)
+    if len(values) < before + after // 2:
+        raise LabError(f"{name} has {len(values):,} rows, too few for a history of {before:,} and a stream after it.")
     return names, whole.part(slice(0, before)), whole.part(slice(before, before + after))
 
 

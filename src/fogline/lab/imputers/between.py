@@ -49,8 +49,14 @@ class Between:
         out = known.copy()
         values, ages = out[:, 2::4], out[:, 3::4]
         new = np.isnan(ages) & ~np.isnan(revisions.values)
-        np.copyto(values, revisions.values, where=new)
-        np.copyto(ages, (revisions.time - revisions.target)[:, None], where=new)
+        values[new] = revisions.values[new]
+        ages[new] = np.broadcast_to((revisions.time - revisions.target)[:, None], new.shape)[new]
+        return out
+
+    def first(self, known: Floats) -> Floats:
+        """The last values only."""
+        out = known.copy()
+        out[:, 2::4] = out[:, 3::4] = np.nan
         return out
 
     def able(self, known: Floats, j: int) -> Flags:
