@@ -1,6 +1,7 @@
 """Is a sum over thousands of places right, however rivals tie, repeat and are ordered?"""
 
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -39,10 +40,10 @@ def by_definition(rows):
     shares = [[{x: share(row[j], x) for x, _ in own[j]} for j in range(4)] for row in rows[1:]]
     out = 0.0
     for place in product(*own):
-        left = np.prod([w for _, w in place])
+        left = prod(w for _, w in place)
         for rival in shares:
             found = [rival[j][place[j][0]] for j in range(4)]
-            left *= 1 - (np.prod([a for a, _ in found]) - np.prod([e for _, e in found]))
+            left *= 1 - (prod(a for a, _ in found) - prod(e for _, e in found))
         out += left
     return out
 
