@@ -85,7 +85,7 @@ def history(rows):
 
 
 @pytest.mark.parametrize("values", [64, 9, None])
-def test_rules_and_the_whole_history_give_what_the_definition_says(values):
+def test_rules_and_the_whole_history_give_what_is_defined(values):
     past = history(600)
     repository = fl.Repository.fit(past, QUERY, rules=["b(0.2) -> a(1)"], values=values)
     rows = [{"id": 0, "t": 1.0, "a": None, "b": 0.5}, {"id": 1, "t": 1.0, "a": None, "b": None}]

@@ -47,7 +47,7 @@ class Inner(NamedTuple):
     used: Ints  # (masks,) how many rivals have it
 
 
-class Found(NamedTuple):
+class Effect(NamedTuple):
     """What a rival does to the inner places it can beat, its steps left out."""
 
     place: Ints
@@ -120,7 +120,7 @@ def rivals_of(clouds, o, near, grid, cells):
 
 @inner
 def is_there(found, m, grid, cells):
-    """Is one of the rivals before m the same? Then it is counted; else m is told the first of its kind."""
+    """Is one of the rivals before m the same? Then it is counted; else m learns the first of its kind."""
     found.first[m] = m
     for r in range(m):
         if (
@@ -253,7 +253,7 @@ def all_places(clouds, o, near, grid):
     places = within.sums.shape[1]
     weight = np.empty(places)
     place_weights(within.cells, weight)
-    space = Found(
+    space = Effect(
         np.empty(places, np.int64), np.empty(places), np.empty(places),
         np.empty(places, np.int64), np.empty(places, np.int64),
     )  # fmt: skip

@@ -1,0 +1,65 @@
+"""Is a sum over thousands of places right, however rivals tie, repeat and are ordered?"""
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+import fogline as fl
+
+NAMES = ("a", "b", "c", "d")
+QUERY = fl.Query(attributes=dict.fromkeys(NAMES, "max"), id="id", time="t", lifetime=9, alpha=0.0)
+
+
+def cell(rng, count):
+    """A list of so many integers with weights, or one number."""
+    if count == 1:
+        return float(rng.integers(10, 30))
+    values, weights = np.sort(rng.choice(30, count, replace=False)), rng.integers(1, 5, count)
+    return [(float(v), float(w)) for v, w in zip(values, weights / weights.sum(), strict=True)]
+
+
+def drawn(seed):
+    """One row of 17 · 18 · 19 places, first, and rivals: known, with gaps, the same twice."""
+    rng = np.random.default_rng(seed)
+    rows = [[cell(rng, 17), cell(rng, 18), 14.0, cell(rng, 19)]]
+    rows += [[cell(rng, int(n)) for n in rng.choice([1, 1, 2, 5, 12], 4)] for _ in range(14)]
+    rows += [[0.0 if rng.random() < 0.4 else rows[0][j] for j in range(4)] for _ in range(3)]  # ties in every cell
+    return rows + rows[1:5]
+
+
+def share(given, x):
+    pairs = given if isinstance(given, list) else [(given, 1.0)]
+    return sum(w for v, w in pairs if v >= x), sum(w for v, w in pairs if v == x)
+
+
+def by_definition(rows):
+    """The probability of the first row, place by place."""
+    own = [each if isinstance(each, list) else [(each, 1.0)] for each in rows[0]]
+    shares = [[{x: share(row[j], x) for x, _ in own[j]} for j in range(4)] for row in rows[1:]]
+    out = 0.0
+    for place in product(*own):
+        left = prod(w for _, w in place)
+        for rival in shares:
+            found = [rival[j][place[j][0]] for j in range(4)]
+            left *= 1 - (prod(a for a, _ in found) - prod(e for _, e in found))
+        out += left
+    return out
+
+
+def probability(rows, order):
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, [{"id": int(i), "t": 1} | dict(zip(NAMES, rows[i], strict=True)) for i in order])
+    found = {row["id"]: row for row in monitor.answer().to_pylist()}
+    assert found[0]["exact"]
+    return found[0]["probability"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_the_sum_over_all_places_with_the_same_bits_in_any_order(seed):
+    rows = drawn(seed)
+    found = probability(rows, range(len(rows)))
+    assert 1e-6 < found < 1
+    assert found == pytest.approx(by_definition(rows), abs=1e-9)
+    assert probability(rows, np.random.default_rng(seed).permutation(len(rows))) == found
