@@ -25,6 +25,10 @@ class HistoryError(FoglineError, ValueError):
     """The history, or a repository made of it, does not fit the query."""
 
 
+class HistoryWarning(UserWarning):
+    """The history was fitted, and what can be learnt of it is worth little."""
+
+
 class RowsError(FoglineError, ValueError):
     """The rows as a whole cannot be taken (a single bad row is rejected instead, and disturbs nothing)."""
 

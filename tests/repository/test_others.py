@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.errors import HistoryWarning
 from fogline.impute.chain import chain_of
 from fogline.impute.imputer import Evidence
 from fogline.impute.others import OTHERS, Others
@@ -156,3 +157,11 @@ def test_lines_are_those_of_least_squares():
     slope = np.polyfit(columns[:, 1], columns[:, 2], 1)
     np.testing.assert_allclose(expected(lines, one), np.polyval(slope, columns[:, 1]), atol=1e-4)
     np.testing.assert_allclose(expected(lines, np.full((1, 2), np.nan)), mean[2:])
+
+
+def test_a_history_that_does_no_better_than_its_mean_is_fitted_with_a_warning():
+    rng = np.random.default_rng(7)
+    far = rng.choice([-1.0, 1.0], 900)
+    history = {"a": rng.random(1_000), "b": rng.random(1_000), "c": np.append(far, rng.normal(0, 0.01, 100))}
+    with pytest.warns(HistoryWarning, match="what the history offers for 'c' is off by"):
+        fl.Repository.fit(pa.table(history), QUERY)

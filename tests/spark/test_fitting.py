@@ -57,7 +57,7 @@ def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spa
     assert asked(by_spark).num_rows > 50
     assert {what for what, _, _ in reported} == {
         "reading the history", "joining columns", "discovering rules", "building indexes",
-        "learning how sensors change",
+        "learning how sensors change", "learning from other attributes",
     }  # fmt: skip
     assert not list((tmp_path / "repo").glob("*/part-*"))
 

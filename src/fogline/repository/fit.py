@@ -12,7 +12,7 @@ to disk and read again, should it have to travel.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -139,21 +139,24 @@ def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     lattices = runner.each(building(rules), query.names)
     learnt = runner.each(learning(recipe, rules), query.names) if recipe.learns else [None] * len(query.names)
     transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
-    others = across(recipe, rules, runner)
+    others = across(recipe, rules, runner, tuple(transitions))
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
     by_name = dict(zip(query.names, lattices, strict=True))
     return Fitted(history, rules, by_name, sensors, recipe.name, recipe.values, others)
 
 
-def across(recipe: Recipe, rules: tuple[Rule, ...], runner: Runner) -> dict[str, ByOthers]:
-    """What the other attributes of a row explain, for the attributes of which they explain more than rules do."""
+def across(recipe: Recipe, rules: tuple[Rule, ...], runner: Runner, known: Collection[str]) -> dict[str, ByOthers]:
+    """What the other attributes of a row explain, for the attributes of which they explain more than rules do.
+
+    `known`: those of which the sensors' own past is known, so that less depends on it.
+    """
     if not recipe.looks_across:
         return {}
     query = recipe.query
     work: Work[ByOthers | None] = Work(
         OTHERS,
-        lambda history, name: learn_others(history, query, name, rules),
+        lambda history, name: learn_others(history, query, name, rules, doubt=name not in known),
         lambda found, files: None if found is None else entries.put_others(found, files),
         lambda saved, files: None if saved is None else entries.get_others(saved, files),
     )

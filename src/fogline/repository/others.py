@@ -11,6 +11,7 @@ whole history.
 from __future__ import annotations
 
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fogline.arrays import Distributions, Floats, Ints
+from fogline.errors import HistoryWarning
 from fogline.kernels import forest
 from fogline.kernels.crps import crps
 from fogline.kernels.forest import Forest, ValueGrid
@@ -101,8 +103,13 @@ def explained(lines: Linear | None, known: Floats) -> tuple[Floats, Floats]:
     return base, np.concatenate((known, base[:, None]), axis=1)
 
 
-def learn_others(history: History, query: Query, then: str, rules: tuple[Rule, ...]) -> ByOthers | None:
-    """What other attributes explain about one, if on held-out rows it does better than rules and whole history."""
+def learn_others(
+    history: History, query: Query, then: str, rules: tuple[Rule, ...], *, doubt: bool = False
+) -> ByOthers | None:
+    """What other attributes explain about one, if on held-out rows it does better than rules and whole history.
+
+    `doubt`: warn where even the best of these does no better there than the attribute's mean.
+    """
     rows = np.flatnonzero(~np.isnan(history.columns[then].values))
     given = _given(history, query, then, _some(rows, ROWS)) if len(rows) >= FEWEST else ()
     if not given:
@@ -113,10 +120,24 @@ def learn_others(history: History, query: Query, then: str, rules: tuple[Rule, .
     error, straight = table.trial(few, held, None), False
     if lines is not None and (by_lines := table.trial(few, held, lines)) < error:
         error, straight = by_lines, True
+    if doubt:
+        _doubt(then, min(error, without), np.abs(table.truth[held] - table.truth[tried].mean()))
     if not error < WORTH * without:
         return None
     rows = _some(rows, ROWS)
     return table.learn(rows, TREES, table.lines(rows) if straight else None, error, without)
+
+
+def _doubt(then: str, error: float, by_mean: Floats) -> None:
+    """Warn if the best there is errs no less than the mean. (The CRPS of a single value is how far it is off.)"""
+    if len(by_mean) >= FEWEST and error >= by_mean.mean():
+        warnings.warn(
+            f"on held-out rows, what the history offers for {then!r} is off by {error:.3g}, and its mean by "
+            f"{by_mean.mean():.3g}: the newest rows are unlike the others. Rows that lack it may be missing from the "
+            'answer; fit newer rows, name sensors by the id, or use method="mean".',
+            HistoryWarning,
+            stacklevel=2,
+        )
 
 
 class _Table(NamedTuple):

@@ -45,7 +45,7 @@ REAL = {  # sets whose rows are of no sensor, and what to take from them: the mo
     "nba_players": ("points", "rebounds", "assists", "steals", "blocks"),
     "production_plant": ("l_1", "l_2", "l_3", "l_4", "l_5"),
 }
-TABLES = 5  # of each kind, with gaps
+TABLES = 10  # of each kind, with gaps
 Front = Callable[[Floats], Ints]
 
 
