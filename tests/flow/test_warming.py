@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.flow import warming
-from fogline.kernels import arrow, bracket, cache, cover, forest, rtree, sensors, tick
+from fogline.kernels import arrow, bracket, cache, cover, explaining, forest, rtree, sensors, tick
 from fogline.kernels import sorted as sorted_rows
 from fogline.kernels.compile import kernel
 
