@@ -116,10 +116,10 @@ def test_able_bounds_and_distributions_agree(name):
     assert imputer.name
 
 
-def noted(imputer: Hindsight, known: Floats, seed: int = 0) -> Floats:
+def noted(imputer: Hindsight, known: Floats, ages: tuple[float, float] = (1.0, 3.0)) -> Floats:
     """The numbers after two later readings, each with gaps of its own."""
-    rng, n = np.random.default_rng(seed), len(known)
-    for later in (1.0, 3.0):
+    rng, n = np.random.default_rng(int(ages[0])), len(known)
+    for later in ages:
         values = np.round(rng.normal(0, 6, (n, len(NAMES))), 1)
         values[rng.random(values.shape) < 0.4] = np.nan
         target = np.full(n, 200.0)
@@ -150,7 +150,7 @@ def test_what_hindsight_may_come_to_is_within_reach_and_only_the_first_reading_c
         assert not (imputer.open(later, j) & ~imputer.open(known, j)).any()
         closed = imputer.open(known, j) & ~imputer.open(later, j)
         assert imputer.able(later, j)[closed].all()
-        again = noted(imputer, later, seed=9)  # what is final stays
+        again = noted(imputer, later, (5.0, 7.0))  # what is final stays
         done = ~imputer.open(later, j) & imputer.able(later, j)
         for one, other in zip(imputer.bounds(later, j), imputer.bounds(again, j), strict=True):
             np.testing.assert_array_equal(one[done], other[done])

@@ -313,12 +313,25 @@ def test_two_rows_that_beat_each_other_are_revised_at_one_tick():
     run(story("1/10", [("x", 0, 9, coin, 1), ("y", 0, 9, other, 1)], (3, "x", 0, ("a0",)), (3, "y", 0, ("a0",))))
 
 
-def test_a_sealed_row_is_filled_with_what_is_known_when_its_seal_ends():
+@pytest.mark.parametrize("names", [[("a0",), ("a1",)], [("a1",), ("a0",)]])
+def test_two_revisions_of_one_row_at_one_tick_both_count(names):
+    coin = Gap([(0, 1), (4, 1)], [(3, 1)], 0, 4)
+    rows = [("x", 0, 9, coin, coin), ("y", 0, 9, 2, 2)]
+    _, group = run(story("1/10", rows, (3, "x", 0, names[0]), (3, "x", 0, names[1]), until=8))
+    assert group.live.counts.revised == 1
+    assert answer_of(group) == {("x", 0): 1.0}
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("sealer", [0, 1])  # with the others, or when they are open and filled
+def test_a_sealed_row_is_filled_with_what_is_known_when_its_seal_ends(sealer, eager):
     sealed = Gap([(0, 1), (2, 1)], [(1, 1)], 0, 2)
-    rows = [("x", 0, 9, sealed), ("g", 0, 5, 3), ("y", 0, 9, Gap([(0, 1)], [(0, 1)], 0, 2))]
-    found, group = run(story("1/4", rows, (2, "x", 0, ("a0",))))
-    assert [change for change in changes(found) if change[0] == 5] == [(5, "x", "enter"), (5, "g", "leave")][::-1]
-    assert group.live.counts.imputed == 2
+    rows = [("x", 0, 9, sealed), ("g", sealer, 5, 3), ("y", 0, 9, Gap([(0, 1)], [(0, 1)], 0, 2))]
+    found, group = run(story("1/4", rows, (2, "x", 0, ("a0",))), eager=eager)
+    assert [change for change in changes(found) if change[0] == 5] == [(5, "x", "enter"), (5, "g", "leave")][
+        :: 2 * sealer - 1
+    ]
+    assert answer_of(group) == {("x", 0): 1.0}
 
 
 @pytest.mark.parametrize("target", [("z", 0), ("x", 1), ("gone", 0), ("worse", 0)])

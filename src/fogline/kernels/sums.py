@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import beats, surely_beats
+from fogline.kernels.dominance import beats, high_end, low_end, surely_beats
 from fogline.kernels.places import beats_places, own_grid, place_weights, scratch_for
 from fogline.kernels.states import IN, OUT
-from fogline.kernels.words import covers
+from fogline.kernels.words import covers, words
 
 SCALE = 2.0**42
 SURE = 1.0 - 1e-12  # beaten at least this likely: the factor is zero
@@ -72,21 +72,41 @@ def refresh(live, m, threshold, scratch):
 
 
 @inner
+def best_places(clouds, came, went):
+    """The best place (n, d) of each cloud that came, then of each that went."""
+    a, d = came.shape[0], clouds.lo.shape[1]
+    best = np.empty((a + went.shape[0], d))
+    for k in range(best.shape[0]):
+        g = came[k] if k < a else went[k - a]
+        for j in range(d):
+            best[k, j] = high_end(clouds, g, j)
+    return best
+
+
+@inner
 def shift(live, used, came, went, limits):
     """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
 
     So are members with too many places to keep sums for, when anything that can beat them came or went; and at alpha 0
     (a negative threshold) those that one which came beats surely: no probability shows that exactly.
     """
-    clouds, columns = live.clouds, live.columns
-    scratch = scratch_for(limits.places)
+    clouds, columns, d = live.clouds, live.columns, live.clouds.lo.shape[1]
+    scratch, worst = scratch_for(limits.places), np.empty((1, d))
+    best = best_places(clouds, came, went)
+    strong, _ = words(best, best, live.cuts)
     for m in range(used):
         if columns.state[m] != IN:
             continue
-        touched = False
-        for k in range(came.shape[0] + went.shape[0]):
-            g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
-            if covers(columns.word_hi[g], columns.word_lo[m], live.fence) and beats(clouds.hi, g, clouds.lo, m):
+        touched = looked = False
+        for k in range(best.shape[0]):
+            if covers(strong[k], columns.word_lo[m], live.fence) and beats(best, k, clouds.lo, m):
+                if not looked:
+                    looked = True
+                    for j in range(d):
+                        worst[0, j] = low_end(clouds, m, j)
+                if not beats(best, k, worst, 0):
+                    continue
+                g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
                 touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
                 if limits.threshold < 0.0 and sign > 0 and surely_beats(clouds, g, m):
                     columns.state[m], columns.until[m] = OUT, -np.inf
