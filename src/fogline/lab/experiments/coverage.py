@@ -1,6 +1,6 @@
 """Does the truth lie where Fogline thinks it does, however long the sensor has been silent?
 
-ImputedCells of a stream that follows the history are hidden, imputed by the repository's own chain, and compared. Of what is
+Cells of a stream that follows the history are hidden, imputed by the repository's own chain, and compared. Of what is
 imputed the central 80 % count, from the 10 % point to the 90 % point: the share of truths in there, by the age of the
 last known value; apart for what is imputed as the row comes, from the past alone, and after the sensor was read again.
 
