@@ -53,6 +53,15 @@ def test_every_file_states_where_it_comes_from(tmp_path):
         assert each.seconds >= 0
 
 
+def test_trials_can_be_restricted_by_any_of_their_knobs():
+    fake = Fake().experiment()
+    asked = bench.trials([fake], Scope(), {"size": ["10", "40"], "protocol": ["paper"], "set": ["intel"]})
+    assert [trial.knobs for trial in asked] == [{"size": size, "protocol": "paper", "seed": 7} for size in (10, 40)]
+    bench.check_knobs([fake], Scope(), ["size"])
+    with pytest.raises(LabError, match="no trial has a knob 'sise'; there are size, protocol, seed"):
+        bench.check_knobs([fake], Scope(), ["sise"])
+
+
 def test_what_is_done_is_not_measured_again(tmp_path):
     run(first := Fake(), tmp_path)
     run(second := Fake(), tmp_path)

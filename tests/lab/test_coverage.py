@@ -8,15 +8,15 @@ import pytest
 
 from fogline.lab.experiment import Scope
 from fogline.lab.experiments import coverage
-from fogline.lab.experiments.coverage import Cells, shares
-from fogline.lab.outages import Outages, Readings, drawn, hidden, of_history
+from fogline.lab.experiments.coverage import ImputedCells, shares
+from fogline.lab.outages import Outages, SensorRows, drawn, hidden, of_history
 
 # --- Outages ----------------------------------------------------------------------------------------------------------
 
 
 def readings(times, sensors, d=2):
     at, sensor = np.repeat(np.asarray(times, float), sensors), np.tile(np.arange(sensors), len(times))
-    return Readings(sensor, at, np.arange(len(at) * d, dtype=float).reshape(-1, d))
+    return SensorRows(sensor, at, np.arange(len(at) * d, dtype=float).reshape(-1, d))
 
 
 def test_an_outage_hides_its_cells_of_its_sensor_from_its_begin_until_before_its_end():
@@ -57,7 +57,7 @@ def test_drawn_outages_hide_a_third_of_one_attribute_or_of_whole_sensors():
 def cells(lists):
     size = np.array([len(each) for each in lists])
     value, weight = np.array([pair for each in lists for pair in each]).T
-    return Cells(np.arange(len(lists)), np.zeros(len(lists), int), np.cumsum(size) - size, size, value, weight)
+    return ImputedCells(np.arange(len(lists)), np.zeros(len(lists), int), np.cumsum(size) - size, size, value, weight)
 
 
 @pytest.mark.parametrize(

@@ -18,16 +18,16 @@ LONGER = 3.0  # times the usual interval of a sensor: then it was silent
 BETWEEN = 2.0  # times the length of an outage until the next one
 
 
-class Readings(NamedTuple):
+class SensorRows(NamedTuple):
     """Rows of sensors, by time."""
 
     sensor: Ints  # (n,) numbers
     at: Floats  # (n,) seconds
     values: Floats  # (n, d) NaN = missing
 
-    def part(self, which: Any) -> Readings:
+    def part(self, which: Any) -> SensorRows:
         """Some of them (a slice or indices)."""
-        return Readings(self.sensor[which], self.at[which], self.values[which])
+        return SensorRows(self.sensor[which], self.at[which], self.values[which])
 
 
 class Outages(NamedTuple):
@@ -39,7 +39,7 @@ class Outages(NamedTuple):
     cells: Flags  # (m, d)
 
 
-def hidden(rows: Readings, outages: Outages) -> Flags:
+def hidden(rows: SensorRows, outages: Outages) -> Flags:
     """(n, d) which known cells these outages hide."""
     out = np.zeros(rows.values.shape, np.bool_)
     order = np.lexsort((rows.at, rows.sensor))
@@ -54,7 +54,7 @@ def hidden(rows: Readings, outages: Outages) -> Flags:
     return out & ~np.isnan(rows.values)
 
 
-def of_history(past: Readings, until: float) -> Outages:
+def of_history(past: SensorRows, until: float) -> Outages:
     """Those that a history has: runs of missing values, and times without any row of a sensor; moved so far that the
     last ones reach `until`, by whole days unless it is shorter than one."""
     sensor: list[int] = []
@@ -92,7 +92,7 @@ def _runs(flags: Flags) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def drawn(rows: Readings, shortest: float, longest: float, *, whole: bool, seed: int) -> Outages:
+def drawn(rows: SensorRows, shortest: float, longest: float, *, whole: bool, seed: int) -> Outages:
     """Outages by lot, of one attribute each, or of `whole` sensors."""
     rng = np.random.default_rng([seed, 60])
     d = rows.values.shape[1]

@@ -3,7 +3,7 @@
 A chain with hindsight goes along a case as a monitor would: rows come with what their sensors read before, they get
 bounds, what matters is filled, and a later reading of a sensor revises the open gaps of its earlier rows, at its own
 tick. The case counts ticks and has a number for every row, while sensors are known by name and read at times of their
-own; here the two are brought together.
+own; here one is made of the other.
 
 An answer at a tick depends on what had arrived by then, and on nothing else. For comparison there is an oracle:
 `early`, a row knows as it comes what its sensor will read next.
@@ -75,15 +75,17 @@ class Later(NamedTuple):
         return Later(self.row[which], self.reading[which], self.cells[which])
 
 
-class Past(NamedTuple):
+class LookedBack(NamedTuple):
     """Rows, and what sensors know of them."""
 
     context: Floats  # (n, w) what was read before those with gaps; NaN for others
     later: Later
 
 
-def look_back(state: SensorState, names: list[Name], at: Floats, values: Floats, gaps: Flags, opens: Flags) -> Past:
-    """Rows (n, d) join the state as they come. `opens` (d,): attributes of which a later reading may tell more.
+def look_back(
+    state: SensorState, names: list[Name], at: Floats, values: Floats, gaps: Flags, opens: Flags
+) -> LookedBack:
+    """Rows (n, d) join the state as they come. `opens` (d,): attributes that a later reading may revise.
 
     Within a call the state puts rows in the order of their times; where they come in another, there are several calls.
     """
@@ -100,7 +102,7 @@ def look_back(state: SensorState, names: list[Name], at: Floats, values: Floats,
         before = [waits.get((names[k], x), -1) for k, x in zip((reading + a).tolist(), target.tolist(), strict=True)]
         parts.append(Later(np.where(row >= 0, row + a, before).astype(np.int64), reading + a, cells))
         waits.update(((names[k], at[k]), k) for k in (np.flatnonzero(opened[a:b].any(axis=1)) + a).tolist())
-    return Past(context, Later(*(np.concatenate(each) for each in zip(*parts, strict=True))))
+    return LookedBack(context, Later(*(np.concatenate(each) for each in zip(*parts, strict=True))))
 
 
 def noted(chain: Chain, known: Floats, later: Later, at: Floats, values: Floats) -> tuple[Floats, Flags]:

@@ -30,7 +30,7 @@ from fogline.lab.case import AT, SENSOR, LabError, Settings
 from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from fogline.lab.experiments.common import between, sets
 from fogline.lab.imputers.default import default_chain
-from fogline.lab.outages import Readings, drawn, hidden, of_history
+from fogline.lab.outages import SensorRows, drawn, hidden, of_history
 from fogline.lab.real import data_set_of, read
 from fogline.lab.revising import look_back, noted, points
 from fogline.model import Query
@@ -51,7 +51,7 @@ ENOUGH = 200  # cells of a bucket; fewer mean little
 ARRIVAL, AFTER = "arrival", "after revision"
 
 
-class Cells(NamedTuple):
+class ImputedCells(NamedTuple):
     """Hidden cells, what is true, and what was imputed."""
 
     row: Ints  # (q,)
@@ -80,19 +80,19 @@ def measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
     return covered(chain, rows, gaps, edges)
 
 
-def _parts(name: str, scope: Scope) -> tuple[tuple[str, ...], Readings, Readings]:
+def _parts(name: str, scope: Scope) -> tuple[tuple[str, ...], SensorRows, SensorRows]:
     """Attributes, history, and what follows; real nulls stay."""
     assert scope.data is not None
     names, values, extra = read(data_set_of(name), scope.data, Settings(nulls=True))
     _, sensor = np.unique(np.array(extra[SENSOR].to_pylist()), return_inverse=True)
-    whole = Readings(sensor, np.asarray(extra[AT].to_numpy(), np.float64), values)
+    whole = SensorRows(sensor, np.asarray(extra[AT].to_numpy(), np.float64), values)
     before, after = QUICK if scope.quick else (YEAR.get(name, HISTORY), STREAM)
     if len(values) < before + after // 2:
         raise LabError(f"{name} has {len(values):,} rows, too few for a history of {before:,} and a stream after it.")
     return names, whole.part(slice(0, before)), whole.part(slice(before, before + after))
 
 
-def _hide(mode: str, past: Readings, rows: Readings, edges: tuple[float, ...]) -> tuple[Readings, Flags]:
+def _hide(mode: str, past: SensorRows, rows: SensorRows, edges: tuple[float, ...]) -> tuple[SensorRows, Flags]:
     """The rows, some perhaps without those that do not come, and which cells are hidden."""
     usual = float(np.median(np.diff(rows.at[rows.sensor == rows.sensor[0]])))
     if mode == "history":
@@ -106,7 +106,7 @@ def _hide(mode: str, past: Readings, rows: Readings, edges: tuple[float, ...]) -
     return left, _first_after(rows, gone, left)
 
 
-def _first_after(rows: Readings, gone: Flags, left: Readings) -> Flags:
+def _first_after(rows: SensorRows, gone: Flags, left: SensorRows) -> Flags:
     """(left, d) one attribute, in turn, of the first row that a sensor sends after its silence."""
     order = np.lexsort((rows.at, rows.sensor))
     back = np.zeros(len(gone), np.bool_)
@@ -118,7 +118,7 @@ def _first_after(rows: Readings, gone: Flags, left: Readings) -> Flags:
     return np.asarray((chosen[:, None] == np.arange(left.values.shape[1])) & ~np.isnan(left.values))
 
 
-def _table(rows: Readings, names: tuple[str, ...]) -> pa.Table:
+def _table(rows: SensorRows, names: tuple[str, ...]) -> pa.Table:
     columns = {name: pa.array(rows.values[:, j], from_pandas=True) for j, name in enumerate(names)}
     return pa.table({SENSOR: [str(each) for each in rows.sensor.tolist()], AT: rows.at, **columns})
 
@@ -126,7 +126,7 @@ def _table(rows: Readings, names: tuple[str, ...]) -> pa.Table:
 # --------------------------------------------------------------------------------------------------------- imputing
 
 
-def covered(chain: Chain, rows: Readings, gaps: Flags, edges: tuple[float, ...]) -> list[dict[str, Scalar]]:
+def covered(chain: Chain, rows: SensorRows, gaps: Flags, edges: tuple[float, ...]) -> list[dict[str, Scalar]]:
     """Shares of truths, by attribute, age, and whether the sensor had been read again."""
     assert chain.sensors is not None
     shown = np.where(gaps, np.nan, rows.values)
@@ -150,7 +150,7 @@ def covered(chain: Chain, rows: Readings, gaps: Flags, edges: tuple[float, ...])
     ]
 
 
-def _imputed(chain: Chain, clouds: Clouds, known: Floats, cells: Flags) -> Cells:
+def _imputed(chain: Chain, clouds: Clouds, known: Floats, cells: Flags) -> ImputedCells:
     """What is imputed for these cells, within the boxes that they have."""
     vague = clouds._replace(start=np.where(cells & (clouds.lo < clouds.hi), VAGUE, clouds.start))
     full = chain.fill(vague, known, vague.start == VAGUE)
@@ -159,13 +159,15 @@ def _imputed(chain: Chain, clouds: Clouds, known: Floats, cells: Flags) -> Cells
     one = start < 0  # single values lie in no pool: append them
     start = np.where(one, len(full.value) + np.cumsum(one) - 1, start)
     value = np.concatenate((full.value, full.lo[row, j][one]))
-    return Cells(row, j, start, np.where(one, 1, size), value, np.concatenate((full.weight, np.ones(int(one.sum())))))
+    return ImputedCells(
+        row, j, start, np.where(one, 1, size), value, np.concatenate((full.weight, np.ones(int(one.sum()))))
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- counting
 
 
-def shares(cells: Cells, truth: Floats) -> tuple[Flags, Floats, Floats]:
+def shares(cells: ImputedCells, truth: Floats) -> tuple[Flags, Floats, Floats]:
     """(q,) whether each truth lies between the points, how much of it counts, and how far they are apart."""
     cut = (1 - SHARE) / 2
     ends = np.cumsum(cells.size)
@@ -188,7 +190,7 @@ def shares(cells: Cells, truth: Floats) -> tuple[Flags, Floats, Floats]:
 
 
 def _lines(
-    cells: Cells, truth: Floats, ages: Floats, edges: tuple[float, ...], names: tuple[str, ...]
+    cells: ImputedCells, truth: Floats, ages: Floats, edges: tuple[float, ...], names: tuple[str, ...]
 ) -> list[dict[str, Scalar]]:
     """A row per attribute and bucket of ages."""
     inside, whole, width = shares(cells, truth[cells.row, cells.attribute])
