@@ -8,6 +8,7 @@ index, for all rows of a tick in one compiled call.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,7 @@ class DD(Eager):
             self.repository = fit_once(known, query)
         else:
             self.repository = Repository.fit(known, query, rules=self.rules, method=self.method, values=self.values)
+        self.repository = replace(self.repository, others={})  # rules alone
 
     def impute(self, rows: Evidence) -> dict[int, Distributions]:
         parts = []
