@@ -1,6 +1,6 @@
 """What may explain the value that a sensor did not send?
 
-Its own past and that of the row's other attributes; and once the sensor has spoken again, what it said then. One line
+Its own past and that of the row's other attributes; and once the sensor has spoken again, what it read then. One line
 of numbers per reading, NaN where something is not known, for trees to cut (`kernels.forest`). Ages enter by their
 logarithms: the first minutes differ more than the same minutes a day later.
 """

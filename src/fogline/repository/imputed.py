@@ -17,7 +17,7 @@ from fogline.repository.history import History
 from fogline.repository.sensors.transition import Transition
 
 PAST, HINDSIGHT, RULES, WHOLE = "sensor's own past", "sensor's past, then hindsight", "rules", "whole history"
-LITTLE = 0.9  # of the error of knowing nothing: whoever takes away less has learnt little
+LITTLE = 0.9  # of the error of knowing nothing: if more is left, little is learnt
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,10 @@ def errors(found: Distributions, truth: Floats) -> Floats:
     return np.asarray(crps(*found[:4], truth))
 
 
-def test_both_sides_tell_more_than_one():
+def test_two_sides_are_better_than_one():
     model, rows = sensors(), Stream(hidden=3)
     assert model.hindsight
-    blank = np.full_like(rows.values, np.nan)  # else damp, which moves as heat does, says it all
+    blank = np.full_like(rows.values, np.nan)  # else damp, which moves as heat does, explains it all
     past = model.distributions("heat", blank, rows.context, None, *FREE)
     both = model.distributions("heat", blank, rows.context, rows.after, *FREE)
     assert errors(both, rows.truth[:, 0]).mean() < 0.9 * errors(past, rows.truth[:, 0]).mean()
@@ -195,7 +195,7 @@ def test_a_short_history_is_learnt_from():
     assert all(each.error <= each.error_last for each in found.transitions.values())
 
 
-def test_it_is_said_by_what_is_imputed_and_where_little_is_learnt():
+def test_it_is_stated_by_what_is_imputed_and_where_little_is_learnt():
     good = {each.attribute: each for each in learnt().imputations()}
     assert set(good) == set(NAMES)
     heat = good["heat"]

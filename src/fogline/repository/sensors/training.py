@@ -26,7 +26,7 @@ from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import History, numbered
 from fogline.repository.sensors import outages
 from fogline.repository.sensors.state import Name, SensorState
-from fogline.repository.sensors.transition import Asked, Transition, by_attribute, grid_of
+from fogline.repository.sensors.transition import Lacking, Transition, by_attribute, grid_of
 
 TREES, LEAF, ROWS = 20, 20, 60_000
 TRIAL_TREES, TRIAL_ROWS = 10, 20_000
@@ -93,12 +93,12 @@ class Examples:
         """Some of them."""
         return Examples(*(getattr(self, each.name)[which] for each in fields(self)))
 
-    def asked(self, j: int, *, both: bool) -> Asked:
+    def asked(self, j: int, *, both: bool) -> Lacking:
         """As if attribute j were missing."""
         shown = self.shown.copy()
         shown[:, j] = np.nan
         after = np.asarray(explaining.not_later(self.after, j)) if both else None
-        return Asked(shown, self.context, after, j)
+        return Lacking(shown, self.context, after, j)
 
 
 @dataclass(frozen=True)
