@@ -185,7 +185,9 @@ def test_hindsight_that_was_not_learnt_is_an_error_with_the_way_out(tmp_path, mo
     Path("q.yaml").write_text(json.dumps(LONG.to_dict()))
     without.save("repo")
     monkeypatch.setattr("fogline.cli.watch.on_spark", lambda *given: pytest.fail("Spark was started"))
-    found = CliRunner().invoke(app, ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--hindsight"], env={"COLUMNS": "200"})
+    found = CliRunner().invoke(
+        app, ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--hindsight"], env={"COLUMNS": "200"}
+    )
     assert found.exit_code == 2
     assert "hindsight is on" in found.output
     assert "leave hindsight out" in found.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +108,7 @@ def test_no_function_is_asked_about_a_row_that_is_refused():
 
 def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:
     """The same readings of sensors that are called by numbers, one after the other."""
-    names = [first + int(name[1:]) for name in table["sensor"].to_pylist()]
+    names: list[Any] = [first + int(name[1:]) for name in table["sensor"].to_pylist()]
     names = [Decimal(name) for name in names] if pa.types.is_decimal(kind) else names
     return table.set_column(0, "sensor", pa.array(names, kind))
 

@@ -98,30 +98,34 @@ def turned(values, context, after):
 
 @kernel
 def follow(sensor, time, values, sensors):
-    """(n, d, 2) of each reading: the next value of each attribute, and how much later it came; NaN: none did.
+    """Of each reading (n, d, 2) the next value of each attribute and how much later it came, NaN: none did; and (n, d)
+    in which reading, -1: in none.
 
     sensor (n,), time (n,) and values (n, d) in the order of time.
     """
     n, d = values.shape
-    out = np.full((n, d, 2), np.nan)
-    value, when = np.full((sensors, d), np.nan), np.full((sensors, d), -np.inf)
+    out, reading = np.full((n, d, 2), np.nan), np.full((n, d), -1, np.int64)
+    latest = np.full((sensors, d), -1, np.int64)
     for i in range(n - 1, -1, -1):
         s = sensor[i]
         for j in range(d):
-            if when[s, j] > time[i]:
-                out[i, j, 0], out[i, j, 1] = value[s, j], when[s, j] - time[i]
+            r = latest[s, j]
+            if r >= 0 and time[r] > time[i]:
+                out[i, j, 0], out[i, j, 1], reading[i, j] = values[r, j], time[r] - time[i], r
         for j in range(d):
             if not np.isnan(values[i, j]):
-                value[s, j], when[s, j] = values[i, j], time[i]
-    return out
+                latest[s, j] = i
+    return out, reading
 
 
 @kernel
-def not_later(after, j):
-    """(n, d, 2) the next values that are known by the time attribute j's own is."""
-    out = after.copy()
+def noted(after, reading, values, j):
+    """(n, d, 2) the next values that are known when attribute j is revised: all of the reading that has it."""
+    out = np.full(after.shape, np.nan)
     for i in range(after.shape[0]):
-        for q in range(after.shape[1]):
-            if not after[i, q, 1] <= after[i, j, 1]:
-                out[i, q, 0], out[i, q, 1] = np.nan, np.nan
+        r = reading[i, j]
+        if r >= 0:
+            for q in range(after.shape[1]):
+                if not np.isnan(values[r, q]):
+                    out[i, q, 0], out[i, q, 1] = values[r, q], after[i, j, 1]
     return out

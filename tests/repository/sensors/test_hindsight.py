@@ -48,7 +48,7 @@ class Stream:
         shown = self.truth.copy()
         shown[gone, 0] = np.nan
         context = SensorState(3).update([(each,) for each in code], time, shown, np.ones(len(time), np.bool_))
-        after = explaining.not_later(explaining.follow(sensor, time, shown, len(number)), 0)
+        after = explaining.noted(*explaining.follow(sensor, time, shown, len(number)), shown, 0)
         use = gone & ~np.isnan(after[:, 0, 0])
         self.truth, self.values, self.context, self.after = (x[use] for x in (self.truth, shown, context, after))
 

@@ -9,6 +9,7 @@ trial have not seen, clearly better than rules do; hindsight is part of it where
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeVar
@@ -86,19 +87,29 @@ class Examples:
     truth: Floats  # (n, d)
     shown: Floats  # (n, d)
     context: Floats  # (n, d, PARTS)
-    after: Floats  # (n, d, 2)
+    after: Floats  # (n, d, 2) the next value of each attribute, and how much later it came; NaN: none did
+    reading: Ints  # (n, d) which of `readings` that is; -1: none
     hidden: Flags  # (n, d) of which attributes one may learn here
+    readings: Floats  # (m, d) all that were shown, in any replay
 
     def part(self, which: Ints | Flags) -> Examples:
         """Some of them."""
-        return Examples(*(getattr(self, each.name)[which] for each in fields(self)))
+        return replace(self, **{name: getattr(self, name)[which] for name in _OF_EACH})
+
+    @staticmethod
+    def joined(parts: Sequence[Examples]) -> Examples:
+        """All of the parts, which share their readings."""
+        return replace(parts[0], **{name: np.concatenate([getattr(one, name) for one in parts]) for name in _OF_EACH})
 
     def asked(self, j: int, *, both: bool) -> Lacking:
         """As if attribute j were missing."""
         shown = self.shown.copy()
         shown[:, j] = np.nan
-        after = np.asarray(explaining.not_later(self.after, j)) if both else None
+        after = np.asarray(explaining.noted(self.after, self.reading, self.readings, j)) if both else None
         return Lacking(shown, self.context, after, j)
+
+
+_OF_EACH = [each.name for each in fields(Examples) if each.name != "readings"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,8 @@ class TrainingSet:
         everywhere = np.ones(found.values.shape, np.bool_)
         replay = _Replay(found, longest)
         first = replay.examples(outages.singles(found.values.shape, SEED), everywhere[:, 0], everywhere)
-        return cls(query.names, first, replay.in_outages(OUTAGES))
+        second, shown = replay.in_outages(OUTAGES), np.concatenate(replay.shown)
+        return cls(query.names, replace(first, readings=shown), replace(second, readings=shown))
 
     def some(self, j: int, most: int, *, before: int | None = None, both: bool = False) -> Examples:
         """At most so many examples for attribute j, of rows before that one; two thirds with singles hidden."""
@@ -134,8 +146,7 @@ class TrainingSet:
             if len(which) > room:
                 which = np.sort(np.random.default_rng(SEED).choice(which, room, replace=False))
             parts.append(each.part(which))
-        one, two = parts
-        return Examples(*(np.concatenate((getattr(one, x.name), getattr(two, x.name))) for x in fields(one)))
+        return Examples.joined(parts)
 
 
 class _Replay:
@@ -145,6 +156,7 @@ class _Replay:
         self.found, self.longest = found, longest
         self.order = np.lexsort((found.time, found.sensor))  # by sensor, then by time
         self.begins = np.concatenate(([0], np.cumsum(np.bincount(found.sensor))))
+        self.shown = [found.values]  # what was shown in each replay; first, everything
         self.everything = self._after(found.values)
 
     def examples(self, hidden: Flags, asked: Flags, learnt: Flags) -> Examples:
@@ -152,10 +164,12 @@ class _Replay:
         found, d = self.found, self.found.values.shape[1]
         shown = np.where(hidden, np.nan, found.values)
         context = SensorState(d, self.longest).update(found.known, found.time, shown, asked, found.sensor)
-        after = self._after(shown)[asked]
-        return Examples(
-            found.rows[asked], found.values[asked], shown[asked], by_attribute(context, d), after, learnt[asked]
-        )
+        after, reading = self._after(shown)
+        after, reading = after[asked], reading[asked]
+        reading[reading >= 0] += sum(len(each) for each in self.shown)
+        self.shown.append(shown)
+        seen = found.rows[asked], found.values[asked], shown[asked], by_attribute(context, d)
+        return Examples(*seen, after, reading, learnt[asked], found.values[:0])
 
     def in_outages(self, enough: int) -> Examples:
         """Examples from outages, of as many replays as it takes."""
@@ -168,14 +182,15 @@ class _Replay:
             also = outages.singles(hidden.shape, SEED + 1 + k) & (asked == 0)[:, None]
             some = self.examples(hidden | also, asked > 0, hidden)
             first = asked[asked > 0] == 2  # as if silence ended here: the row itself is there, and so is the next
-            some.shown[first], some.after[first] = some.truth[first], self.everything[asked > 0][first]
+            after, reading = (each[asked > 0][first] for each in self.everything)
+            some.shown[first], some.after[first], some.reading[first] = some.truth[first], after, reading
             made.append(some)
             if sum(len(each.row) for each in made) >= enough:
                 break
         if not made:
             none = np.zeros(found.values.shape, np.bool_)
             return self.examples(none, none[:, 0], none)
-        return Examples(*(np.concatenate([getattr(each, x.name) for each in made]) for x in fields(Examples)))
+        return Examples.joined(made)
 
     def _back(self, by_sensor: Array) -> Array:
         """What lies by sensor and time, as the readings lie."""
@@ -183,9 +198,11 @@ class _Replay:
         out[self.order] = by_sensor
         return out
 
-    def _after(self, shown: Floats) -> Floats:
+    def _after(self, shown: Floats) -> tuple[Floats, Ints]:
+        """What comes next of each attribute, and in which reading."""
         found = self.found
-        return np.asarray(explaining.follow(found.sensor, found.time, shown, len(found.known)))
+        after, reading = explaining.follow(found.sensor, found.time, shown, len(found.known))
+        return after, reading
 
 
 def _grown(given: Floats, then: Floats, trees: int) -> Forest:
