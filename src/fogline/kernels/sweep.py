@@ -24,7 +24,7 @@ from fogline.kernels.sums import SCALE, SURE, logarithm
 BEATEN = -32.0 * SCALE  # the logarithm of what counts as zero, for a rival that is sure to beat a place
 
 
-class Rivals(NamedTuple):
+class Steps(NamedTuple):
     """What each of m rivals does to the values of c distributed cells."""
 
     at_least: Floats  # (m, values of all cells)
@@ -65,7 +65,7 @@ def log_of(p):
 
 @inner
 def step_of(at_least):
-    """See `Rivals.step`; -2: it is never as good."""
+    """See `Steps.step`; -2: it is never as good."""
     n = 0
     while n < at_least.shape[0] and at_least[n] == 1.0:
         n += 1
@@ -81,7 +81,7 @@ def rivals_of(clouds, o, near, grid, cells):
     n, room = near.shape[0], 0
     for j in cells:
         room += grid.size[j]
-    found = Rivals(
+    found = Steps(
         np.empty((n, room)), np.empty((n, room)), np.ones(n), np.ones(n),
         np.empty((n, cells.shape[0]), np.int64), np.ones(n, np.int64), np.empty(n, np.int64), np.full(n, -1),
     )  # fmt: skip
