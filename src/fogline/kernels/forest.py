@@ -198,6 +198,17 @@ def middle(changes):
 
 
 @kernel
+def widen(changes, by):
+    """Make each sorted line (n, targets) wider, by (n,) times about its middle, in place."""
+    n, width = changes.shape
+    for i in range(n):
+        if by[i] != 1.0:
+            middle = changes[i, width // 2]
+            for k in range(width):
+                changes[i, k] = middle + by[i] * (changes[i, k] - middle)
+
+
+@kernel
 def spread(changes, base, gaps, grid):
     """Distributions of base (n,) + changes (n, trees · KEPT), sorted: start, size, value, often.
 

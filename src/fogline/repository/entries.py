@@ -136,6 +136,7 @@ def put_transition(transition: Transition, files: Files) -> Entry:
         "between": None if transition.between is None else put_forest(transition.between, files),
         "grid": files.put(transition.grid),
         "whole": files.put(transition.whole),
+        "widths": files.put(transition.widths),
         **{name: getattr(transition, name) for name in _NUMBERS},
     }
 
@@ -147,6 +148,7 @@ def get_transition(saved: Mapping[str, Any], files: Files) -> Transition:
         None if saved["between"] is None else get_forest(saved["between"], files),
         readonly(files.get(saved["grid"])),
         whole=readonly(files.get(saved["whole"])),
+        widths=readonly(files.get(saved["widths"])),
         **{name: saved[name] for name in _NUMBERS},
     )
 

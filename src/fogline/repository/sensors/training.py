@@ -27,13 +27,14 @@ from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import History, numbered
 from fogline.repository.sensors import outages
 from fogline.repository.sensors.state import Name, SensorState
-from fogline.repository.sensors.transition import Lacking, Transition, by_attribute, grid_of
+from fogline.repository.sensors.transition import AS_LEARNT, Lacking, Transition, by_attribute, grid_of
 
 TREES, LEAF, ROWS = 20, 20, 60_000
 TRIAL_TREES, TRIAL_ROWS = 10, 20_000
 OUTAGES, REPLAYS, SEED = 60_000, 8, 11  # examples in outages, of that many replays at most
 OUTSIDE = 0.01, 0.05  # of what hindsight gives to held-out rows, singles and in outages, may lie beyond the reach …
 HELD, FARTHEST = 3_000, 8.0  # … of so many at most; and no reach goes farther, in shares of the way
+COVERED, BINS, WIDER = 0.8, 12, (1.0, 4.0)  # see `_widths`: by so many ages; and how much wider at most
 Array = TypeVar("Array", Flags, Ints)
 
 ALL, AGES, NOTHING = "all that is known", "ages alone", "nothing: the last value stays"
@@ -236,7 +237,7 @@ class _Learner:
         levels = (np.arange(trees * forest.KEPT) + 0.5) / (trees * forest.KEPT)
         whole, oldest = readonly(np.quantile(self.values, levels)), float(past.context[:, j, AGE].max())
         two = self._between(trees, most, before, from_) if self.hindsight and from_ != NOTHING else None
-        return Transition(one, two, self.grid, self.step, whole, oldest, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Transition(one, two, self.grid, self.step, whole, oldest, AS_LEARNT, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def _between(self, trees: int, most: int, before: int | None, from_: str) -> Forest | None:
         j, both = self.j, self.training.some(self.j, most, before=before, both=True)
@@ -283,11 +284,13 @@ def learn_transition(
     followed = rows.part(~np.isnan(rows.after[:, j, 0]))
     alone, with_next = (_errors(tried, followed, j, both=each) for each in (False, True))
     better = tried.between is not None and len(alone) and with_next.mean() < alone.mean()
+    tried = replace(tried, widths=_widths(tried, training, j, held_out.cut))
     learnt = learner.learn(TREES, ROWS, from_=from_)
     assert learnt is not None
     return replace(
         learnt,
         between=learnt.between if better else None,
+        widths=tried.widths,
         pad=_pad(tried, training, j, held_out.cut),
         error=error,
         without=without,
@@ -306,6 +309,50 @@ def _errors(tried: Transition, rows: Examples, j: int, *, both: bool) -> Floats:
     return np.asarray(crps(*tried.distributions(rows.asked(j, both=both))[:4], rows.truth[:, j]))
 
 
+def _widths(tried: Transition, training: TrainingSet, j: int, cut: int) -> Floats:
+    """How much wider distributions must be at which ages, so that the middle COVERED of them hold as many truths."""
+    far = []
+    for both in (False, True) if tried.between is not None else (False,):
+        held = [_held(each, j, cut, both=both) for each in (training.singles, training.outages)]
+        far.append(_far_off(tried, Examples.joined(held), j, both=both))
+    ages = np.concatenate([age for age, _ in far])
+    if not len(ages):
+        return AS_LEARNT
+    edges = np.linspace(ages.min(), ages.max(), BINS + 1)
+    centres = (edges[1:] + edges[:-1]) / 2
+    found = [np.ones(BINS), np.ones(BINS)]
+    for side, (age, off) in enumerate(far):
+        bin_ = np.clip(np.searchsorted(edges, age) - 1, 0, BINS - 1)
+        enough = np.flatnonzero(np.bincount(bin_, minlength=BINS) >= FEWEST)
+        if len(enough):
+            needed = [float(np.quantile(off[bin_ == k], COVERED)) for k in enough]
+            found[side] = np.interp(centres, centres[enough], np.clip(needed, *WIDER))
+    return readonly(np.stack((centres, *found)))
+
+
+def _far_off(tried: Transition, rows: Examples, j: int, *, both: bool) -> tuple[Floats, Floats]:
+    """Logarithms of ages, and by how much each distribution would have to be wider for its middle to hold the truth."""
+    asked = rows.asked(j, both=both)
+    base, changes = tried.changes(asked)
+    width = changes.shape[1]
+    middle, truth = changes[:, width // 2], rows.truth[:, j] - base
+    side = np.where(
+        truth > middle, changes[:, int((1 + COVERED) / 2 * width)], changes[:, int((1 - COVERED) / 2 * width)]
+    )
+    room = np.abs(side - middle)
+    off = np.maximum(np.abs(truth - middle) - tried.step / 2, 0.0) / np.maximum(room, 1e-300)
+    return np.log(tried.ages(asked)), off
+
+
+def _held(examples: Examples, j: int, cut: int, *, both: bool) -> Examples:
+    """At most HELD examples of attribute j that the trees of the trial have not seen."""
+    there = examples.hidden[:, j] & (examples.row >= cut) & ~np.isnan(examples.context[:, j, LAST])
+    there &= ~np.isnan(examples.truth[:, j])
+    there &= ~np.isnan(examples.after[:, j, 0]) if both else True
+    which = np.flatnonzero(there)
+    return examples.part(np.sort(np.random.default_rng(SEED).choice(which, min(len(which), HELD), replace=False)))
+
+
 def _pad(tried: Transition, training: TrainingSet, j: int, cut: int) -> float:
     """How far beyond the ends the reach must go to hold nearly all of what hindsight gives to held-out rows."""
     kinds = (training.singles, training.outages)
@@ -314,11 +361,9 @@ def _pad(tried: Transition, training: TrainingSet, j: int, cut: int) -> float:
 
 def _far(tried: Transition, examples: Examples, j: int, cut: int, outside: float) -> float:
     """The same, for one kind of examples."""
-    there = examples.hidden[:, j] & (examples.row >= cut) & ~np.isnan(examples.context[:, j, LAST])
-    which = np.flatnonzero(there & ~np.isnan(examples.after[:, j, 0]) & ~np.isnan(examples.truth[:, j]))
-    if not len(which):
+    rows = _held(examples, j, cut, both=True)
+    if not len(rows.row):
         return 0.0
-    rows = examples.part(np.sort(np.random.default_rng(SEED).choice(which, min(len(which), HELD), replace=False)))
     low, high = replace(tried, pad=0.0).reach(rows.asked(j, both=False), -np.inf, np.inf)
     lowest, highest = replace(tried, pad=1.0).reach(rows.asked(j, both=False), -np.inf, np.inf)
     found = tried.distributions(rows.asked(j, both=True))

@@ -28,6 +28,8 @@ from fogline.kernels.sensors import AGE, LAST, PARTS
 
 FADING = 2.0  # doublings of the oldest age that was learnt until a last value counts for nothing
 EDGES = 64  # ages by which `rough_reach` distinguishes
+PAST, BOTH = 1, 2  # rows of `Transition.widths`
+AS_LEARNT = np.array([[0.0], [1.0], [1.0]])  # widths that change nothing
 
 
 class Lacking(NamedTuple):
@@ -49,6 +51,7 @@ class Transition:
     step: float  # how near to one of them is the same
     whole: Floats  # (w,) the attribute's distribution over the history: evenly spaced quantiles, as many as targets
     oldest: float  # the greatest age that was learnt from
+    widths: Floats  # (3, k) logarithms of ages, ascending, and how much wider it is made there: past, both sides
     pad: float  # how far the reach goes beyond the ends, in shares of the way to the outermost targets
     error: float  # mean CRPS on held-out rows, from the past alone …
     without: float  # … of what rules or the whole history would give instead …
@@ -62,13 +65,13 @@ class Transition:
 
     def distributions(self, asked: Lacking, low: float = -np.inf, high: float = np.inf) -> Distributions:
         """Distributions for such readings. O(trees · depth) each."""
-        base, changes = self._changes(asked)
+        base, changes = self.changes(asked)
         start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high))
         return Distributions(start, size, value, often, np.zeros(len(base), np.int64))
 
     def bounds(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
-        base, changes = self._changes(asked)
+        base, changes = self.changes(asked)
         least, most = forest.ends(changes, _gaps(asked))
         return self._moved(base, least, low, high), self._moved(base, most, low, high)
 
@@ -85,7 +88,8 @@ class Transition:
         last, age = context[:, j, LAST], context[:, j, AGE]
         edges, extremes = self.extremes
         found = extremes[np.searchsorted(edges, np.log(age))]
-        least, most = found[:, 0], found[:, 1]
+        more = (self._wider(age, PAST) - 1) * (found[:, 1] - found[:, 0])
+        least, most = found[:, 0] - more, found[:, 1] + more
         if len(self.whole) and (old := age > self.oldest).any():
             least = np.where(old, np.minimum(least, self.whole[0] - last), least)
             most = np.where(old, np.maximum(most, self.whole[-1] - last), most)
@@ -99,7 +103,7 @@ class Transition:
         edges = cuts[np.linspace(0, len(cuts) - 1, min(len(cuts), EDGES)).astype(np.int64)]
         return edges, np.asarray(forest.within_reach(self.before, explaining.OWN_AGE, edges))
 
-    def _changes(self, asked: Lacking) -> tuple[Floats, Floats]:
+    def changes(self, asked: Lacking) -> tuple[Floats, Floats]:
         """(n,) from where, and (n, targets) by how much, ascending: from both sides where the next value is known."""
         if asked.after is None or self.between is None:
             return self._past(asked)
@@ -116,10 +120,19 @@ class Transition:
                 base[which], changes[which] = self._both(self.between, some) if ways == 2 else self._past(some)
         return base, changes
 
+    def ages(self, asked: Lacking) -> Floats:
+        """(n,) how old what is known is; from both sides, their ages together: half of each where they are the same."""
+        age = asked.context[:, asked.attribute, AGE]
+        if asked.after is None:
+            return age
+        later = asked.after[:, asked.attribute, 1]
+        return age * later / (age + later)
+
     def _past(self, asked: Lacking) -> tuple[Floats, Floats]:
         j = asked.attribute
         last, age = asked.context[:, j, LAST].copy(), asked.context[:, j, AGE]
         changes = forest.ask(self.before, explaining.before(asked.values, asked.context, j))
+        forest.widen(changes, self._wider(age, PAST))
         return last, self._faded(changes, last, age)
 
     def _both(self, between: Forest, asked: Lacking) -> tuple[Floats, Floats]:
@@ -127,6 +140,7 @@ class Transition:
         j = asked.attribute
         line = np.asarray(explaining.on_line(asked.context, asked.after, j))
         away = forest.ask(between, explaining.between(asked.values, asked.context, asked.after, j))
+        forest.widen(away, self._wider(self.ages(asked), BOTH))
         return line, self._faded(away, line, np.minimum(asked.context[:, j, AGE], asked.after[:, j, 1]))
 
     def _faded(self, changes: Floats, base: Floats, age: Floats) -> Floats:
@@ -140,6 +154,10 @@ class Transition:
         taken = (order[None, :] + 0.5) / width < share[:, None]  # evenly among the targets
         changes[old] = np.sort(np.where(taken, self.whole[None, :] - base[old, None], changes[old]), axis=1)
         return changes
+
+    def _wider(self, age: Floats, side: int) -> Floats:
+        """(n,) how much wider targets are made at these ages: forests err more often than their leaves show."""
+        return np.asarray(np.interp(np.log(age), self.widths[0], self.widths[side]), np.float64)
 
     def _moved(self, last: Floats, by: Floats, low: float, high: float) -> Floats:
         return np.asarray(forest.moved(last, np.ascontiguousarray(by), self._grid(low, high)))
