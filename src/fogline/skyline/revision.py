@@ -23,7 +23,7 @@ Note = Callable[[Floats, Revisions], Floats]  # what is known of rows, a revisio
 NO_SLOTS = np.empty(0, np.int64)
 
 
-class Revised(NamedTuple):
+class Returning(NamedTuple):
     """Rows on their way in, after revisions."""
 
     rows: Batch | None
@@ -44,7 +44,7 @@ def fill_within(fill: Fill, clouds: Clouds, known: Floats, gaps: Flags) -> tuple
     return out, bool(found == NARROWER)
 
 
-def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, fill: Fill, note: Note) -> Revised:
+def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, fill: Fill, note: Note) -> Returning:
     """Apply revisions to live rows, and to rows that are just arriving. O(live + revisions · open)."""
     revisions = revisions.part(np.argsort(revisions.time, kind="stable"))
     count = 0
@@ -55,7 +55,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
             count += len(np.unique(which))
     target, event = _targets(slots, now, revisions)
     if not len(target):
-        return Revised(rows, NO_SLOTS, NO_SLOTS, count)
+        return Returning(rows, NO_SLOTS, NO_SLOTS, count)
     which, known, cells = _learn(slots.known, slots.clouds, target, revisions.part(event), note)
     slots.known[which] = known
     count += len(which)
@@ -64,14 +64,14 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     opened &= cells.any(axis=1)
     went, cells = which[opened], cells[opened]
     if not len(went):
-        return Revised(rows, NO_SLOTS, NO_SLOTS, count)
+        return Returning(rows, NO_SLOTS, NO_SLOTS, count)
     again = slots.again(went)
     _make_vague(again.clouds, np.arange(len(went)), cells)
     again = again._replace(clouds=fill_within(fill, again.clouds, again.known, cells)[0])
     take_out(slots.live_set(), went)
     if rows is None or not len(rows.id):
-        return Revised(again, went, went, count)
-    return Revised(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)
+        return Returning(again, went, went, count)
+    return Returning(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)
 
 
 def _targets(slots: Slots, now: float, revisions: Revisions) -> tuple[Ints, Ints]:
