@@ -107,8 +107,8 @@ def test_no_function_is_asked_about_a_row_that_is_refused():
 
 def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:
     """The same readings of sensors that are called by numbers, one after the other."""
-    names = [first + int(name[1:]) for name in table["sensor"].to_pylist()]
-    names = [Decimal(name) for name in names] if pa.types.is_decimal(kind) else names
+    made = Decimal if pa.types.is_decimal(kind) else int
+    names = [made(first + int(name[1:])) for name in table["sensor"].to_pylist()]
     return table.set_column(0, "sensor", pa.array(names, kind))
 
 
