@@ -122,7 +122,7 @@ def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:
     ],
 )
 @pytest.mark.parametrize("lateness", [0, 3])
-def test_sensors_called_by_numbers_that_floats_cannot_tell_apart_stay_apart(first, kind, lateness):
+def test_sensors_called_by_numbers_beyond_2_to_the_53_stay_apart(first, kind, lateness):
     history, table = (renamed(each, first, kind) for each in (walks(), stream(steps=6, gaps=0.4)))
     repository = Repository.fit(history, QUERY)
     assert repository.sensors is not None
