@@ -182,7 +182,7 @@ def test_what_a_group_has_gone_on_without_is_given_up_and_the_state_stays_small(
         state = keeper.take("[]", state, parcels(plan, rows)).group
         assert state.ahead.held is None or len(state.ahead.held.arrived) <= 4
         assert len(state.ahead.heard) <= 8
-        again = Ahead.from_arrays(state.ahead.to_arrays(plan.signs), plan.signs, plan.width)
+        again = Ahead.from_arrays(state.ahead.to_arrays(plan.signs, plan.id), plan.signs, plan.width)
         assert (again.ground, again.since, list(again.heard)) == (
             state.ahead.ground,
             state.ahead.since,

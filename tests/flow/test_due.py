@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import readings
+from fogline.flow import due, readings
 from fogline.flow.journal import Journal
 from fogline.flow.plan import make_plan
 from fogline.flow.watermark import event
@@ -64,14 +64,15 @@ def few_sensors_a_part(few: int) -> Iterator[None]:
         readings.SMALL, readings.PART = before
 
 
-@given(shuffled(), st.booleans(), st.sampled_from([1, 1000]))
-@settings(deadline=None, max_examples=40)
-def test_within_the_lateness_no_order_and_no_cut_changes_what_a_monitor_reports(rows, by, few):
+@given(shuffled(), st.booleans(), st.sampled_from([1, 1000]), st.sampled_from([0, 2000]))
+@settings(deadline=None, max_examples=60)
+def test_within_the_lateness_no_order_and_no_cut_changes_what_a_monitor_reports(rows, by, few, small):
     table, pieces = rows
     asked, repository = query(by=by), learnt(by)
     plan = make_plan(asked, table.schema, opened=lambda: repository, lateness=HOLD, idle=0)
     engine, journal = Engine(plan), Journal()
-    with few_sensors_a_part(few):
+    with few_sensors_a_part(few), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(due, "SMALL", small)
         for partitions in pieces:
             journal += engine.batch(partitions)
         journal += flush(engine)
@@ -121,3 +122,16 @@ def test_readings_keep_their_group_for_as_long_as_they_are_remembered(retention)
             engine.batch([])
             there.append(bool(engine.states))  # once it is gone, the engine looks that no part is left
     assert there == ([True, True] if retention is None else [True, False])
+
+
+def test_rows_that_are_due_together_and_cannot_matter_are_dropped_unless_some_are_late(monkeypatch):
+    monkeypatch.setattr(due, "SMALL", 0)
+    table = walks(steps=12, begin=200, gaps=0.3)
+    plan = make_plan(QUERY, table.schema, opened=lambda: learnt(False), lateness=HOLD, idle=0)
+    engine = Engine(plan)
+    health = rows_of(engine.batch([table]), "health")
+    assert health[0]["screened"] > 10
+    assert health[0]["rows"] == table.num_rows
+    late = rows_of(engine.batch([walks(steps=3, begin=205, seed=2), walks(steps=12, begin=212, seed=2)]), "health")
+    assert (late[0]["screened"], late[0]["late"] + late[0]["rejected"]) == (0, 36)  # some are copies of live rows
+    assert late[0]["late"] > 0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import fogline as fl
+from fogline.arrays import VAGUE
 from fogline.cli import app
 from fogline.errors import FoglineError, SnapshotError
 from fogline.flow.cells import MemoryCells
@@ -24,11 +25,14 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt
+from fogline.impute.intake import bounded, look
+from fogline.kernels.clouds import ends
 from fogline.repository.repository import Repository
 from fogline.spark.identity import identity_of
 from tests.contracts import CLOSE, agree, net
 from tests.flow.driving import Engine, changes_of, cut, rows_of
-from tests.flow.test_due import few_sensors_a_part, learnt, query, with_sites
+from tests.flow.test_due import few_sensors_a_part, learnt, query, shuffled, with_sites
+from tests.flow.test_keeper import NONE
 from tests.walks import NAMES, QUERY, walks
 
 
@@ -62,6 +66,39 @@ def test_revisions_are_those_of_a_monitor_whatever_the_cut(table, by, hindsight,
     assert sum(row["rows"] for row in health) == table.num_rows
     assert 0 <= sum(row["clipped"] for row in health) <= sum(row["revised"] for row in health) * 3
     assert hindsight is None or not any(row["revised"] for row in health)
+
+
+@given(shuffled(), st.sampled_from(["tick", "batch"]), st.sampled_from([0, 2000]))
+@settings(deadline=None, max_examples=40)
+def test_late_readings_and_late_gaps_are_treated_as_in_a_monitor_that_gets_the_same_rows(given_rows, every, small):
+    table, pieces = given_rows
+    plan = make_plan(query(by=False), table.schema, opened=lambda: learnt(False), buckets=2, every=every)
+    engine, monitor = Engine(plan, 4, 6, small), fl.Monitor(plan.query, learnt(False))
+    clock, kept, expected = 0, NONE, NONE
+    for partitions in pieces:
+        if (whole := pa.concat_tables(partitions)).num_rows:
+            clock = max(clock, *whole["t"].to_pylist())
+            kept = net(changes_of(engine.batch(partitions), plan), since=kept)
+            expected = net(monitor.advance(clock, whole, ticks=every == "tick"), since=expected)
+            agree(kept, expected, 2.5 * CLOSE)
+
+
+def test_rough_bounds_hold_what_later_readings_may_say():
+    table = walks(steps=30, begin=200, gaps=0.5)
+    plan = make_plan(QUERY, table.schema, opened=lambda: learnt(False), buckets=1)
+    packets = [row["packet"] for out in dealt(plan, table.to_batches()) for row in out.to_pylist()]
+    piece, context, _ = SensorStage(plan).impute(0, None, packets, MemoryCells())
+    assert piece is not None
+    assert plan.chain is not None
+    looked = look(plan.chain, piece.rows, None, context, piece.rows.refused)
+    rough, exact = (bounded(plan.chain, looked, rough=each) for each in (True, False))
+    filled = plan.chain.fill(exact, looked.of_all(), exact.start == VAGUE)
+    low, high = ends(filled, np.arange(len(filled.lo)))
+    assert (rough.lo <= exact.lo).all()
+    assert (exact.lo <= low).all()
+    assert (high <= exact.hi).all()
+    assert (exact.hi <= rough.hi).all()
+    assert (exact.hi - exact.lo > high - low).any()
 
 
 LONG = fl.Query.from_dict(QUERY.to_dict() | {"lifetime": 5000})
@@ -185,9 +222,8 @@ def test_hindsight_that_was_not_learnt_is_an_error_with_the_way_out(tmp_path, mo
     Path("q.yaml").write_text(json.dumps(LONG.to_dict()))
     without.save("repo")
     monkeypatch.setattr("fogline.cli.watch.on_spark", lambda *given: pytest.fail("Spark was started"))
-    found = CliRunner().invoke(
-        app, ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--hindsight"], env={"COLUMNS": "200"}
-    )
+    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--hindsight"]
+    found = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
     assert found.exit_code == 2
     assert "hindsight is on" in found.output
     assert "leave hindsight out" in found.output

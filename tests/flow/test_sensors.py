@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -108,8 +107,8 @@ def test_no_function_is_asked_about_a_row_that_is_refused():
 
 def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:
     """The same readings of sensors that are called by numbers, one after the other."""
-    names: list[Any] = [first + int(name[1:]) for name in table["sensor"].to_pylist()]
-    names = [Decimal(name) for name in names] if pa.types.is_decimal(kind) else names
+    made = Decimal if pa.types.is_decimal(kind) else int
+    names = [made(first + int(name[1:])) for name in table["sensor"].to_pylist()]
     return table.set_column(0, "sensor", pa.array(names, kind))
 
 
@@ -123,7 +122,7 @@ def renamed(table: pa.Table, first: int, kind: pa.DataType) -> pa.Table:
     ],
 )
 @pytest.mark.parametrize("lateness", [0, 3])
-def test_sensors_called_by_numbers_that_floats_cannot_distinguish_stay_apart(first, kind, lateness):
+def test_sensors_called_by_numbers_beyond_2_to_the_53_stay_apart(first, kind, lateness):
     history, table = (renamed(each, first, kind) for each in (walks(), stream(steps=6, gaps=0.4)))
     repository = Repository.fit(history, QUERY)
     assert repository.sensors is not None

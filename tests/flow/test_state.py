@@ -79,7 +79,7 @@ def test_the_state_of_a_group_is_refused_by_any_other_plan_with_the_name_of_what
 def test_every_field_of_a_plan_and_of_its_query_is_described():
     asked = {each.name for each in fields(fl.Query)} | {each.name for each in fields(Plan)}
     described = {name for each in CHANGED.values() for name in each.described}
-    renamed = {"query", "kind", "opened", "buckets"}  # all of it; as clock; with a repository: see below
+    renamed = {"query", "kind", "opened", "buckets", "hindsight"}  # all of it; as clock; with a repository: see below
     assert asked - renamed <= described | {"idle", "moves_idle"}  # which may change
     assert len({each.digest for each in (plan(), *CHANGED.values())}) == len(CHANGED) + 1
 
@@ -119,6 +119,7 @@ def test_the_state_of_a_bucket_is_refused_by_any_other_plan_before_a_kernel_sees
         ("attributes", make_plan(WIDER, wide.schema, opened=learnt_wider), wide),
         ("buckets was 8 and is now 16", make_plan(QUERY, table.schema, opened=learnt, buckets=16), table),
         ("lateness", make_plan(QUERY, table.schema, opened=learnt, lateness=3), table),
+        ("hindsight was true", make_plan(QUERY, table.schema, opened=learnt, hindsight=False), table),
     )
     monkeypatch.setattr("fogline.kernels.sensors.walk", None)  # no reading reaches it
     for name, other, rows in others:

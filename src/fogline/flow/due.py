@@ -2,7 +2,8 @@
 
 Where rows wait for those that come late (`lateness`), the order in which they came shows nothing: a row's context is
 that of the moment it is due, in the order of time. Only its group knows that moment. So rows travel and wait as they
-came, none of them screened, since each is a reading; the readings of a group's sensors lie with the group's state.
+came, none of them screened, since each is a reading; the readings of a group's sensors lie with the group's state. When
+they are due, and are known as readings, those that cannot matter are dropped as elsewhere, unless some are late.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
 from fogline.flow.readings import ReadingStore, name_of
 from fogline.flow.recall import Recall
-from fogline.flow.screening import Screening
+from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
 from fogline.rows.keys import Key, keyed
 
@@ -29,19 +30,23 @@ class Settling:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.recall = plan, Recall(plan)
-        self.screening, self.readings = Screening(plan, math.inf), ReadingStore(plan, self.recall.sensors)
+        self.screening, self.readings = Screening(plan), ReadingStore(plan, self.recall.sensors)
 
-    def settle(self, key: Key, state: bytes | None, rows: RowBlock, parts: Cells) -> tuple[Parcel, bytes | None]:
+    def settle(
+        self, key: Key, state: bytes | None, rows: RowBlock, clock: float, parts: Cells
+    ) -> tuple[Parcel, bytes | None]:
         """The rows of a group as its live set takes them, with what is to be reported of them; and the readings then.
 
-        `state`: the readings before, large ones in `parts`; None: what history knows.
+        `state`: the readings before, large ones in `parts`; None: what history knows. `clock`: of the group so far.
         """
         sensors, code = keyed(rows.columns, (*self.plan.query.by, self.plan.query.id))
         piece = Piece(decoded(rows, self.plan), rows, [key], np.zeros(len(code), np.int64), code, whole=False)
         names = [name_of(each) for each in sensors]
         opened = self.readings.open(key, state, names, parts)
+        fresh = rows.arrived > opened.kept.newest(names)[code]
         found = self.recall.recall(opened.kept, names, piece)
-        self.screening.take(piece, found.context)
+        self.screening.small = SMALL if (rows.arrived > clock).all() else math.inf
+        self.screening.take(piece, found.context, fresh)
         [(_, parcel)] = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
         parcel = replace(parcel, revisions=events.get(key))

@@ -138,7 +138,7 @@ class Keeper:
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
         expired = self._expired(rows, loaded.clock)
         if rows is not None and self.settling is not None:
-            settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, parts)
+            settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, loaded.clock, parts)
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         changes = self._advance(key, loaded, clock, rows, revised)
         then = group.live.counts.revised, self._clipped

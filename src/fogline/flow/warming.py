@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.flow.plan import make_plan
-from fogline.flow.stages import screened
+from fogline.flow.cells import MemoryCells
+from fogline.flow.plan import Plan, make_plan
+from fogline.flow.sensors import SensorStage
+from fogline.flow.stages import dealt, screened
 from fogline.impute.function import ImputeFunction
 from fogline.kernels.cache import CARRIED, copy_used, count_used
 from fogline.model import Query, Rule
@@ -99,10 +101,22 @@ def _use(repository: Repository | None) -> None:
         query = _query(**window)
         for table in (rows, uncertain):
             _watch(table, query, repository)
-            plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository)
-            for _ in screened(plan, table.to_batches()):
-                pass
+            plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository, buckets=2)
+            _screen(plan, table)
             skyline(table, query, repository)
+
+
+def _screen(plan: Plan, table: pa.Table) -> None:
+    if not plan.deals:
+        for _ in screened(plan, table.to_batches()):
+            pass
+        return
+    packets: dict[int, list[bytes]] = {}
+    for out in dealt(plan, table.to_batches()):
+        for row in out.to_pylist():
+            packets.setdefault(row["bucket"], []).append(row["packet"])
+    for bucket, some in packets.items():
+        SensorStage(plan, small=0).take(bucket, None, some, MemoryCells())
 
 
 def _middle(batch: pa.RecordBatch) -> Mapping[str, Any]:

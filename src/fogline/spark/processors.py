@@ -108,10 +108,8 @@ class SensorProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
         self.stage = self.stage or SensorStage(self.plan)
         packets = [bytes(each) for frame in rows for each in frame["packet"]]
-        found = self.state.get()
-        out, state = self._take(
-            self.stage, self.buckets[int(key[0])], None if found is None else bytes(found[0]), packets
-        )
+        found, bucket = self.state.get(), self.buckets[int(key[0])]
+        out, state = self._take(self.stage, bucket, None if found is None else bytes(found[0]), packets)
         if state is not None:
             self.state.update((state,))
         yield out
