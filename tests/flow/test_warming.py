@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.flow import warming
-from fogline.kernels import arrow, bracket, cache, cover, forest, rtree, sensors, tick
+from fogline.kernels import arrow, bracket, cache, cover, explaining, forest, rtree, sensors, tick
 from fogline.kernels import sorted as sorted_rows
 from fogline.kernels.compile import kernel
 
@@ -59,4 +59,4 @@ def test_what_is_neither_folder_nor_archive_is_refused(tmp_path):
 def test_the_calls_reach_the_kernels_of_every_part_of_a_pipeline():
     assert len(list(warming.steps())) == 8
     reached = (arrow.cells, cover.uncovered, tick.screen, bracket.bracket, sorted_rows.find_close, rtree.find)
-    assert all(each.signatures for each in (*reached, forest.ask, sensors.features, sensors.walk))
+    assert all(each.signatures for each in (*reached, forest.ask, explaining.before, sensors.walk))

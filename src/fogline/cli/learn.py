@@ -126,6 +126,9 @@ def show_rules(
         for name, lattice in loaded.lattices.items():
             if not lattice.rules:
                 console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
+        for one in loaded.imputations():
+            if one.note:
+                console.print(f"{one.attribute}, imputed by {one.imputer}: {one.note}.", markup=False)
         console.print(f"{loaded.history.rows:,} rows of history")
         for step in loaded.explain() if explain else ():
             console.print(f"  {step}", markup=False, soft_wrap=True)

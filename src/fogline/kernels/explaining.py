@@ -1,6 +1,6 @@
 """What may explain the value that a sensor did not send?
 
-Its own past and that of the row's other attributes; and once the sensor has spoken again, what it said then. One line
+Its own past and that of the row's other attributes; and once the sensor has spoken again, what it read then. One line
 of numbers per reading, NaN where something is not known, for trees to cut (`kernels.forest`). Ages enter by their
 logarithms: the first minutes differ more than the same minutes a day later.
 """
@@ -14,6 +14,7 @@ from fogline.kernels.sensors import AGE, LAST, PARTS, TIDE
 
 OWN_AGE = AGE  # which number of a line is the age of the attribute's own last value
 BETWEEN = PARTS + 4  # numbers about the attribute itself, where its next value is known
+AGES_BEFORE, AGES_BETWEEN = (AGE,), (AGE, PARTS, PARTS + 3)  # which numbers of a line are ages
 
 
 @kernel
@@ -43,8 +44,9 @@ def between(values, context, after, j):
     """(n, BETWEEN + 5 (d - 1)) what may explain how far attribute j lies from the line between last and next value.
 
     after (n, d, 2): next values and how much later they came. Its own context, how much later the next value came, how
-    far the way to it is, what part of the time has passed, and how far both are off together; of every other attribute the change, the value, how far
-    that lies above its mean and above the next value, and from the line between its own last and next.
+    far the way to it is, what part of the time has passed, and how far both are off together; of every other attribute
+    the change, the value, how far that lies above its mean and above the next value, and from the line between its own
+    last and next.
     """
     n, d = values.shape
     out = np.empty((n, BETWEEN + 5 * (d - 1)))

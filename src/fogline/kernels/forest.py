@@ -22,7 +22,9 @@ from fogline.kernels.sorting import ascending
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …
 PLACES = 1024  # … or fewer, where a row lacks several: that many combinations at most
-CUT = 0.1  # of the trees' targets, on either side, lie beyond the ends, which stand for them: rows err together, so many
+CUT = (
+    0.1  # of the trees' targets, on either side, lie beyond the ends, which stand for them: rows err together, so many
+)
 # small chances would count for too much
 
 

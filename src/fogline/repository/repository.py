@@ -22,6 +22,7 @@ from fogline.repository.discover import judge
 from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
+from fogline.repository.imputed import Imputation, imputation
 from fogline.repository.lattice import Lattice
 from fogline.repository.sensors.model import SensorModel, gathered
 
@@ -157,6 +158,13 @@ class Repository:
     def quality(self) -> list[Quality]:
         """How well each rule alone imputes the newest tenth of the history from the rest of it."""
         return [judged for name in self.lattices for judged in judge(self.history, name, self._lattice(name).rules)]
+
+    def imputations(self) -> list[Imputation]:
+        """By what each attribute is imputed, how far off that is on the newest tenth of the history, and what to think
+        of it: a `note` where the attribute's mean or last value does better, or little is learnt."""
+        known = {} if self.sensors is None else self.sensors.transitions
+        each = (imputation(self.history, n, self.rules, known.get(n), again=bool(known)) for n in self.lattices)
+        return [one for one in each if one is not None]
 
     @property
     def determinants(self) -> tuple[str, ...]:

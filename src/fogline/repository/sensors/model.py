@@ -21,7 +21,7 @@ from fogline.model import Query, Rule
 from fogline.repository.history import History
 from fogline.repository.sensors.state import READINGS, Name, SensorState
 from fogline.repository.sensors.training import newest_state
-from fogline.repository.sensors.transition import Asked, Transition, by_attribute
+from fogline.repository.sensors.transition import Lacking, Transition, by_attribute
 from fogline.repository.words import TEXTS
 
 
@@ -142,10 +142,10 @@ class SensorModel:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + LAST])
 
-    def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Asked:
+    def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Lacking:
         whole = by_attribute(context, len(self.names))
         after = None if after is None else np.ascontiguousarray(after)
-        return Asked(np.ascontiguousarray(values), whole, after, self.names.index(name))
+        return Lacking(np.ascontiguousarray(values), whole, after, self.names.index(name))
 
 
 def counted(found: Floats) -> Distributions:

@@ -1,7 +1,7 @@
 """What is hidden while it is learnt how sensors change?
 
 In a stream single values are missing, runs of them, and sensors fall silent for minutes or days. All of that is made to
-happen in the history: *singles*, one value of some rows; and *outages*, in which a sensor says nothing of one
+happen in the history: *singles*, one value of some rows; and *outages*, in which a sensor sends nothing of one
 attribute, of several or of all. Outages are as long as those that the history itself has, and of all lengths up to a
 fifth of it: so that the age of a last value is really there to be learnt from.
 """

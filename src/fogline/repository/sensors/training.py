@@ -26,17 +26,18 @@ from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import History, numbered
 from fogline.repository.sensors import outages
 from fogline.repository.sensors.state import Name, SensorState
-from fogline.repository.sensors.transition import Asked, Transition, by_attribute, grid_of
+from fogline.repository.sensors.transition import Lacking, Transition, by_attribute, grid_of
 
 TREES, LEAF, ROWS = 20, 20, 60_000
 TRIAL_TREES, TRIAL_ROWS = 10, 20_000
 OUTAGES, REPLAYS, SEED = 60_000, 8, 11  # examples in outages, of that many replays at most
 OUTSIDE = 0.01, 0.05  # of what hindsight gives to held-out rows, singles and in outages, may lie beyond the reach …
-HELD = 3_000  # … of so many at most
+HELD, FARTHEST = 3_000, 8.0  # … of so many at most; and no reach goes farther, in shares of the way
 Array = TypeVar("Array", Flags, Ints)
 
+ALL, AGES, NOTHING = "all that is known", "ages alone", "nothing: the last value stays"
 NEWEST = 2_000_000  # rows of a longer history from which sensors are learnt
-FEWEST = 1_000  # readings that follow another of their sensor; from fewer nothing is learnt
+FEWEST = 100  # readings that follow another of their sensor; from fewer nothing is learnt
 
 
 class HistoryReadings(NamedTuple):
@@ -92,12 +93,12 @@ class Examples:
         """Some of them."""
         return Examples(*(getattr(self, each.name)[which] for each in fields(self)))
 
-    def asked(self, j: int, *, both: bool) -> Asked:
+    def asked(self, j: int, *, both: bool) -> Lacking:
         """As if attribute j were missing."""
         shown = self.shown.copy()
         shown[:, j] = np.nan
         after = np.asarray(explaining.not_later(self.after, j)) if both else None
-        return Asked(shown, self.context, after, j)
+        return Lacking(shown, self.context, after, j)
 
 
 @dataclass(frozen=True)
@@ -206,26 +207,35 @@ class _Learner:
         self.grid, values = readonly(grid), history.columns[then].values
         self.values = values[~np.isnan(values)]
 
-    def learn(self, trees: int, most: int, before: int | None = None) -> Transition | None:
+    def learn(self, trees: int, most: int, before: int | None = None, from_: str = ALL) -> Transition | None:
         """A transition, from at most so many examples of each kind, of rows before that one."""
         j, past = self.j, self.training.some(self.j, most, before=before)
         if len(past.row) < FEWEST:
             return None
         asked = past.asked(j, both=False)
         changes = past.truth[:, j] - past.context[:, j, LAST]
-        one = _grown(explaining.before(asked.values, asked.context, j), changes, trees)
+        given = _only(explaining.before(asked.values, asked.context, j), explaining.AGES_BEFORE, from_)
+        one = _grown(given, np.zeros(len(changes)) if from_ == NOTHING else changes, trees)
         levels = (np.arange(trees * forest.KEPT) + 0.5) / (trees * forest.KEPT)
         whole, oldest = readonly(np.quantile(self.values, levels)), float(past.context[:, j, AGE].max())
-        two = self._between(trees, most, before) if self.hindsight else None
+        two = self._between(trees, most, before, from_) if self.hindsight and from_ != NOTHING else None
         return Transition(one, two, self.grid, self.step, whole, oldest, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-    def _between(self, trees: int, most: int, before: int | None) -> Forest | None:
+    def _between(self, trees: int, most: int, before: int | None, from_: str) -> Forest | None:
         j, both = self.j, self.training.some(self.j, most, before=before, both=True)
         if len(both.row) < FEWEST:
             return None
         asked = both.asked(j, both=True)
         away = both.truth[:, j] - explaining.on_line(asked.context, asked.after, j)
-        return _grown(explaining.between(asked.values, asked.context, asked.after, j), away, trees)
+        given = explaining.between(asked.values, asked.context, asked.after, j)
+        return _grown(_only(given, explaining.AGES_BETWEEN, from_), away, trees)
+
+
+def _only(given: Floats, ages: tuple[int, ...], from_: str) -> Floats:
+    """The same, with ages alone where nothing else is to be learnt from."""
+    if from_ != ALL:
+        given[:, [k for k in range(given.shape[1]) if k not in ages]] = 0.0
+    return given
 
 
 def learn_transition(
@@ -242,15 +252,21 @@ def learn_transition(
     if tried is None or not len(held):
         return None
     rows = training.singles.part(held)
-    error = float(_errors(tried, rows, j, both=False).mean())
+    error, last = float(_errors(tried, rows, j, both=False).mean()), _error_of_last(rows, j)
+    from_ = ALL
+    for less in (AGES, NOTHING):  # of a short history, what is learnt may be worse than what is plain
+        if error > last:
+            plain = learner.learn(TRIAL_TREES, TRIAL_ROWS, held_out.cut, less)
+            assert plain is not None
+            if (other := float(_errors(plain, rows, j, both=False).mean())) < error:
+                tried, error, from_ = plain, other, less
     without = float(held_out.scores(rules)[np.searchsorted(held_out.rows, rows.row)].mean())
     if not error < WORTH * without:
         return None
-    last = float(np.abs(rows.truth[:, j] - rows.context[:, j, LAST]).mean())
     followed = rows.part(~np.isnan(rows.after[:, j, 0]))
     alone, with_next = (_errors(tried, followed, j, both=each) for each in (False, True))
     better = tried.between is not None and len(alone) and with_next.mean() < alone.mean()
-    learnt = learner.learn(TREES, ROWS)
+    learnt = learner.learn(TREES, ROWS, from_=from_)
     assert learnt is not None
     return replace(
         learnt,
@@ -261,6 +277,11 @@ def learn_transition(
         error_last=last,
         error_between=float(with_next.mean()) if better else error,
     )
+
+
+def _error_of_last(rows: Examples, j: int) -> float:
+    """The mean error of the last value again."""
+    return float(np.abs(rows.truth[:, j] - rows.context[:, j, LAST]).mean())
 
 
 def _errors(tried: Transition, rows: Examples, j: int, *, both: bool) -> Floats:
@@ -289,4 +310,5 @@ def _far(tried: Transition, examples: Examples, j: int, cut: int, outside: float
     off = np.maximum(low[of] - found.value, found.value - high[of]) / np.maximum(way, tried.step)
     order = np.argsort(off)
     share = np.cumsum((found.often / np.bincount(of, found.often)[of])[order]) / len(found.size)
-    return max(0.0, float(off[order][min(np.searchsorted(share, 1 - outside), len(off) - 1)]))
+    far = float(off[order][min(int(np.searchsorted(share, 1 - outside)), len(off) - 1)])
+    return min(max(far, 0.0), FARTHEST)

@@ -9,8 +9,8 @@ context determinants
 in which "close" is not one radius for all, but a box that trees found for each region of contexts (`kernels/forest`).
 Once the sensor has spoken again, a second forest is asked: how far from the line between the last and the next value?
 
-Values that are older than any that was learnt from say less and less: then the attribute's own distribution over the
-history joins in, until it is all there is.
+Values that are older than any that was learnt from count for less and less: then the attribute's own distribution over
+the history joins in, until it is all there is.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fogline.kernels import explaining, forest
 from fogline.kernels.forest import Forest, ValueGrid
 from fogline.kernels.sensors import AGE, LAST, PARTS
 
-FADING = 2.0  # doublings of the oldest age that was learnt until a last value says nothing any more
+FADING = 2.0  # doublings of the oldest age that was learnt until a last value counts for nothing
 EDGES = 64  # ages by which `rough_reach` distinguishes
 
 
-class Asked(NamedTuple):
+class Lacking(NamedTuple):
     """What is known of readings that lack an attribute."""
 
     values: Floats  # (n, d)
@@ -60,19 +60,19 @@ class Transition:
         """How much of the error it takes away."""
         return 1 - self.error / self.without if self.without else 0.0
 
-    def distributions(self, asked: Asked, low: float = -np.inf, high: float = np.inf) -> Distributions:
+    def distributions(self, asked: Lacking, low: float = -np.inf, high: float = np.inf) -> Distributions:
         """Distributions for such readings. O(trees · depth) each."""
         base, changes = self._changes(asked)
         start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high))
         return Distributions(start, size, value, often, np.zeros(len(base), np.int64))
 
-    def bounds(self, asked: Asked, low: float, high: float) -> tuple[Floats, Floats]:
+    def bounds(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
         base, changes = self._changes(asked)
         least, most = forest.ends(changes, _gaps(asked))
         return self._moved(base, least, low, high), self._moved(base, most, low, high)
 
-    def reach(self, asked: Asked, low: float, high: float) -> tuple[Floats, Floats]:
+    def reach(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) between which values nearly all of any later distribution stays: from the past, `pad` of the way from
         the ends to the outermost targets, or beyond."""
         last, changes = self._past(asked)
@@ -99,7 +99,7 @@ class Transition:
         edges = cuts[np.linspace(0, len(cuts) - 1, min(len(cuts), EDGES)).astype(np.int64)]
         return edges, np.asarray(forest.within_reach(self.before, explaining.OWN_AGE, edges))
 
-    def _changes(self, asked: Asked) -> tuple[Floats, Floats]:
+    def _changes(self, asked: Lacking) -> tuple[Floats, Floats]:
         """(n,) from where, and (n, targets) by how much, ascending: from both sides where the next value is known."""
         if asked.after is None or self.between is None:
             return self._past(asked)
@@ -110,19 +110,19 @@ class Transition:
         base, changes = np.empty(len(there)), np.empty((len(there), len(self.between.tree) * forest.KEPT))
         for which, ways in ((there & last, 2), (there & ~last, 1), (~there, 0)):
             if which.any():
-                some = Asked(asked.values[which], asked.context[which], asked.after[which], j)
+                some = Lacking(asked.values[which], asked.context[which], asked.after[which], j)
                 if ways == 1:
                     some = some._replace(context=np.asarray(explaining.turned(some.values, some.context, some.after)))
                 base[which], changes[which] = self._both(self.between, some) if ways == 2 else self._past(some)
         return base, changes
 
-    def _past(self, asked: Asked) -> tuple[Floats, Floats]:
+    def _past(self, asked: Lacking) -> tuple[Floats, Floats]:
         j = asked.attribute
         last, age = asked.context[:, j, LAST].copy(), asked.context[:, j, AGE]
         changes = forest.ask(self.before, explaining.before(asked.values, asked.context, j))
         return last, self._faded(changes, last, age)
 
-    def _both(self, between: Forest, asked: Asked) -> tuple[Floats, Floats]:
+    def _both(self, between: Forest, asked: Lacking) -> tuple[Floats, Floats]:
         assert asked.after is not None
         j = asked.attribute
         line = np.asarray(explaining.on_line(asked.context, asked.after, j))
@@ -151,7 +151,7 @@ class Transition:
 _STRIDE = 37  # no divisor of usual numbers of targets: walks through all of them, far apart
 
 
-def _gaps(asked: Asked) -> Ints:
+def _gaps(asked: Lacking) -> Ints:
     """(n,) how many attributes each row lacks."""
     return np.asarray(np.isnan(asked.values).sum(axis=1))
 
