@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 from fogline.arrays import Distributions
-from fogline.errors import ClockError, FoglineError, HistoryError, QueryError, RowsError, RuleError, SnapshotError
+from fogline.errors import (
+    ClockError,
+    FoglineError,
+    HistoryError,
+    HistoryWarning,
+    QueryError,
+    RowsError,
+    RuleError,
+    SnapshotError,
+)
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Evidence, Imputer
 from fogline.impute.scoring import Score
@@ -11,6 +20,7 @@ from fogline.impute.table import distributions
 from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor
 from fogline.repository.held_out import Quality
+from fogline.repository.imputed import Imputation
 from fogline.repository.repository import Repository, Step
 from fogline.repository.verify import Violation, verify
 from fogline.rows.source import RowSource
@@ -31,6 +41,8 @@ __all__ = [
     "Explanation",
     "FoglineError",
     "HistoryError",
+    "HistoryWarning",
+    "Imputation",
     "ImputeFunction",
     "ImputedCell",
     "Imputer",

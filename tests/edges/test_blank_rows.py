@@ -71,7 +71,7 @@ def test_rows_that_share_a_list_have_the_same_answers_as_rows_that_do_not(eager,
     repository = fl.Repository.fit(history(7), QUERY, rules=[])
     shared, plain = fl.Monitor(QUERY, repository, eager=eager), None
     with monkeypatch.context() as patch:
-        patch.setattr(chains.Chain, "_is_shared", lambda *_: False)
+        patch.setattr(chains.Chain, "_are_shared", lambda _, answer, *__: np.zeros(len(answer.rows), np.bool_))
         plain = fl.Monitor(QUERY, repository, eager=eager)
         rows = mixed(30)
         for t in range(1, 9):

@@ -307,6 +307,13 @@ def test_a_shadow_enters_when_its_guard_turns_out_to_be_worse():
     assert changes(found)[:3] == [(0, "x", "enter"), (4, "x", "leave"), (4, "y", "enter")]
 
 
+@pytest.mark.parametrize("alpha", ["0", "1/2"])
+def test_what_a_row_guarded_before_it_was_sealed_is_judged_when_it_is_revised(alpha):
+    guard, guarded = Gap([(50, 1)], [(0, 1)], 0, 60), Gap([(1, 6), (100, 4)], [(1, 6), (100, 4)], 1, 100)
+    rows = [("g", 0, 9, guard, 6), ("o", 0, 8, guarded, 5), ("x", 1, 4, 60, 7)]
+    run(story(alpha, rows, (2, "g", 0, ("a0",))))
+
+
 def test_two_rows_that_beat_each_other_are_revised_at_one_tick():
     coin = Gap([(0, 1), (4, 1)], [(2, 1), (3, 1)], 0, 4)
     other = Gap([(1, 1), (3, 1)], [(2, 1), (3, 3)], 0, 4)

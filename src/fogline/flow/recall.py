@@ -15,7 +15,7 @@ from fogline.arrays import Flags, Floats, Ints, Revisions, objects
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
 from fogline.impute.scoring import chosen
-from fogline.repository.sensors.gaps import Gaps, Revised
+from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorState
 from fogline.rows.keys import Key
 
@@ -51,7 +51,7 @@ class Recall:
         if not chain.hindsight:
             context = chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
             return Recalled(context, np.zeros(len(values), np.bool_), None)
-        gaps = Gaps(np.isnan(rows.clouds.lo), rows.expires)
+        gaps = gaps_of(self.query, np.isnan(rows.clouds.lo), rows.expires)
         gaps.open[apart | _copies(kept, names, piece)] = False
         context, revised = chain.watch(kept, names, rows.arrived, values, wanted, gaps, piece.name)
         return Recalled(context, np.asarray(gaps.open.any(axis=1)), revised)

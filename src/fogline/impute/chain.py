@@ -213,9 +213,8 @@ class Chain:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
-            self.tally.revised += (
-                int(np.count_nonzero(done)) if isinstance(each.imputer, Hindsight) and self.hindsight else 0
-            )
+            if isinstance(each.imputer, Hindsight) and self.opens[each.attribute]:
+                self.tally.revised += int(np.count_nonzero(done))
         return self._write(clouds, answers, final, sharing=sharing)
 
     def _shared(self) -> Clouds:

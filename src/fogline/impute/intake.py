@@ -16,7 +16,7 @@ from fogline.arrays import VAGUE, Clouds, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
 from fogline.impute.scoring import Scorer, Sums, add, chosen
-from fogline.repository.sensors.gaps import Gaps, Revised
+from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorState, sensor_names
 from fogline.rows.clock import Reasons
 from fogline.rows.reader import Decoded
@@ -160,7 +160,7 @@ class Intake:
         if self.state is not None:
             wanted = np.asarray(np.isnan(values).any(axis=1))
             wanted[hidden] = True
-            gaps = Gaps(np.isnan(clouds.lo), rows.expires[every])
+            gaps = gaps_of(self.chain.query, np.isnan(clouds.lo), rows.expires[every])
             context, revised = self.chain.watch(self.state, names, arrived, values, wanted, gaps)
         if self.scorer is not None and len(hidden):
             place = hidden if which is None else which[hidden]

@@ -54,7 +54,9 @@ class Past:
         value, age = out[:, self.came :: 2], out[:, self.came + 1 :: 2]
         new = np.isnan(age) & ~np.isnan(values)
         np.copyto(value, values, where=new)
-        np.copyto(age, (revisions.time - revisions.target)[:, None], where=new)
+        latest = np.fmax.reduce(age, axis=1)  # what was final by then must not see what is noted now
+        came = np.fmax(revisions.time - revisions.target, np.nextafter(latest, np.inf))
+        np.copyto(age, came[:, None], where=new)
         return out
 
     def first(self, known: Floats) -> Floats:

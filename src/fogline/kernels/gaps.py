@@ -94,11 +94,8 @@ def revise(pool, s, i, now, values, found):
     begun = found.used[0]
     before, g = NONE, pool.head[s]
     while g >= 0:
-        if pool.expires[g] <= now:
-            g = unlink(pool, s, before, g)
-            continue
         has, still = False, False
-        if pool.time[g] < now:
+        if pool.time[g] < now < pool.expires[g]:  # others stay for now: this reading's clock may be wrong
             for j in range(values.shape[0]):
                 if pool.cells[g, j]:
                     has = has or not np.isnan(values[j])

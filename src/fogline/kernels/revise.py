@@ -54,10 +54,16 @@ def can_beat(best, clouds, o):
 @kernel
 def take_out(live, which):
     """The open clouds `which` leave, to come again. What they may have kept out is to be judged again."""
+    for g in which:
+        live.columns.state[g], live.columns.expires[g] = DEAD, -np.inf
+    release(live, which)
+
+
+@kernel
+def release(live, which):
+    """What the clouds `which` may have kept out is to be judged again: they are not what they were."""
     clouds, columns = live.clouds, live.columns
     ends = np.empty((2, clouds.lo.shape[1]))
-    for g in which:
-        columns.state[g], columns.expires[g] = DEAD, -np.inf
     for g in which:
         write_ends(clouds, g, ends)
         word = columns.word_hi[g]

@@ -66,7 +66,8 @@ def walk(readings, newest, recent, longest, pool, openings, out):
     for i in range(readings.sensor.shape[0]):
         s, now, values = readings.sensor[i], readings.time[i], readings.values[i]
         own = Newest(newest.times[s], newest.values[s])
-        speaks = watched and speaks_first(pool.heard[s], now, values)
+        expires = openings.expires[i] if openings.open.shape[0] else np.inf
+        speaks = watched and speaks_first(pool.heard[s], now, expires, values)
         if speaks:
             found = revise(pool, s, i, now, values, found)
         if readings.wanted[i]:
@@ -75,10 +76,10 @@ def walk(readings, newest, recent, longest, pool, openings, out):
                 part = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
                 find_recent(own, now, values, recent, r, longest, part)
             if watched:
-                foresee(own, now, out[at, own_width:].reshape(d, 2))
+                foresee(own, now, expires, out[at, own_width:].reshape(d, 2))
             at += 1
         if watched and openings.open.shape[0]:
-            slot = leave_open(own, pool, s, now, openings.expires[i], openings.open[i])
+            slot = leave_open(own, pool, s, now, expires, openings.open[i])
             if slot >= 0:
                 pool.row[slot], placed[filled] = i, slot
                 filled += 1
@@ -91,9 +92,12 @@ def walk(readings, newest, recent, longest, pool, openings, out):
 
 
 @kernel
-def speaks_first(heard, now, values):
-    """Whether a reading has any value, and is newer than all of its sensor so far."""
-    if not now > heard:
+def speaks_first(heard, now, expires, values):
+    """Whether a reading has any value, and is newer than all of its sensor so far.
+
+    One that was heard after this one expires does not count: its clock was wrong, or this one is too late for any row.
+    """
+    if not (now > heard or heard >= expires):
         return False
     for x in values:
         if not np.isnan(x):
@@ -102,14 +106,21 @@ def speaks_first(heard, now, values):
 
 
 @kernel
-def foresee(own, now, out):
-    """The next value of each attribute after `now`, and how much later it came (d, 2): only a late reading has any."""
+def foresee(own, now, expires, out):
+    """The next value of each attribute after `now`, and how much later it came (d, 2): only a late reading has any.
+
+    One that came when the row has expired does not count; nor does any if all that are remembered are later: the next
+    one may be forgotten.
+    """
     for j in range(own.values.shape[0]):
         out[j] = np.nan
+        if own.times[j, -1] > now:
+            continue
         for k in range(own.times.shape[1]):
             if not own.times[j, k] > now:
                 break
-            out[j, 0], out[j, 1] = own.values[j, k], own.times[j, k] - now
+            if own.times[j, k] < expires:
+                out[j, 0], out[j, 1] = own.values[j, k], own.times[j, k] - now
 
 
 @kernel
@@ -117,9 +128,13 @@ def leave_open(own, pool, s, now, expires, cells):
     """Keep the cells (d,) of a row that wait for a later reading; those that know one need not. Returns the slot."""
     waits, some = np.zeros(cells.shape[0], np.bool_), False
     for j in range(cells.shape[0]):
-        waits[j] = cells[j] and not own.times[j, 0] > now
+        waits[j] = cells[j]
+        for k in range(own.times.shape[1]):
+            if not own.times[j, k] > now:
+                break
+            waits[j] = waits[j] and not own.times[j, k] < expires
         some = some or waits[j]
-    if not some or expires <= max(now, pool.heard[s]):
+    if not some or expires <= now:
         return NONE
     return place(pool, s, now, expires, waits)
 

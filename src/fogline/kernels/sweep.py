@@ -22,6 +22,7 @@ from fogline.kernels.places import place_weights
 from fogline.kernels.sums import SCALE, SURE, logarithm
 
 BEATEN = -32.0 * SCALE  # the logarithm of what counts as zero, for a rival that is sure to beat a place
+LEAST = -(2**60)  # no sum goes below: thousands of such rivals, and two of it do not overflow
 
 
 class Steps(NamedTuple):
@@ -55,6 +56,19 @@ class Effect(NamedTuple):
     b: Floats
     log: Ints  # to be spread from its steps down
     tie: Ints  # to be added at its steps themselves, where it may be just as good
+
+
+@inner
+def times(n, log):
+    """n times a logarithm, as far as sums go."""
+    product = np.float64(n) * np.float64(log)
+    return np.int64(LEAST) if product < LEAST else np.int64(-LEAST) if product > -LEAST else n * log
+
+
+@inner
+def plus(a, b):
+    """a + b, as far as sums go."""
+    return max(a + b, np.int64(LEAST))
 
 
 @inner
@@ -205,10 +219,11 @@ def note(found, r, n, within, space, sums, at_step):
             shift += found.step[r, k + 1] * within.stride[k]
     within.used[mask] += 1
     for p in range(n):
-        sums[mask, space.place[p] + shift] += found.times[r] * space.log[p]
+        at = space.place[p] + shift
+        sums[mask, at] = plus(sums[mask, at], times(found.times[r], space.log[p]))
     if found.b[r] > 0.0 and at_step:
         for p in range(n):
-            within.sums[0, space.place[p] + shift] += found.times[r] * space.tie[p]
+            within.sums[0, space.place[p] + shift] += times(found.times[r], space.tie[p])
 
 
 @inner
@@ -227,9 +242,9 @@ def spread(within):
         within.used[rest] += 1
         for begin in range(0, places, block):
             for at in range(begin + block - stride - 1, begin - 1, -1):
-                source[at] += source[at + stride]
+                source[at] = plus(source[at], source[at + stride])
         for at in range(places):
-            target[at] += source[at]
+            target[at] = plus(target[at], source[at])
 
 
 @inner
@@ -247,7 +262,7 @@ def all_places(clouds, o, near, grid):
     if c == 0:
         logs = np.int64(0)
         for r in range(m):
-            logs += found.times[r] * log_of(found.a[r] - found.b[r])
+            logs = plus(logs, times(found.times[r], log_of(found.a[r] - found.b[r])))
         return np.exp(logs / SCALE) if logs > BEATEN else 0.0
     within = inner_of(grid, cells)
     places = within.sums.shape[1]

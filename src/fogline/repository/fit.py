@@ -228,8 +228,10 @@ def fingerprint(fitted: Fitted) -> str:
         digest.update(
             f"{sensors.names} {sensors.keys} {sensors.time} {sensors.longest} {sorted(sensors.transitions)}".encode()
         )
-        errors = [(each.error, each.error_between) for each in sensors.transitions.values()]
-        digest.update(f"{errors} {sensors.hindsight}".encode())
+        for each in sensors.transitions.values():
+            digest.update(f"{each.error} {each.error_between} {each.pad} {each.oldest} {each.between is None}".encode())
+            for array in (each.widths, each.before.kept, *(() if each.between is None else (each.between.kept,))):
+                digest.update(np.ascontiguousarray(array).data)
         digest.update("\n".join(map(str, sensors.recent)).encode())
     digest.update(str([(name, each.given, each.error) for name, each in fitted.others.items()]).encode())
     for name in sorted(history.columns):

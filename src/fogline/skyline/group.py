@@ -90,11 +90,15 @@ class Group:
         enters = np.empty(0) if rows is None else np.maximum(rows.arrived, clock)
         if rows is not None:
             self.late += int(np.count_nonzero(rows.arrived < clock))
-        for tick in np.unique(np.concatenate((enters, then))).tolist():
+        ticks = np.unique(np.concatenate((enters, then)))
+        row, event = np.argsort(enters, kind="stable"), np.argsort(then, kind="stable")
+        ends = (np.searchsorted(sorted_, ticks, "right").tolist() for sorted_ in (enters[row], then[event]))
+        a = b = 0
+        for tick, c, d in zip(ticks.tolist(), *ends, strict=True):
             yield from self._expiries(tick)
-            entering, known = np.flatnonzero(enters == tick), np.flatnonzero(then == tick)
-            arrivals = rows.part(entering) if rows is not None and len(entering) else None
-            yield tick, arrivals, revisions.part(known) if len(known) else None
+            arrivals = rows.part(row[a:c]) if rows is not None and c > a else None
+            yield tick, arrivals, revisions.part(event[b:d]) if d > b else None
+            a, b = c, d
 
     def _at_once(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None) -> Iterator[Tick]:
         """One tick for all: what is in the window at `now` does not depend on the way there."""

@@ -1,8 +1,9 @@
 """What becomes of rows whose gaps are known better now?
 
 Open ones leave and come again with their new distributions, among the rows that arrive; sealed ones only learn what is
-known, and are filled when their seals end. Rows that are no longer live, or never were, are left alone. Boxes never
-widen: that is what makes it right to forget rows, and it is refused here if an imputer does so.
+known, and are filled when their seals end; what they may have kept out before is judged again. Rows that are no longer
+live, or never were, are left alone. Boxes never widen: that is what makes it right to forget rows, and it is refused
+here if an imputer does so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Revisions
 from fogline.errors import FoglineError
-from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, take_out
+from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, release, take_out
 from fogline.kernels.states import OUT
 from fogline.skyline.slots import Slots
 
@@ -60,6 +61,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     slots.known[which] = known
     count += len(which)
     opened = slots.columns.state[which] >= OUT
+    release(slots.live_set(), which[~opened & cells.any(axis=1)])  # they guarded others, before they were sealed
     _make_vague(slots.clouds, which[~opened], cells[~opened])
     opened &= cells.any(axis=1)
     went, cells = which[opened], cells[opened]

@@ -138,7 +138,9 @@ def _audit_possible(live: Live, c: int, opened: Ints) -> None:
     sure = opened[(least >= best).all(axis=1) & (least > best).any(axis=1)]
     assert (s.columns.state[c] == OUT) == bool(len(sure)), f"{s.id[c]} is out if and only if its probability is 0"
     if len(sure):
-        last = s.columns.expires[sure].max()
+        alive = s.alive()  # one that is sealed now may be the last
+        least, _ = ends(s.clouds, alive)
+        last = s.columns.expires[alive[(least >= best).all(axis=1) & (least > best).any(axis=1)]].max()
         assert s.columns.until[c] <= last, f"{s.id[c]} is not kept out until {s.columns.until[c]}"
 
 

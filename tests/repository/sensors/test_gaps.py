@@ -45,23 +45,26 @@ class Naive:
         for i in sorted(range(len(call)), key=lambda i: call[i][1]):
             name, now, values, expiry = call[i]
             has = {j for j in range(D) if not np.isnan(values[j])}
-            if has and now > self.heard.get(name, -np.inf):
+            heard = self.heard.get(name, -np.inf)
+            speaks = bool(has) and (now > heard or heard >= expiry)
+            if speaks:
                 for gap in sorted(self.open, key=lambda gap: gap[1]):
                     if gap[0] == name and gap[1] < now < gap[2] and gap[3] & has:
                         events.append((i, gap[1], gap[4], gap[3] & has))
                         gap[3] = gap[3] - has
-                self.open = [gap for gap in self.open if gap[3] and (gap[0] != name or gap[2] > now)]
-            later = {j: [each for each in self.seen.get((name, j), []) if each[0] > now] for j in range(D)}
-            nexts[i] = [(later[j][-1][1], later[j][-1][0] - now) if later[j] else (NAN, NAN) for j in range(D)]
+                self.open = [gap for gap in self.open if gap[3]]
+            stored = {j: self.seen.get((name, j), []) for j in range(D)}
+            later = {j: [each for each in stored[j] if now < each[0] < expiry] for j in range(D)}
+            sure = {j for j in range(D) if later[j] and not (len(stored[j]) == READINGS and stored[j][-1][0] > now)}
+            nexts[i] = [(later[j][-1][1], later[j][-1][0] - now) if j in sure else (NAN, NAN) for j in range(D)]
             waits = {j for j in range(D) if j not in has and not later[j]}
-            if waits and expiry > max(now, self.heard.get(name, -np.inf)):
+            if waits and expiry > now:
                 self.open.append([name, now, expiry, waits, i])
             for j in has:
-                stored = self.seen.setdefault((name, j), [])
-                if all(each[0] != now for each in stored):
-                    self.seen[name, j] = sorted([*stored, (now, values[j])], reverse=True)[:READINGS]
-            if has:
-                self.heard[name] = max(now, self.heard.get(name, -np.inf))
+                if all(each[0] != now for each in stored[j]):
+                    self.seen[name, j] = sorted([*stored[j], (now, values[j])], reverse=True)[:READINGS]
+            if speaks:
+                self.heard[name] = now
         return [nexts[i] for i in range(len(call))], events
 
 
@@ -105,6 +108,22 @@ def test_a_late_reading_revises_nothing_and_a_late_row_sees_the_next_values_at_o
     assert events_of(found) == []
     np.testing.assert_array_equal(context[0, -2 * D :], [NAN, NAN, 7.0, 2.0])
     assert events_of(watch(state, [("a", 6.0, (8.0, 8.0), 9.0)])[1]) == [(0, 1.0, -1, {0}), (0, 5.0, -1, {0})]
+
+
+def test_a_reading_whose_clock_was_wrong_spoils_nothing():
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", 1.0, (NAN, 1.0), 9.0), ("a", 4000.0, (7.0, 7.0), 4008.0)])
+    context, found = watch(state, [("a", 2.0, (NAN, 2.0), 10.0)])
+    assert np.isnan(context[0, -2 * D :]).all()  # not what will be read in the far future
+    assert events_of(found) == []
+    assert events_of(watch(state, [("a", 3.0, (5.0, 3.0), 11.0)])[1]) == [(0, 1.0, -1, {0}), (0, 2.0, -1, {0})]
+
+
+def test_a_row_that_is_so_late_that_the_next_reading_is_forgotten_sees_none():
+    state = SensorState(D, hindsight=True)
+    watch(state, [("a", float(t), (float(t), 1.0), t + 100.0) for t in range(1, 21)])
+    context, _ = watch(state, [("a", 2.5, (NAN, NAN), 102.5), ("a", 15.5, (NAN, NAN), 115.5)])
+    np.testing.assert_array_equal(context[:, -2 * D :], [[NAN] * 4, [16.0, 0.5, 1.0, 0.5]])
 
 
 def test_rows_that_are_closed_are_revised_no_more():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels import gaps as kernel
 from fogline.kernels.gaps import FREE, LEFT, LOST, NONE, Pool
+from fogline.model import Query
 
 MOST_OF_ONE = 1_000  # rows with open gaps of one sensor: an outage for the lifetime of a row is seldom longer
 MOST_GAPS = 1_000_000  # rows with open gaps of one state
@@ -26,6 +27,11 @@ class Gaps(NamedTuple):
 
     open: Flags  # (n, d) which cells stay open
     expires: Floats  # (n,)
+
+
+def gaps_of(query: Query, missing: Flags, expires: Floats) -> Gaps:
+    """The gaps (n, d) of rows; a row of a count window expires by number, so that its time is not known."""
+    return Gaps(missing, expires if query.last is None else np.full(len(expires), np.inf))
 
 
 class Revised(NamedTuple):
