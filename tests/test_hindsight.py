@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -215,6 +216,17 @@ def test_the_cut_of_the_stream_does_not_matter():
     assert pa.concat_tables(together).equals(singly)
     assert one.stats()["revised_cells"] > 50
     assert one.stats()["revised_cells"] == many.stats()["revised_cells"]
+
+
+def test_rows_of_a_count_window_are_revised_too():
+    query = replace(QUERY, lifetime=None, last=60)
+    with_, without = (fl.Monitor(query, wandering(), hindsight=each) for each in (None, False))
+    for now, rows in stream_of(12):
+        with_.advance(now, rows)
+        without.advance(now, rows)
+        with_.check()
+    assert with_.stats()["revised_cells"] > 20
+    assert not with_.answer().equals(without.answer())
 
 
 def test_only_the_last_answer_is_looked_at_where_ticks_do_not_matter():

@@ -4,6 +4,7 @@ from itertools import product
 from math import prod
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fogline as fl
@@ -63,3 +64,16 @@ def test_it_is_the_sum_over_all_places_with_the_same_bits_in_any_order(seed):
     assert 1e-6 < found < 1
     assert found == pytest.approx(by_definition(rows), abs=1e-9)
     assert probability(rows, np.random.default_rng(seed).permutation(len(rows))) == found
+
+
+def test_very_many_rivals_that_surely_beat_a_place_do_not_make_it_likely():
+    query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", lifetime=9, alpha=0.0)
+    wide = [(v, 1) for v in range(20)]
+    found = {}
+    for n in (1_000, 66_000):
+        points = pd.DataFrame({"id": [f"p{k}" for k in range(n)], "t": 1, "a": 12.5, "b": 12.5, "c": 12.5})
+        monitor = fl.Monitor(query)
+        monitor.advance(1, [{"id": "wide", "t": 1, "a": wide, "b": wide, "c": wide}])
+        monitor.advance(1, points)
+        (found[n],) = (each for each in monitor.answer().to_pylist() if each["id"] == "wide")
+    assert found[66_000]["probability"] == found[1_000]["probability"] < 0.8
