@@ -77,7 +77,8 @@ def events_of(found: Revised) -> list[Any]:
 @settings(max_examples=150)
 @given(st.lists(st.lists(rows, max_size=6, unique_by=lambda row: row[:2]), max_size=6), st.integers(0, 5))
 def test_a_reading_revises_what_the_rules_state(calls, restart):
-    state, naive, seen = SensorState(D, hindsight=True), Naive(), {}
+    state, naive = SensorState(D, hindsight=True), Naive()
+    seen: dict[tuple[str, float], float] = {}  # sensor and time of a row: its expiry
     for k, call in enumerate(calls):
         call = [row for row in call if row[:2] not in seen]
         seen |= {row[:2]: row[3] for row in call}
