@@ -159,7 +159,8 @@ class Monitor:
         scores = self.scores()
         judged = {"scored": sum(each.cells for each in scores), "doubtful": sum(s.worse or s.drifts for s in scores)}
         tally = Tally() if self.chain is None else self.chain.tally
-        hindsight = {"revised_cells": tally.revised, "clipped": tally.clipped}
+        state = None if self.intake is None else self.intake.state
+        hindsight = {"revised_cells": tally.revised, "clipped": tally.clipped, "unwatched": state.lost if state else 0}
         return {**self.counts, **judged, "groups": len(groups), **totals, **hindsight}
 
     def scores(self) -> list[Score]:

@@ -66,7 +66,10 @@ def test_equal_rows_are_judged_once():
 
 def doubled(stream):
     """The same stream, every row twice, under names of their own."""
-    named = lambda row, copy: row | {"id": f"{row['id']} {copy}"}  # noqa: E731
+
+    def named(row, copy):
+        return row | {"id": f"{row['id']} {copy}"}
+
     calls = [(now, [named(row, copy) for row in rows for copy in (1, 2)]) for now, rows in stream.calls]
     return replace(stream, calls=calls)
 

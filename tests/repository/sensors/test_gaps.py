@@ -149,7 +149,8 @@ def test_gaps_are_bounded_by_number_the_oldest_of_a_sensor_go_first(monkeypatch)
     watch(state, [("b", float(t), (NAN, NAN), 99.0) for t in range(3)])
     state.check()
     assert state.gaps is not None
-    assert state.gaps.lost == 3 + 1
+    assert state.lost == 3 + 1
+    assert SensorState(D, hindsight=True).load(state.to_bytes()).lost == 3 + 1
     found = events_of(watch(state, [("a", 7.0, (0.0, NAN), 99.0), ("b", 7.0, (0.0, NAN), 99.0)])[1])
     assert [(i, t) for i, t, *_ in found] == [(0, 3.0), (0, 4.0), (0, 5.0), (1, 0.0), (1, 1.0)]
 

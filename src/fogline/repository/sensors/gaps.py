@@ -88,6 +88,10 @@ class OpenGaps:
         """Rows with gaps that are not watched, since there were too many."""
         return int(self.account[LOST])
 
+    @lost.setter
+    def lost(self, rows: int) -> None:
+        self.account[LOST] = rows
+
     def load(self, saved: GapList) -> None:
         """Hold these, and no others."""
         n = len(saved.time)

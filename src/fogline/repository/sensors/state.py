@@ -204,6 +204,11 @@ class SensorState:
         if len(stay) < len(times):
             self._keep(stay)
 
+    @property
+    def lost(self) -> int:
+        """Rows with gaps that are not watched, since there were too many."""
+        return 0 if self.gaps is None else self.gaps.lost
+
     def open_gaps(self) -> GapList:
         """The open gaps, and when sensors were heard last, in the order of the names."""
         if self.gaps is None:
@@ -230,7 +235,12 @@ class SensorState:
         self.retire()
         times, values = self.arrays()
         there = times > -np.inf
-        header = {"names": [*self.number], "untouched": self.untouched, "hindsight": self.gaps is not None}
+        header = {
+            "names": [*self.number],
+            "untouched": self.untouched,
+            "hindsight": self.gaps is not None,
+            "lost": self.lost,
+        }
         arrays = {"count": there.sum(axis=2, dtype=np.uint8), "times": times[there], "values": values[there]}
         kept = {} if self.gaps is None else {f"gap_{k}": each for k, each in self.open_gaps()._asdict().items()}
         return pack(header, {**arrays, **kept})
@@ -244,6 +254,8 @@ class SensorState:
         gaps = GapList(*(arrays[f"gap_{name}"] for name in GapList._fields)) if header["hindsight"] else None
         self.holding([tuple(each) for each in header["names"]], times, values, gaps)
         self.untouched = header["untouched"]
+        if self.gaps is not None:
+            self.gaps.lost = header["lost"]
         return self
 
     def check(self) -> None:
