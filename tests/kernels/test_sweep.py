@@ -66,14 +66,16 @@ def test_it_is_the_sum_over_all_places_with_the_same_bits_in_any_order(seed):
     assert probability(rows, np.random.default_rng(seed).permutation(len(rows))) == found
 
 
-def test_very_many_rivals_that_surely_beat_a_place_do_not_make_it_likely():
+@pytest.mark.parametrize("kinds", [1, 16])
+def test_very_many_rivals_that_surely_beat_a_place_do_not_make_it_likely(kinds):
     query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", lifetime=9, alpha=0.0)
     wide = [(v, 1) for v in range(20)]
     found = {}
-    for n in (1_000, 66_000):
-        points = pd.DataFrame({"id": [f"p{k}" for k in range(n)], "t": 1, "a": 12.5, "b": 12.5, "c": 12.5})
+    for n in (1_600, 80_000):
+        k = np.arange(n) % kinds  # of each kind equal ones; no kind beats another
+        points = pd.DataFrame({"id": [f"p{i}" for i in range(n)], "t": 1, "a": 2.5 + k, "b": 18.5 - k, "c": 12.5})
         monitor = fl.Monitor(query)
         monitor.advance(1, [{"id": "wide", "t": 1, "a": wide, "b": wide, "c": wide}])
         monitor.advance(1, points)
         (found[n],) = (each for each in monitor.answer().to_pylist() if each["id"] == "wide")
-    assert found[66_000]["probability"] == found[1_000]["probability"] < 0.8
+    assert found[80_000]["probability"] == found[1_600]["probability"] < 0.95

@@ -218,3 +218,19 @@ def test_a_line_is_drawn_between_last_and_next():
     context[0, 0, LAST], context[0, 0, AGE] = 10.0, 1.0
     after = np.array([[[20.0, 3.0]]])
     assert explaining.on_line(context, after, 0).tolist() == [12.5]
+
+
+def test_a_revision_knows_the_reading_that_has_the_attribute_and_no_other():
+    nan = np.nan
+    values = np.array([[nan, 1.0], [nan, 2.0], [7.0, 3.0], [8.0, nan]])
+    after, reading = explaining.follow(np.zeros(4, np.int64), np.array([0.0, 1.0, 3.0, 4.0]), values, 1)
+    np.testing.assert_array_equal(reading, [[2, 1], [2, 2], [3, -1], [-1, -1]])
+    known = explaining.noted(after, reading, values, 0)
+    np.testing.assert_array_equal(known[0], [[7.0, 3.0], [3.0, 3.0]])  # not 2.0, which came before it
+    np.testing.assert_array_equal(known[2], [[8.0, 1.0], [nan, nan]])
+
+
+def test_lines_are_made_wider_about_their_middle():
+    lines = np.array([[0.0, 2.0, 3.0], [0.0, 2.0, 3.0]])
+    forest.widen(lines, np.array([1.0, 2.0]))
+    assert lines.tolist() == [[0.0, 2.0, 3.0], [-2.0, 2.0, 4.0]]
