@@ -37,7 +37,7 @@ demo: $(STAMP)
 	@$(VENV)/bin/fogline demo
 
 test: $(STAMP)
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadgroup
 
 explore: $(STAMP)
 	$(PY) tools/explore.py --minutes $(or $(EXPLORE),10) $(if $(SEED),--seed $(SEED)) $(if $(TESTS),-- $(TESTS))
