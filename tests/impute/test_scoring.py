@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fogline as fl
+from fogline.errors import FoglineError
 from fogline.impute import scoring
-from fogline.impute.scoring import Score, add, chosen, from_plain, to_plain
+from fogline.impute.scores import Score, Sum, Sums, add, from_plain, listed, to_plain
+from fogline.impute.scoring import chosen
 from fogline.impute.whole import Whole
 from fogline.kernels.crps import crps
 from fogline.repository.repository import Repository
@@ -46,18 +49,36 @@ def test_about_one_row_in_a_hundred_is_chosen_and_never_a_gap():
     rng = np.random.default_rng(1)
     time, values = np.arange(50_000.0), rng.random((50_000, 3))
     values[rng.random(values.shape) < 0.3] = np.nan
-    rows, which = chosen(time, values)
+    found = chosen(time, values)
+    rows, which = found.row[found.sure], found.attribute[found.sure]
     assert 0.5 < len(rows) / (50_000 / scoring.SHARE * 0.7) < 1.5
     assert not np.isnan(values[rows, which]).any()
     assert np.bincount(which, minlength=3).min() > 0.7 * len(rows) / 3
-    again, _ = chosen(time[100:], values[100:])  # whatever the cut
-    assert (again + 100).tolist() == [k for k in rows.tolist() if k >= 100]
+    again = chosen(time[100:], values[100:])  # whatever the cut
+    later = found.row >= 100
+    for name in again._fields:
+        part = getattr(again, name) + (100 if name == "row" else 0)
+        np.testing.assert_array_equal(part, getattr(found, name)[later])
+
+
+def test_every_second_of_these_hides_a_run_of_one_to_four_every_other_time_with_all_attributes():
+    rng = np.random.default_rng(1)
+    found = chosen(np.arange(200_000.0), rng.random((200_000, 3)))
+    run, together = found.run[found.sure], found.together[found.sure]
+    often = np.bincount(run) / len(run)
+    assert len(often) == 5
+    assert often[0] == pytest.approx(0.5, abs=0.05)
+    assert often[1:] == pytest.approx(np.full(4, 0.125), abs=0.03)
+    assert together[run > 0].mean() == pytest.approx(0.5, abs=0.06)
+    others = ~found.sure
+    assert others.mean() == pytest.approx(1 - 1 / (128 / 8), abs=0.05)
+    assert not found.run[others].any()
 
 
 @pytest.fixture
 def often(monkeypatch):
-    """Every second row is asked for a value."""
-    monkeypatch.setattr(scoring, "SHARE", 2)
+    """Every row is asked for a value."""
+    monkeypatch.setattr(scoring, "SHARE", 1)
 
 
 @pytest.mark.usefixtures("often")
@@ -83,7 +104,8 @@ def test_scores_show_which_rule_imputed_and_how_well():
 def test_scoring_changes_no_answer(monkeypatch):
     stream = walks(steps=30, begin=200, gaps=0.2)
     scored = watched(learnt(), stream).answer()
-    monkeypatch.setattr(scoring, "SHARE", 10**9)
+    monkeypatch.setattr(scoring, "SHARE", 10**18)
+    monkeypatch.setattr(scoring, "AFTER_SILENCE", 10**18)
     silent = watched(learnt(), stream)
     assert silent.scores() == []
     assert silent.answer().equals(scored)
@@ -112,15 +134,31 @@ def test_rules_are_scored_beside_the_whole_history():
 
 
 def test_worse_and_drift_need_enough_cells():
-    few, many = (Score("a", "r", cells, 2.0, 1.0, 0.5, 1.0) for cells in (10, 1000))
+    few, many = (Score("a", "r", n, 2.0, 1.0, 0.5, 1.0, 0.5, None, n, 2.0) for n in (10, 1000))
     assert not few.worse
     assert not few.drifts
+    assert not few.wrongly_sure
     assert many.worse
     assert many.drifts
+    assert many.wrongly_sure
+
+
+def test_drift_is_that_of_cells_that_were_hidden_alone_since_runs_are_harder():
+    run = Score("a", "r", 1000, 5.0, 6.0, 0.5, 1.0, 0.7, None, 500, 1.2)
+    assert not run.drifts
 
 
 def test_sums_add_up_and_travel():
-    sums = {("a", "r"): (1, 2.0, 3.0, 1)}
-    add(sums, {("a", "r"): (2, 1.0, 1.0, 0), ("b", "r"): (1, 0.5, 0.5, 1)})
-    assert sums == {("a", "r"): (3, 3.0, 4.0, 1), ("b", "r"): (1, 0.5, 0.5, 1)}
-    assert from_plain(to_plain(sums)) == sums
+    sums: Sums = {("a", "r", 4.0): Sum(1, 2.0, 3.0, 1, 1, 1, 2.0)}
+    add(sums, {("a", "r", 4.0): Sum(2, 1.0, 1.0, 0, 0, 0, 0.0), ("a", "r", "unknown"): Sum(1, 0.5, 0.5, 1, 0, 1, 0.5)})
+    assert sums == {("a", "r", 4.0): (3, 3.0, 4.0, 1, 1, 1, 2.0), ("a", "r", "unknown"): (1, 0.5, 0.5, 1, 0, 1, 0.5)}
+    assert from_plain(json.loads(json.dumps(to_plain(sums)))) == sums
+    [total] = listed(sums, None)
+    assert (total.cells, total.error, total.inside, total.central, total.singles, total.age) == (
+        4, 3.5 / 4, 0.5, 0.25, 2, None,
+    )  # fmt: skip
+
+
+def test_scores_that_were_not_kept_by_age_are_refused_by_name():
+    with pytest.raises(FoglineError, match="another version of Fogline"):
+        from_plain([["a", "r", 1, 2.0, 3.0, 1]])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.impute.scoring import Sums, add, from_plain
+from fogline.impute.scores import Sums, add, from_plain
 from fogline.repository.repository import Repository
 from fogline.spark.pipeline import watch
 from tests.spark.crowd import write_files
@@ -102,8 +102,9 @@ def test_on_spark_values_are_hidden_and_scored_too(spark, tmp_path, monkeypatch)
     found: Sums = {}
     for reported in health["scores"].drop_null().to_pylist():
         add(found, from_plain(json.loads(reported)))
-    expected = {(each.attribute, each.rule): each.cells for each in alone(table).scores()}
-    assert {key: cells for key, (cells, *_) in found.items()} == expected
+    expected = {(each.attribute, each.rule, each.age): each.cells for each in alone(table).scores_by_age()}
+    assert {key: each.cells for key, each in found.items()} == expected
+    assert len({age for _, _, age in found}) > 1
     assert sum(expected.values()) > 4
 
 

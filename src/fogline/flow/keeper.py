@@ -34,7 +34,7 @@ from fogline.flow.rejects import as_json
 from fogline.flow.state import from_state, to_state
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
-from fogline.impute.scoring import Sums, add
+from fogline.impute.scores import Sums, add
 from fogline.model import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values

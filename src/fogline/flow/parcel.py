@@ -15,7 +15,7 @@ from fogline.flow import heard, revisions
 from fogline.flow.block import RowBlock, from_arrays, to_arrays
 from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
-from fogline.impute.scoring import Sums, from_plain, to_plain
+from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.packing import pack, unpack
 
 _REVISIONS = "revised "  # before the names of arrays

@@ -119,7 +119,7 @@ class SensorStage:
         if not parts:
             return self.screening.pack(), None
         piece, names, opened, fresh, found = self._remember(bucket, state, parts, cells)
-        self.screening.take(piece, found.context, fresh)
+        self.screening.take(piece, found.context, fresh, found.hidden)
         parcels = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
         parcels = [(key, replace(parcel, revisions=events.get(key))) for key, parcel in parcels]
