@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -14,10 +16,10 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.errors import FoglineError
 from fogline.impute import scoring
-from fogline.impute.scores import Score, Sum, Sums, add, from_plain, listed, to_plain
+from fogline.impute.scores import Score, Sum, Sums, add, by_age, from_plain, listed, to_plain, wrongly_sure
 from fogline.impute.scoring import chosen
 from fogline.impute.whole import Whole
-from fogline.kernels.crps import crps
+from fogline.kernels.crps import central, crps
 from fogline.repository.repository import Repository
 from tests.walks import NAMES, QUERY, walks
 
@@ -131,6 +133,78 @@ def test_rules_are_scored_beside_the_whole_history():
     assert ("heat", "damp(0.5) -> heat(5)") in scores
     whole = scores["light", "whole history"]
     assert whole.error == whole.otherwise
+
+
+@pytest.mark.usefixtures("often")
+def test_what_moves_while_it_is_silent_shows_in_the_scores_of_old_values_while_those_of_fresh_ones_stay_good():
+    stream = with_silences(walks(steps=100, begin=200))
+    monitor = watched(learnt(), stream)
+    heat = {each.age: each for each in monitor.scores_by_age() if each.attribute == "heat"}
+    assert list(heat) == sorted(heat)
+    assert heat[1.0].central > 0.75
+    old = max(heat)
+    assert old > 16
+    assert heat[old].central < 0.3
+    assert not heat[1.0].wrongly_sure
+    assert sum(each.cells for each in heat.values()) == {s.attribute: s for s in monitor.scores()}["heat"].cells
+    assert not any(each.drifts for each in monitor.scores() if each.attribute == "heat")
+
+
+def with_silences(table: pa.Table) -> pa.Table:
+    """Every ten readings all sensors are silent for forty, and then everything is elsewhere."""
+    turn = (table["t"].to_numpy() - 200) // 10
+    columns = {name: table[name].to_numpy() + 9 * np.where(turn % 2, turn, 0) for name in NAMES}
+    return pa.table({"sensor": table["sensor"], "t": table["t"].to_numpy() + 40 * turn, **columns})
+
+
+def test_where_too_few_truths_are_central_a_line_names_the_ages():
+    many, few = Sum(200, 2.0, 3.0, 100, 40, 1, 2.0), Sum(9, 2.0, 3.0, 1, 1, 1, 2.0)
+    good = Sum(500, 2.0, 3.0, 500, 450, 1, 2.0)
+    sums: Sums = {("a", "r", "5 min"): good, ("a", "r", "6 h"): many, ("a", "r", "2 h"): many, ("b", "r", "2 h"): few}
+    assert wrongly_sure(by_age(sums)) == [
+        "a: 'r' is wrongly sure; of the truths 20% (1 h to 2 h), 20% (2 h to 6 h) lie in its central 80 %, by the age "
+        "of the last value."
+    ]
+
+
+@pytest.mark.usefixtures("often")
+def test_scores_do_not_depend_on_the_cut_into_batches(monkeypatch):
+    monkeypatch.setattr(scoring, "MOST", 1000)
+    stream = with_silences(walks(steps=30, begin=200, gaps=0.2))
+    at_once = fl.Monitor(QUERY, learnt())
+    at_once.advance(1000, stream)
+    by_tick = watched(learnt(), stream)
+    assert at_once.scores_by_age() == by_tick.scores_by_age()
+    assert at_once.scores() == by_tick.scores()
+    assert len({each.age for each in by_tick.scores_by_age()}) >= 4
+
+
+@pytest.mark.usefixtures("often")
+def test_where_the_clock_shows_timestamps_ages_are_named_in_minutes_and_hours():
+    query = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime="1 hour")
+    at = [datetime(2024, 5, 1) + timedelta(minutes=m) for m in (*range(0, 60, 2), *range(200, 230, 2))]
+    rows = [{"sensor": name, "t": t, "heat": float(len(name))} for t in at for name in ("a", "bb", "ccc")]
+    repository = Repository.fit(rows, query, method="last")
+    monitor = fl.Monitor(query, repository)
+    for t in at:
+        later = [row | {"t": t + timedelta(days=1), "heat": 5.0 + (t > at[29])} for row in rows if row["t"] == t]
+        monitor.advance(t + timedelta(days=1), later)
+    found = {each.age: (each.rule, each.ages, each.central) for each in monitor.scores_by_age()}
+    assert found["5 min"] == ("last value", "up to 5 min", 1.0)
+    assert found["6 h"] == ("last value", "2 h to 6 h", 0.0)
+    assert found["1 day"][1:] == ("6 h to 1 day", 0.0)  # the history was 20 hours ago
+    assert list(found) == ["5 min", "30 min", "6 h", "1 day"]
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 9)), min_size=1, max_size=6, unique_by=lambda p: p[0]),
+       st.integers(-9, 9))  # fmt: skip
+def test_the_central_part_reaches_from_the_10_to_the_90_percent_point(pairs, truth):
+    value, often = (np.array(column, float) for column in zip(*sorted(pairs), strict=True))
+    total = Fraction(int(often.sum()))
+    reached = [Fraction(int(each)) / total for each in np.cumsum(often)]
+    low, high = (next(v for v, r in zip(value, reached, strict=True) if r >= Fraction(k, 10)) for k in (1, 9))
+    start, size = np.zeros(1, np.int64), np.array([len(value)])
+    assert central(start, size, value, often, np.array([float(truth)]), 0.8)[0] == (low <= truth <= high)
 
 
 def test_worse_and_drift_need_enough_cells():

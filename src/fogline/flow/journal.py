@@ -22,7 +22,7 @@ from fogline.rows.keys import Key, key_values
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
-    "live", "answer", "conflicts", "inexact", "undecided", "revised",
+    "live", "answer", "conflicts", "inexact", "undecided", "revised", "unwatched",
 )  # fmt: skip
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scores`

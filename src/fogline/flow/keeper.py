@@ -289,6 +289,7 @@ def _health(parcels: Sequence[Parcel], rejected: int, group: Group, waiting: int
         "outside_limits": sum(parcel.outside_limits for parcel in parcels),
         "incomplete": sum(parcel.incomplete for parcel in parcels),
         "screened": sum(parcel.screened for parcel in parcels),
+        "unwatched": sum(parcel.unwatched for parcel in parcels),
         "waiting": waiting,
         "live": group.live.alive,
         "answer": len(group.live.members()),

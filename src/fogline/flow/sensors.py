@@ -123,6 +123,8 @@ class SensorStage:
         parcels = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
         parcels = [(key, replace(parcel, revisions=events.get(key))) for key, parcel in parcels]
+        if opened.kept.lost:  # it is not known of which groups: the first one reports it
+            parcels[0] = parcels[0][0], replace(parcels[0][1], unwatched=opened.kept.lost)
         return parcels, self.readings.save(opened, cells)
 
     def impute(

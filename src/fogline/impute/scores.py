@@ -63,7 +63,7 @@ class Score:
     age: Age | None = None
     """How old the attribute's last known value was at most, and older than by the score before; None: of any age."""
     singles: int = 0
-    """Cells of which no value before was hidden, as in the rows on which it was fitted …"""
+    """Cells that were hidden alone, not after a silence: as most of the rows on which it was fitted …"""
     error_of_singles: float | None = None
     """… and their mean CRPS."""
 

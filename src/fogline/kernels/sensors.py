@@ -62,6 +62,7 @@ class HiddenValues(NamedTuple):
     together: Flags  # (m,)
     sure: Flags  # (m,)
     hidden: Ints  # (most,) the numbers of those that are hidden, …
+    silent: Flags  # (most,) … whether the attribute was silent for long before, …
     context: Floats  # (most, w) … and their contexts
     used: Ints  # (1,) how many of these count
 
@@ -178,7 +179,7 @@ def hide(own, now, values, recent, longest, hiding, trial):
         if j < 0:
             return
     left = without(own, now, j, hiding.run[trial], hiding.together[trial])
-    hiding.context[m] = np.nan
+    hiding.context[m], hiding.silent[m] = np.nan, silence(own.times[j], now) > SILENCE
     look_back(left, now, values, recent, longest, hiding.context[m])
     hiding.attribute[trial], hiding.hidden[m] = j, trial
     hiding.used[0] = m + 1

@@ -20,7 +20,7 @@ class Hidden(NamedTuple):
 
     row: Ints  # (m,)
     attribute: Ints  # (m,)
-    single: Flags  # (m,) whether it was chosen without regard to its age, and no value before it is hidden
+    single: Flags  # (m,) whether no value before it is hidden, nor was the attribute silent for long
     context: Floats | None  # (m, w) what its sensor would have read before; None: sensors are not remembered
 
     def part(self, which: Ints | Flags) -> Hidden:
@@ -46,14 +46,15 @@ class Hiding:
         row, attribute, run, together, sure = self.trials
         order = np.argsort(place[row], kind="stable")
         what = place[row][order], self.at[attribute[order]], run[order], together[order], sure[order]
-        return HiddenValues(*what, np.empty(self.most, np.int64), np.empty((self.most, width)), np.zeros(1, np.int64))
+        room = np.empty(self.most, np.int64), np.empty(self.most, np.bool_), np.empty((self.most, width))
+        return HiddenValues(*what, *room, np.zeros(1, np.int64))
 
     def answered(self, asked: HiddenValues, order: Ints) -> None:
         """Take what the state found; order (n,): the row at each place in the order of time."""
         used = int(asked.used[0])
         which, number = asked.hidden[:used], np.zeros(int(self.at.max()) + 1, np.int64)
         number[self.at] = np.arange(len(self.at))
-        single = asked.sure[which] & (asked.run[which] == 0)
+        single = (asked.run[which] == 0) & ~asked.silent[:used]
         self.hidden = Hidden(order[asked.row[which]], number[asked.attribute[which]], single, asked.context[:used])
 
 
