@@ -126,6 +126,8 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     shown = command("rules", "repo", "--live", "out")
     assert "otherwise" in shown
     assert "sensor's own past" in shown
+    assert "central 80 %" in shown
+    assert "0.25 to 1" in shown  # by age
     shown = command("refit", "repo", "in/1.parquet", "-q", "q.yaml", "--newest", "3000")  # in place
     assert "3,000 rows" in shown
     assert "Older versions: 1" in shown
