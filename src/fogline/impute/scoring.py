@@ -7,8 +7,8 @@ on the rows alone (of those that come at once only the first few are), and no an
 
 Gaps are not all of one kind: the longer an attribute has been silent, the less is known of it. So for every second of
 these values up to four before it are hidden as well, every other time also what the sensor's other attributes have read
-since then; and of the values that follow on a real silence, one in eight is hidden. Scores are kept by the age of the
-last value that an imputer could see.
+since then; and of the values that end a real silence (8 times as long as is usual) one in eight is hidden, after a long
+one (64 times) every one. Scores are kept by the age of the last value that an imputer could see.
 """
 
 from __future__ import annotations

@@ -17,13 +17,13 @@ LONGEST_RUN = 4  # of the 8 values that are remembered; a context speaks of the 
 
 
 class Trials(NamedTuple):
-    """Known values that may be hidden, at most one of a row."""
+    """Known values of n rows that may be hidden, at most one of a row; m of them are chosen by lot."""
 
+    attribute: Ints  # (n,) which one; where that is not sure, the first that is looked at
     row: Ints  # (m,) ascending
-    attribute: Ints  # (m,) where it is not `sure`, the first that is looked at
     run: Ints  # (m,) so many values of the attribute before it are hidden as well …
     together: Flags  # (m,) … and what other attributes have read since the first of them
-    sure: Flags  # (m,) whether it is hidden in any case; else only if an attribute was silent for long
+    sure: Flags  # (m,) whether it is hidden in any case; else if an attribute was silent, the others if it was for long
 
 
 @inner
@@ -42,7 +42,7 @@ def hidden(time, values, share, after_silence):
     second run is of length 0.
     """
     n, d = values.shape
-    row, attribute, run = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
+    attribute, row, run = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
     together, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     bits, cell = time.view(np.uint64), np.empty(1)
     m = 0
@@ -51,16 +51,16 @@ def hidden(time, values, share, after_silence):
         for j in range(d):
             cell[0] = values[i, j] if values[i, j] == values[i, j] else np.nan  # one NaN for all
             h = mixed(h ^ cell.view(np.uint64)[0])
-        j = np.int64((h >> np.uint64(32)) % np.uint64(d))
+        attribute[i] = j = np.int64((h >> np.uint64(32)) % np.uint64(d))
         if h % np.uint64(share) == np.uint64(0) and values[i, j] == values[i, j]:
             drawn = np.int64((h >> np.uint64(12)) % np.uint64(2 * LONGEST_RUN))
-            row[m], attribute[m], run[m], sure[m] = i, j, max(drawn - LONGEST_RUN + 1, 0), True
+            row[m], run[m], sure[m] = i, max(drawn - LONGEST_RUN + 1, 0), True
             together[m] = (h >> np.uint64(20)) % np.uint64(2) == np.uint64(1)
             m += 1
         elif (h >> np.uint64(24)) % np.uint64(after_silence) == np.uint64(0):
-            row[m], attribute[m] = i, j
+            row[m] = i
             m += 1
-    return Trials(row[:m].copy(), attribute[:m].copy(), run[:m].copy(), together[:m].copy(), sure[:m].copy())
+    return Trials(attribute, row[:m].copy(), run[:m].copy(), together[:m].copy(), sure[:m].copy())
 
 
 @kernel

@@ -26,7 +26,7 @@ from fogline.kernels.sorting import ascending
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
 PARTS = 6
 FADING = 0.8  # what a reading counts in the mean, beside the one after it
-SILENCE = 4.0  # an attribute was silent for long if its last value is so many times as old as is usual
+SILENCE, LONG = 8.0, 64.0  # an attribute is silent if its last value is so many times as old as is usual; for long
 
 
 class Readings(NamedTuple):
@@ -56,14 +56,15 @@ class Recent(NamedTuple):
 class HiddenValues(NamedTuple):
     """Values that may be hidden (see `kernels.hiding.Trials`), and what would be remembered then."""
 
+    attribute: Ints  # (n,)
     row: Ints  # (m,) the reading's number, ascending
-    attribute: Ints  # (m,) replaced by the one that is hidden
     run: Ints  # (m,)
     together: Flags  # (m,)
     sure: Flags  # (m,)
-    hidden: Ints  # (most,) the numbers of those that are hidden, …
-    silent: Flags  # (most,) … whether the attribute was silent for long before, …
-    context: Floats  # (most, w) … and their contexts
+    reading: Ints  # (most,) the numbers of the readings of which a value is hidden, …
+    which: Ints  # (most,) … its attribute, …
+    single: Flags  # (most,) … whether no other is hidden, nor was the attribute silent, …
+    context: Floats  # (most, w) … and its context
     used: Ints  # (1,) how many of these count
 
 
@@ -95,9 +96,10 @@ def walk(readings, newest, recent, longest, pool, openings, hiding, out):
             if watched:
                 foresee(own, now, expires, out[at, own_width:].reshape(d, 2))
             at += 1
-        if trial < hiding.row.shape[0] and hiding.row[trial] == i:
-            hide(own, now, values, recent, longest, hiding, trial)
-            trial += 1
+        if hiding.reading.shape[0]:
+            drawn = trial < hiding.row.shape[0] and hiding.row[trial] == i
+            hide(own, now, values, recent, longest, hiding, i, trial if drawn else NONE)
+            trial += drawn
         if watched and openings.open.shape[0]:
             slot = leave_open(own, pool, s, now, expires, openings.open[i])
             if slot >= 0:
@@ -169,41 +171,51 @@ def look_back(own, now, values, recent, longest, out):
 
 
 @kernel
-def hide(own, now, values, recent, longest, hiding, trial):
-    """Hide a value of a reading, if it is to be: the context that it would have. Of late rows too, no later reading."""
-    m, j = hiding.used[0], hiding.attribute[trial]
-    if m == hiding.hidden.shape[0]:
+def hide(own, now, values, recent, longest, hiding, i, trial):
+    """Hide a value of reading i, if it is to be: the context that it would have. Nothing later is known, if it is late.
+
+    `trial`: the lot that the reading drew; NONE: it has none.
+    """
+    m, j = hiding.used[0], hiding.attribute[i]
+    if m == hiding.reading.shape[0]:
         return
-    if not hiding.sure[trial]:
-        j = back_from_silence(own, now, values, j)
+    sure = trial >= 0 and hiding.sure[trial]
+    if not sure:
+        j = back_from_silence(own, now, values, j, LONG if trial < 0 else SILENCE)
         if j < 0:
             return
-    left = without(own, now, j, hiding.run[trial], hiding.together[trial])
-    hiding.context[m], hiding.silent[m] = np.nan, silence(own.times[j], now) > SILENCE
-    look_back(left, now, values, recent, longest, hiding.context[m])
-    hiding.attribute[trial], hiding.hidden[m] = j, trial
+    run, together = (hiding.run[trial], hiding.together[trial]) if sure else (0, False)
+    hiding.context[m] = np.nan
+    look_back(without(own, now, j, run, together), now, values, recent, longest, hiding.context[m])
+    hiding.reading[m], hiding.which[m] = i, j
+    hiding.single[m] = run == 0 and silence(own.times[j], now) <= SILENCE
     hiding.used[0] = m + 1
 
 
 @kernel
-def back_from_silence(own, now, values, first):
-    """The first attribute, from that one on, whose value at `now` follows on a long silence; NONE: there is none."""
+def back_from_silence(own, now, values, first, length):
+    """The first attribute, from that one on, whose value at `now` ends a silence of that length; NONE: none does."""
     d = values.shape[0]
     for q in range(d):
         j = (first + q) % d
-        if not np.isnan(values[j]) and silence(own.times[j], now) > SILENCE:
+        if not np.isnan(values[j]) and silence(own.times[j], now) > length:
             return j
     return NONE
 
 
 @kernel
 def silence(times, now):
-    """How old the last value before `now` is, in usual (median) distances of those before it; 0: none is known."""
-    known = times[(times < now) & (times > -np.inf)]
-    if known.shape[0] < 2:
+    """How old the last value before `now` is, in usual distances: the median of the three before; 0: too few are known.
+
+    times (k,): falling.
+    """
+    k = 0
+    while k < times.shape[0] and times[k] >= now:
+        k += 1
+    if k + 3 >= times.shape[0] or times[k + 3] == -np.inf:
         return 0.0
-    apart = ascending(known[:-1] - known[1:])
-    return (now - known[0]) / apart[apart.shape[0] // 2]
+    a, b, c = times[k] - times[k + 1], times[k + 1] - times[k + 2], times[k + 2] - times[k + 3]
+    return (now - times[k]) / max(min(a, b), min(max(a, b), c))
 
 
 @kernel

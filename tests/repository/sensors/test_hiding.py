@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fogline.arrays import Floats
 from fogline.kernels.hiding import Trials
 from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
 from fogline.repository.sensors.gaps import Gaps
@@ -41,10 +42,11 @@ def streams(draw):
     return rows, choices, draw(st.integers(0, len(rows))), draw(st.booleans())
 
 
-def trials_of(choices: list[Choice], *, sure: bool = True) -> Trials:
-    row, attribute, run = (np.array([each[k] for each in choices], np.int64) for k in range(3))
-    together = np.array([each[3] for each in choices], np.bool_)
-    return Trials(row, attribute, run, together, np.full(len(choices), sure))
+def trials_of(choices: list[Choice], n: int, *, sure: bool = True) -> Trials:
+    row, which, run = (np.array([each[k] for each in choices], np.int64) for k in range(3))
+    together, attribute = np.array([each[3] for each in choices], np.bool_), np.zeros(n, np.int64)
+    attribute[row] = which
+    return Trials(attribute, row, run, together, np.full(len(choices), sure))
 
 
 def watch(state: SensorState, rows: list[Row], hiding: Hiding | None = None):
@@ -53,7 +55,7 @@ def watch(state: SensorState, rows: list[Row], hiding: Hiding | None = None):
     return state.watch([(row[0],) for row in rows], time, values, wanted, None, gaps, hiding)
 
 
-def expected(rows: list[Row], choice: Choice) -> np.ndarray:
+def expected(rows: list[Row], choice: Choice) -> Floats:
     """The context in a stream in which the hidden values are missing."""
     i, j, run, together = choice
     name, now, values = rows[i]
@@ -67,8 +69,8 @@ def expected(rows: list[Row], choice: Choice) -> np.ndarray:
         shown.append((name, time, tuple(left)))
     state, every = fresh(), np.arange(len(shown) + 1) == len(shown)
     whole = [*shown, (name, now, values)]
-    time, cells = np.array([row[1] for row in whole]), np.array([row[2] for row in whole])
-    return state.update([(name,)] * len(whole), time, cells, every)[0]
+    at, came = np.array([row[1] for row in whole]), np.array([row[2] for row in whole])
+    return state.update([(name,)] * len(whole), at, came, every)
 
 
 @given(streams())
@@ -79,7 +81,7 @@ def test_a_hidden_value_has_the_context_of_a_stream_without_it_and_nothing_else_
     for begin, end in ((0, cut), (cut, len(rows))):
         part = rows[begin:end]
         some = [(i - begin, *rest) for i, *rest in choices if begin <= i < end]
-        hiding = Hiding(trials_of(some), len(rows), np.arange(D))
+        hiding = Hiding(trials_of(some, len(part)), len(rows), np.arange(D))
         (context, revised), (plain, also) = watch(seen, part, hiding), watch(unseen, part)
         np.testing.assert_array_equal(context, plain)
         for one, other in zip(revised, also, strict=True):
@@ -90,7 +92,7 @@ def test_a_hidden_value_has_the_context_of_a_stream_without_it_and_nothing_else_
         width = seen.width - (2 * D if hindsight else 0)
         for row, single, found in zip(hidden.row.tolist(), hidden.single.tolist(), hidden.context, strict=True):
             choice = next(each for each in choices if each[0] == row + begin)
-            np.testing.assert_array_equal(found[:width], expected(rows, choice))
+            np.testing.assert_array_equal(found[:width], expected(rows, choice)[0])
             assert np.isnan(found[width:]).all()  # nor is it known what comes later
             assert choice[2] == 0 or not single
     assert seen.to_bytes() == unseen.to_bytes()
@@ -99,7 +101,7 @@ def test_a_hidden_value_has_the_context_of_a_stream_without_it_and_nothing_else_
 def test_a_late_value_is_hidden_as_if_nothing_later_were_known():
     state = fresh(hindsight=True)
     watch(state, [("a", t, (t, 1.0)) for t in (0.0, 1.0, 2.0, 4.0, 5.0)])
-    hiding = Hiding(trials_of([(0, 0, 1, False)]), 5, np.arange(D))
+    hiding = Hiding(trials_of([(0, 0, 1, False)], 1), 5, np.arange(D))
     watch(state, [("a", 3.0, (3.0, 1.0))], hiding)
     assert hiding.hidden.context is not None
     [context] = hiding.hidden.context
@@ -107,22 +109,26 @@ def test_a_late_value_is_hidden_as_if_nothing_later_were_known():
     assert np.isnan(context[-2 * D :]).all()
 
 
-@pytest.mark.parametrize(("now", "hides"), [(7.0, False), (7.5, True), (50.0, True)])
-def test_values_that_end_a_silence_of_more_than_four_usual_distances_are_hidden_too(now, hides):
-    rows: list[Row] = [("a", float(t), (1.0, 1.0)) for t in (-9, 0, 1, 2, 3)]  # a longer one before does not matter
-    hiding = Hiding(trials_of([(5, 0, 0, False)], sure=False), 5, np.arange(D))
-    assert not len(hiding.hidden.row)
-    watch(fresh(), [*rows, ("a", now, (1.0, 1.0))], hiding)
-    assert hiding.hidden.row.tolist() == [5] * hides
-    assert not hiding.hidden.single.any()
-    surely = Hiding(trials_of([(5, 0, 0, False)]), 5, np.arange(D))
-    watch(fresh(), [*rows, ("a", now, (1.0, 1.0))], surely)
-    assert surely.hidden.single.tolist() == [not hides]  # not to be compared with what was fitted
+@pytest.mark.parametrize(
+    ("now", "drawn", "every"), [(11.0, False, False), (11.5, True, False), (67.0, True, False), (67.5, True, True)]
+)
+def test_values_that_end_a_silence_are_hidden_by_another_lot_and_after_a_long_one_all_of_them(now, drawn, every):
+    rows: list[Row] = [("a", t, (1.0, 1.0)) for t in (-9.0, 0.0, 1.0, 3.0)]  # distances 9, 1, 2: the median counts
+    scaled = 3 + 2 * (now - 3)
+    for lot, hides in (([(4, 0, 0, False)], drawn), ([], every)):
+        hiding = Hiding(trials_of(lot, 5, sure=False), 5, np.arange(D))
+        assert not len(hiding.hidden.row)
+        watch(fresh(), [*rows, ("a", scaled, (1.0, 1.0))], hiding)
+        assert hiding.hidden.row.tolist() == [4] * hides
+        assert not hiding.hidden.single.any()
+    surely = Hiding(trials_of([(4, 0, 0, False)], 5), 5, np.arange(D))
+    watch(fresh(), [*rows, ("a", scaled, (1.0, 1.0))], surely)
+    assert surely.hidden.single.tolist() == [not drawn]  # not to be compared with what was fitted
 
 
 def test_the_attribute_that_was_silent_is_the_one_that_is_hidden():
     rows: list[Row] = [("a", float(t), (1.0, 1.0 if t < 4 else np.nan)) for t in range(12)]
-    hiding = Hiding(trials_of([(12, 0, 0, False)], sure=False), 5, np.arange(D))
+    hiding = Hiding(trials_of([(12, 0, 0, False)], 13, sure=False), 5, np.arange(D))
     watch(fresh(), [*rows, ("a", 12.0, (1.0, 5.0))], hiding)
     assert hiding.hidden.attribute.tolist() == [1]
     assert hiding.hidden.context is not None
@@ -131,7 +137,7 @@ def test_the_attribute_that_was_silent_is_the_one_that_is_hidden():
 
 def test_of_one_call_the_first_few_in_time_are_hidden_and_attributes_keep_the_numbers_that_rows_have():
     rows: list[Row] = [("a", t, (t, -t)) for t in (3.0, 1.0, 2.0)]
-    hiding = Hiding(trials_of([(k, 0, 0, False) for k in range(3)]), 2, np.array([1, 0]))  # the state has b, a
+    hiding = Hiding(trials_of([(k, 0, 0, False) for k in range(3)], 3), 2, np.array([1, 0]))  # the state has b, a
     watch(fresh(), rows, hiding)
     assert hiding.hidden.row.tolist() == [1, 2]
     assert hiding.hidden.attribute.tolist() == [0, 0]

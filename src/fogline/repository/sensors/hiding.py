@@ -20,7 +20,7 @@ class Hidden(NamedTuple):
 
     row: Ints  # (m,)
     attribute: Ints  # (m,)
-    single: Flags  # (m,) whether no value before it is hidden, nor was the attribute silent for long
+    single: Flags  # (m,) whether no value before it is hidden, nor was the attribute silent
     context: Floats | None  # (m, w) what its sensor would have read before; None: sensors are not remembered
 
     def part(self, which: Ints | Flags) -> Hidden:
@@ -39,24 +39,30 @@ class Hiding:
     def __init__(self, trials: Trials, most: int, at: Ints) -> None:
         self.trials, self.most, self.at = trials, most, at
         which = np.flatnonzero(trials.sure)[:most]
-        self.hidden = Hidden(trials.row[which], trials.attribute[which], np.ones(len(which), np.bool_), None)
+        row = trials.row[which]
+        self.hidden = Hidden(row, trials.attribute[row], np.ones(len(row), np.bool_), None)
 
-    def asked(self, place: Ints, width: int) -> HiddenValues:
-        """The question to a state whose contexts are so wide; place (n,): where each row is in the order of time."""
-        row, attribute, run, together, sure = self.trials
-        order = np.argsort(place[row], kind="stable")
-        what = place[row][order], self.at[attribute[order]], run[order], together[order], sure[order]
-        room = np.empty(self.most, np.int64), np.empty(self.most, np.bool_), np.empty((self.most, width))
-        return HiddenValues(*what, *room, np.zeros(1, np.int64))
+    def asked(self, order: Ints, width: int) -> HiddenValues:
+        """The question to a state whose contexts are so wide; order (n,): which row is where in the order of time."""
+        attribute, row, run, together, sure = self.trials
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        turn = np.argsort(place[row])
+        what = self.at[attribute[order]], place[row][turn], run[turn], together[turn], sure[turn]
+        cells = np.empty(self.most, np.int64), np.empty(self.most, np.int64), np.empty(self.most, np.bool_)
+        return HiddenValues(*what, *cells, np.empty((self.most, width)), np.zeros(1, np.int64))
 
     def answered(self, asked: HiddenValues, order: Ints) -> None:
-        """Take what the state found; order (n,): the row at each place in the order of time."""
+        """Take what the state found."""
         used = int(asked.used[0])
-        which, number = asked.hidden[:used], np.zeros(int(self.at.max()) + 1, np.int64)
+        number = np.zeros(int(self.at.max()) + 1, np.int64)
         number[self.at] = np.arange(len(self.at))
-        single = (asked.run[which] == 0) & ~asked.silent[:used]
-        self.hidden = Hidden(order[asked.row[which]], number[asked.attribute[which]], single, asked.context[:used])
+        row, attribute = order[asked.reading[:used]], number[asked.which[:used]]
+        self.hidden = Hidden(row, attribute, asked.single[:used], asked.context[:used])
 
 
-_NONE = np.empty(0, np.int64)
-NOTHING = Trials(_NONE, _NONE, _NONE, _NONE.astype(np.bool_), _NONE.astype(np.bool_))
+def nothing(width: int) -> HiddenValues:
+    """No question."""
+    none, never = np.empty(0, np.int64), np.empty(0, np.bool_)
+    lots = none, none, none, never, never
+    return HiddenValues(*lots, none, none, never, np.empty((0, width)), np.zeros(1, np.int64))

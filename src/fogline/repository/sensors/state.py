@@ -27,14 +27,13 @@ from fogline.kernels.gaps import Openings
 from fogline.kernels.sensors import Newest, Readings, Recent
 from fogline.packing import pack, unpack
 from fogline.repository.sensors.gaps import GapList, Gaps, OpenGaps, Revised, no_gaps
-from fogline.repository.sensors.hiding import NOTHING, Hiding
+from fogline.repository.sensors.hiding import Hiding, nothing
 from fogline.repository.sensors.retention import clocks, groups_of, too_old
 from fogline.rows.ids import decimal_text
 
 READINGS = 8  # values kept of each attribute of each sensor
 MOST = 100_000  # sensors of one state; beyond, those that have been silent longest go
 _UNWATCHED = OpenGaps(0).pool
-_NOT_HIDING = Hiding(NOTHING, 0, np.zeros(1, np.int64))
 
 Name = tuple[Any, ...]
 
@@ -117,14 +116,13 @@ class SensorState:
         if self.gaps is not None:
             self.gaps.make_room(len(self.number), int(np.count_nonzero(openings.open.any(axis=1))))
         pool = _UNWATCHED if self.gaps is None else self.gaps.pool
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        asked = (hiding or _NOT_HIDING).asked(place, self.width)
+        asked = nothing(self.width) if hiding is None else hiding.asked(order, self.width)
         newest = Newest(self.times, self.values)
         found = kernel.walk(readings, newest, self.recent, self.longest, pool, openings, asked, out)
         if hiding is not None:
             hiding.answered(asked, order)
         self._leave(len(order))
+        place = np.empty(len(order), np.int64)
         place[order] = np.cumsum(wanted[order]) - 1
         used = int(found.used[0])
         row = np.append(order, -1)[found.row[:used]]  # -1 is the last
