@@ -30,11 +30,11 @@ from fogline.flow.batches import batch_name
 from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import COUNTERS
 from fogline.flow.output import Output, RunConfig
-from fogline.impute.scoring import to_plain
+from fogline.impute.scores import Sum, to_plain
 
 QUERY = fl.Query(attributes=dict.fromkeys("abcd", "max"), id="sensor", time="t", lifetime=600)
 FOGLINE = [sys.executable, "-c", "from fogline.cli import app; app()"]
-SCORED = json.dumps(to_plain({("a", f"b({k}) -> a(1)"): (1, 0.5, 0.6, 1) for k in range(3)}))
+SCORED = json.dumps(to_plain({("a", f"b({k}) -> a(1)", 4.0): Sum(1, 0.5, 0.6, 1, 1, 1, 0.5) for k in range(3)}))
 LIFE = 100  # batches after which a row leaves the answer again
 
 

@@ -15,7 +15,7 @@ from fogline.errors import (
 )
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Evidence, Imputer
-from fogline.impute.scoring import Score
+from fogline.impute.scores import Score
 from fogline.impute.table import distributions
 from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
 from fogline.monitor import Monitor

@@ -22,7 +22,7 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputed import imputed_cells
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake, unable
-from fogline.impute.scoring import Score, listed
+from fogline.impute.scores import Score, by_age, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
@@ -148,7 +148,8 @@ class Monitor:
 
         Rows are judged only when they must be, so `shadows` and the `pruned_…` counters hold what has been found out so
         far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now. `doubtful`
-        counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`.
+        counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`;
+        `wrongly_sure` those that are too sure where the last value is of some age: see `scores_by_age()`.
         `revised` counts live rows whose sensor has spoken again, `revised_cells` distributions that were made with such
         readings, and `clipped` how much of those, as probability, lay outside what the cells could still become.
         """
@@ -158,6 +159,7 @@ class Monitor:
         totals = {name: self.past.get(name, 0) + sum(size[name] for size in sizes) for name in names}
         scores = self.scores()
         judged = {"scored": sum(each.cells for each in scores), "doubtful": sum(s.worse or s.drifts for s in scores)}
+        judged["wrongly_sure"] = len({(s.attribute, s.rule) for s in self.scores_by_age() if s.wrongly_sure})
         tally = Tally() if self.chain is None else self.chain.tally
         state = None if self.intake is None else self.intake.state
         hindsight = {"revised_cells": tally.revised, "clipped": tally.clipped, "unwatched": state.lost if state else 0}
@@ -166,6 +168,10 @@ class Monitor:
     def scores(self) -> list[Score]:
         """How well missing values are imputed, by which rule, as seen on values that were hidden for a moment."""
         return [] if self.intake is None else listed(self.intake.scored, self.repository)
+
+    def scores_by_age(self) -> list[Score]:
+        """The same by how old the attribute's last value was: is what is imputed rightly less sure then?"""
+        return [] if self.intake is None else by_age(self.intake.scored)
 
     def tree(self) -> list[Node]:
         """The skyline tree: which row guards which. O(live²)."""

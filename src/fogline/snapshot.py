@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fogline.errors import SnapshotError
 from fogline.impute.chain import Tally
-from fogline.impute.scoring import from_plain, to_plain
+from fogline.impute.scores import from_plain, to_plain
 from fogline.model import Query
 from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack
 from fogline.repository.repository import Repository

@@ -22,7 +22,7 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.output import Output, RunConfig, tables_of
 from fogline.flow.spill import Carrier, Spill, cut, spilled_files
 from fogline.flow.stages import opened
-from fogline.impute.scoring import to_plain
+from fogline.impute.scores import Sum, Sums, to_plain
 from fogline.rows.changes import answer_of
 
 QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])
@@ -87,7 +87,7 @@ def batches(count: int, seed: int) -> list[dict[str, pa.Table]]:
             known = {"exact": None, "within": None} if p is None else {"exact": True, "within": 0.0}
             changes.append({**row, "probability": p, **known})
         rejects = [{"g": "a", "row": "{}", "reason": f"number {number}"}] * (number % 3 == 0)
-        sums = {("x", "a(1) -> x(2)"): (1, 0.5, 0.25, 1)} if number % 2 else {}
+        sums: Sums = {("x", "a(1) -> x(2)", 4.0): Sum(1, 0.5, 0.25, 1, 0, 1, 0.5)} if number % 2 else {}
         health = {"batch": number, "g": "a", "rows": len(changes), "waiting": 0, "live": 1, "answer": 1}
         parts = {"changes": pa.Table.from_pylist(changes, CHANGES)}
         parts |= {"rejects": pa.Table.from_pylist(rejects)} if rejects else {}
@@ -138,7 +138,7 @@ def test_after_any_number_of_batches_the_answer_at_every_instant_is_that_of_all_
         assert number % 7 or answered(output.place) == expected(made[: number + 1])
     for at in range(-1, 90, 4):
         assert answered(output.place, at) == expected(made, at), at
-    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)"): (30, 15.0, 7.5, 30)}
+    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)", 4.0): (30, 15.0, 7.5, 30, 0, 30, 15.0)}
     for kind in ("changes", "rejects", "health"):
         assert rows_in(tmp_path, kind) == [row for parts in made if kind in parts for row in parts[kind].to_pylist()]
         assert len(list((tmp_path / kind).iterdir())) <= 9  # 27, 27, 3, and what is left
@@ -170,7 +170,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path):
             assert rows_in(root, kind) == whole, (steps, kind)
         for at in (0, 5, 12, None):
             assert answered(LocalFolder(root), at) == expected(made, at), (steps, at)
-        assert read_scores(LocalFolder(root), "out") == {("x", "a(1) -> x(2)"): (4, 2.0, 1.0, 4)}
+        assert read_scores(LocalFolder(root), "out") == {("x", "a(1) -> x(2)", 4.0): (4, 2.0, 1.0, 4, 0, 4, 2.0)}
         steps += 1
     assert steps > 40
 
@@ -202,7 +202,7 @@ def test_what_is_older_than_asked_for_is_removed_and_asking_for_it_is_refused(tm
         assert answered(output.place, at) == expected(made, at)
     with pytest.raises(FoglineError, match="have been removed"):
         read_answer(output.place, "out", "3")
-    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)"): (30, 15.0, 7.5, 30)}
+    assert read_scores(output.place, "out") == {("x", "a(1) -> x(2)", 4.0): (30, 15.0, 7.5, 30, 0, 30, 15.0)}
 
 
 def test_a_reader_lists_again_where_files_are_joined_meanwhile(tmp_path):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.impute.scoring import Sums, add, from_plain
+from fogline.impute.scores import Sums, add, from_plain
 from fogline.repository.repository import Repository
 from fogline.spark.pipeline import watch
 from tests.spark.crowd import write_files
@@ -102,8 +102,9 @@ def test_on_spark_values_are_hidden_and_scored_too(spark, tmp_path, monkeypatch)
     found: Sums = {}
     for reported in health["scores"].drop_null().to_pylist():
         add(found, from_plain(json.loads(reported)))
-    expected = {(each.attribute, each.rule): each.cells for each in alone(table).scores()}
-    assert {key: cells for key, (cells, *_) in found.items()} == expected
+    expected = {(each.attribute, each.rule, each.age): each.cells for each in alone(table).scores_by_age()}
+    assert {key: each.cells for key, each in found.items()} == expected
+    assert len({age for _, _, age in found}) > 1
     assert sum(expected.values()) > 4
 
 
@@ -125,6 +126,8 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     shown = command("rules", "repo", "--live", "out")
     assert "otherwise" in shown
     assert "sensor's own past" in shown
+    assert "central 80 %" in shown
+    assert "0.25 to 1" in shown  # by age
     shown = command("refit", "repo", "in/1.parquet", "-q", "q.yaml", "--newest", "3000")  # in place
     assert "3,000 rows" in shown
     assert "Older versions: 1" in shown

@@ -25,7 +25,7 @@ from fogline.cli.terminal import (
 )
 from fogline.impute.chain import chain_of
 from fogline.impute.past import OWN
-from fogline.impute.scoring import listed
+from fogline.impute.scores import Score, by_age, listed, wrongly_sure
 from fogline.model import Query
 from fogline.repository import rules as rule_files
 from fogline.repository import store
@@ -108,8 +108,10 @@ def show_rules(
     own past has its gain over the rules.
 
     With --live, what `fogline run` found on the stream itself: now and then it hides a value that is known, and looks
-    how well it would have been imputed. *Otherwise* is the error of what would be imputed without the rule. Nothing
-    changes by it; `fogline refit` learns anew.
+    how well it would have been imputed. *Otherwise* is the error of what would be imputed without the rule, *inside*
+    how often the truth lies between the ends of the distribution, *central* how often between its 10 % and 90 % points.
+    Then the same by how old the last value was that could be seen: sometimes the values before are hidden too, as in an
+    outage, and values that end a real one are hidden more often. Nothing changes by it; `fogline refit` learns anew.
     """
     with helpful():
         loaded = Repository.load(repository)
@@ -148,19 +150,19 @@ def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
 
-    scores = listed(reading(output, lambda place: read_scores(place, output)), repository)
-    console = paper()
+    sums = reading(output, lambda place: read_scores(place, output))
+    scores, console = listed(sums, repository), paper()
     if not scores:
         console.print("No value has been hidden yet: that happens once in about a hundred rows.")
         return
-    table = Table("attribute", "rule", box=None, pad_edge=False, header_style="bold")
-    for name in ("cells", "error", "otherwise", "when fitted", "inside"):
-        table.add_column(name, justify="right")
-    for each in scores:
-        fitted = "" if each.fitted is None else f"{each.fitted:.3g}"
-        numbers = f"{each.cells:,}", f"{each.error:.3g}", f"{each.otherwise:.3g}", fitted, f"{each.inside:.0%}"
-        table.add_row(each.attribute, each.rule, *numbers)
-    console.print(table)
+    singly = ["" if each.error_of_singles is None else f"{each.error_of_singles:.3g}" for each in scores]
+    fitted = ["" if each.fitted is None else f"{each.fitted:.3g}" for each in scores]
+    console.print(score_table(scores, {"hidden singly": singly, "when fitted": fitted}))
+    console.print()
+    aged = by_age(sums)
+    console.print(score_table(aged, {"last value": [each.ages for each in aged]}))
+    for line in wrongly_sure(aged):
+        console.print(line, markup=False, soft_wrap=True)
     for each in scores:
         if each.worse:
             console.print(
@@ -170,6 +172,18 @@ def show_live(repository: Repository, output: str) -> None:
             console.print(f"{each.attribute}: '{each.rule}' does worse than when it was fitted.", markup=False)
     if any(each.worse or each.drifts for each in scores):
         console.print("Learn anew with: fogline refit")
+
+
+def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
+    """Scores as a table, with these columns beside."""
+    table = Table("attribute", "rule", box=None, pad_edge=False, header_style="bold")
+    for name in (*also, "cells", "error", "otherwise", "inside", "central 80 %"):
+        table.add_column(name, justify="right")
+    for k, each in enumerate(scores):
+        central = "" if each.central is None else f"{each.central:.0%}"
+        numbers = f"{each.cells:,}", f"{each.error:.3g}", f"{each.otherwise:.3g}", f"{each.inside:.0%}", central
+        table.add_row(each.attribute, each.rule, *(column[k] for column in also.values()), *numbers)
+    return table
 
 
 @app.command()

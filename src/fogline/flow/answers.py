@@ -21,7 +21,7 @@ from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_s
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES
 from fogline.flow.output import ABOUT
-from fogline.impute.scoring import Sums
+from fogline.impute.scores import Sums
 from fogline.model import Query
 from fogline.rows.changes import answer_of, standing
 from fogline.rows.clock import as_instant

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from fogline.flow.batches import Held, batch_name, counted, superseded
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, KINDS, SCORES
-from fogline.impute.scoring import Sums, add, from_plain, to_plain
+from fogline.impute.scores import Sums, add, from_plain, to_plain
 from fogline.model import Query
 from fogline.rows.changes import standing
 

@@ -46,10 +46,10 @@ class Settling:
         fresh = rows.arrived > opened.kept.newest(names)[code]
         found = self.recall.recall(opened.kept, names, piece)
         self.screening.small = SMALL if (rows.arrived > clock).all() else math.inf
-        self.screening.take(piece, found.context, fresh)
+        self.screening.take(piece, found.context, fresh, found.hidden)
         [(_, parcel)] = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
-        parcel = replace(parcel, revisions=events.get(key))
+        parcel = replace(parcel, revisions=events.get(key), unwatched=opened.kept.lost)
         return parcel, self.readings.save(opened, parts) or state
 
     def forget(self, state: bytes | None, parts: Cells) -> None:

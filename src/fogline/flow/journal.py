@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.flow.plan import Plan
-from fogline.impute.scoring import Sums, to_plain
+from fogline.impute.scores import Sums, to_plain
 from fogline.rows.changes import change_schema
 from fogline.rows.clock import write_times
 from fogline.rows.keys import Key, key_values
@@ -22,10 +22,10 @@ from fogline.rows.keys import Key, key_values
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
-    "live", "answer", "conflicts", "inexact", "undecided", "revised",
+    "live", "answer", "conflicts", "inexact", "undecided", "revised", "unwatched",
 )  # fmt: skip
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
-SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
+SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scores`
 
 Journal = list[tuple[str, pa.Table]]  # kind, table
 

@@ -34,7 +34,7 @@ from fogline.flow.rejects import as_json
 from fogline.flow.state import from_state, to_state
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
-from fogline.impute.scoring import Sums, add
+from fogline.impute.scores import Sums, add
 from fogline.model import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values
@@ -289,6 +289,7 @@ def _health(parcels: Sequence[Parcel], rejected: int, group: Group, waiting: int
         "outside_limits": sum(parcel.outside_limits for parcel in parcels),
         "incomplete": sum(parcel.incomplete for parcel in parcels),
         "screened": sum(parcel.screened for parcel in parcels),
+        "unwatched": sum(parcel.unwatched for parcel in parcels),
         "waiting": waiting,
         "live": group.live.alive,
         "answer": len(group.live.members()),

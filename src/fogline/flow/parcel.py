@@ -15,11 +15,11 @@ from fogline.flow import heard, revisions
 from fogline.flow.block import RowBlock, from_arrays, to_arrays
 from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
-from fogline.impute.scoring import Sums, from_plain, to_plain
+from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.packing import pack, unpack
 
 _REVISIONS = "revised "  # before the names of arrays
-_NUMBERS = ("came", "outside_limits", "incomplete", "screened")
+_NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Parcel:
     scores: Sums = field(default_factory=dict)  # of values that were hidden for a moment
     reached: float = -math.inf  # the instant that the chunk's ids have reached together; it does not travel
     revisions: Revisions | None = None  # gaps of these and of earlier rows that the chunk's readings revise
+    unwatched: int = 0  # rows whose gaps no reading will revise, since too many are open where their sensors lie
 
     @property
     def newest(self) -> float:

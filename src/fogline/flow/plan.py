@@ -102,6 +102,11 @@ class Plan:
         return self.chain is not None and self.chain.sensors is not None
 
     @property
+    def scores(self) -> bool:
+        """Whether known values are hidden now and then, to keep score; of imputers of the user's own it is not kept."""
+        return self.repository is not None and self.imputer is None
+
+    @property
     def settles(self) -> bool:
         """Whether rows get their contexts when they are due, where their group is, since others may come before."""
         return self.remembers and self.lateness > 0

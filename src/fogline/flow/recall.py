@@ -14,8 +14,9 @@ import pyarrow as pa
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
-from fogline.impute.scoring import chosen
+from fogline.impute.scoring import Scorer
 from fogline.repository.sensors.gaps import Revised, gaps_of
+from fogline.repository.sensors.hiding import Hidden
 from fogline.repository.sensors.state import Name, SensorState
 from fogline.rows.keys import Key
 
@@ -26,6 +27,7 @@ class Recalled(NamedTuple):
     context: Floats  # (n, w) what their sensors have read before; NaN for rows that do not need it
     opened: Flags  # (n,) which rows have gaps that a later reading may revise
     revised: Revised | None  # which gaps they revise; None: there is no hindsight
+    hidden: Hidden | None  # which known values are hidden, to keep score; None: that is not done
 
 
 class Recall:
@@ -35,6 +37,7 @@ class Recall:
         assert plan.chain is not None
         assert plan.chain.sensors is not None
         self.query, self.chain, self.sensors = plan.query, plan.chain, plan.chain.sensors
+        self.scorer = Scorer(plan.chain) if plan.scores else None
 
     def recall(self, kept: SensorState, names: Sequence[Name], piece: Piece, near: Flags | None = None) -> Recalled:
         """What the sensors have read before; then the rows join the state, and so do their gaps.
@@ -47,14 +50,15 @@ class Recall:
         apart[list(rows.refused)] = True  # what is refused is no reading either
         values[apart] = np.nan
         wanted = np.asarray(np.isnan(values).any(axis=1))
-        wanted[chosen(rows.arrived, values)[0]] = True  # they may be hidden, to keep score
+        hiding = None if self.scorer is None else self.scorer.hiding(rows.arrived, values)
         if not chain.hindsight:
-            context = chain.contexts(kept, names, rows.arrived, values, wanted, piece.name)
-            return Recalled(context, np.zeros(len(values), np.bool_), None)
+            context = chain.contexts(kept, names, rows.arrived, values, wanted, piece.name, hiding)
+            return Recalled(context, np.zeros(len(values), np.bool_), None, None if hiding is None else hiding.hidden)
         gaps = gaps_of(self.query, np.isnan(rows.clouds.lo), rows.expires)
         gaps.open[apart | _copies(kept, names, piece)] = False
-        context, revised = chain.watch(kept, names, rows.arrived, values, wanted, gaps, piece.name)
-        return Recalled(context, np.asarray(gaps.open.any(axis=1)), revised)
+        context, revised = chain.watch(kept, names, rows.arrived, values, wanted, gaps, piece.name, hiding)
+        opened = np.asarray(gaps.open.any(axis=1))
+        return Recalled(context, opened, revised, None if hiding is None else hiding.hidden)
 
     def revisions(
         self, kept: SensorState, names: Sequence[Name], piece: Piece, found: Recalled, stay: Ints

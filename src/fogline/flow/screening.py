@@ -33,9 +33,11 @@ from fogline.flow.rejects import as_json
 from fogline.flow.watermark import together
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
-from fogline.impute.scoring import MOST, Scorer, Sums, add, chosen
+from fogline.impute.scores import Sums, add
+from fogline.impute.scoring import Scorer
 from fogline.kernels.batches import borders, repeats
 from fogline.kernels.cover import Lives, matter
+from fogline.repository.sensors.hiding import Hidden
 from fogline.rows.keys import Key
 from fogline.skyline.duplicates import DUPLICATE, Contents
 
@@ -77,8 +79,7 @@ class Screening:
     def __init__(self, plan: Plan, small: float = SMALL, *, imputes: bool = True) -> None:
         self.plan, self.query, self.chain, self.small = plan, plan.query, plan.chain if imputes else None, small
         self.imputes = imputes
-        scored = self.chain is not None and plan.repository is not None and plan.imputer is None
-        self.scorer = Scorer(self.chain) if scored and self.chain is not None else None
+        self.scorer = Scorer(self.chain) if self.chain is not None and plan.scores else None
         self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
         self.kept = np.empty(0, np.int64)
         self._clear()
@@ -91,15 +92,18 @@ class Screening:
         self.reached = -math.inf  # the instant that ids have reached together
         self.size = 0
 
-    def take(self, piece: Piece, context: Floats | None = None, fresh: Flags | None = None) -> None:
+    def take(
+        self, piece: Piece, context: Floats | None = None, fresh: Flags | None = None, hidden: Hidden | None = None
+    ) -> None:
         """Refuse what cannot be taken, and keep what can matter.
 
-        `context`: (n, w) what sensors have read before; `fresh`: (n,) which rows are later than all that.
+        `context`: (n, w) what sensors have read before; `fresh`: (n,) which rows are later than all that; `hidden`:
+        which known values are hidden, where that depends on sensors.
         """
         rows, group = piece.rows, self._number(piece.keys)[piece.group]
         self.refuse_copies(piece)
         if self.scorer is not None:
-            self._score(piece, group, context)
+            self._score(piece, group, hidden)
         which, looked = self._bounds(piece, context)
         self._count(piece, group, which, looked.lacking)
         every = slice(None) if which is None else which
@@ -287,18 +291,18 @@ class Screening:
         lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
         return rows._replace(clouds=rows.clouds._replace(lo=lo, hi=hi, start=start))
 
-    def _score(self, piece: Piece, group: Ints, context: Floats | None) -> None:
+    def _score(self, piece: Piece, group: Ints, hidden: Hidden | None) -> None:
         """Hide a value here and there, and see how well it would have been imputed."""
         assert self.scorer is not None
-        rows, chain = piece.rows, self.scorer.chain
-        values = chain.values(rows.clouds, rows.raw)
-        hidden, attribute = chosen(rows.arrived, values)
-        taken = np.array([i not in rows.refused for i in hidden.tolist()], np.bool_)
-        place, attribute = hidden[taken][:MOST], attribute[taken][:MOST]
-        near = None if context is None else context[place]
-        evidence = Evidence(values[place], np.isnan(rows.clouds.lo[place]), rows.source, place, near)
-        for k, one in self.scorer.score(evidence, attribute):
-            add(self.counts[group[place[k]]].scores, one)
+        rows = piece.rows
+        values = self.scorer.chain.values(rows.clouds, rows.raw)
+        values[list(rows.refused)] = np.nan
+        if hidden is None:
+            hidden = self.scorer.hiding(rows.arrived, values).hidden
+        taken = np.array([i not in rows.refused for i in hidden.row.tolist()], np.bool_)
+        evidence = Evidence(values, np.isnan(rows.clouds.lo), rows.source)
+        for row, one in self.scorer.score(evidence, hidden.part(taken), rows.kind):
+            add(self.counts[group[row]].scores, one)
 
     def _count(self, piece: Piece, group: Ints, which: Ints | None, lacking: Ints) -> None:
         rows, n = piece.rows, len(self.counts)

@@ -119,10 +119,12 @@ class SensorStage:
         if not parts:
             return self.screening.pack(), None
         piece, names, opened, fresh, found = self._remember(bucket, state, parts, cells)
-        self.screening.take(piece, found.context, fresh)
+        self.screening.take(piece, found.context, fresh, found.hidden)
         parcels = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
         parcels = [(key, replace(parcel, revisions=events.get(key))) for key, parcel in parcels]
+        if opened.kept.lost:  # it is not known of which groups: the first one reports it
+            parcels[0] = parcels[0][0], replace(parcels[0][1], unwatched=opened.kept.lost)
         return parcels, self.readings.save(opened, cells)
 
     def impute(

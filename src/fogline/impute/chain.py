@@ -31,6 +31,7 @@ from fogline.kernels.hiding import known_values
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Gaps, Revised
+from fogline.repository.sensors.hiding import Hiding
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import Name, SensorState
 
@@ -70,6 +71,8 @@ class Chain:
         self.imputers, self.query, self.sensors = tuple(imputers), query, sensors
         self.most, self.own = values, own
         self.signs = np.array(query.signs)
+        order = query.names if sensors is None else sensors.names
+        self.in_state = np.array([order.index(name) for name in query.names])  # (d,) attributes, as sensors have them
         self.lasting = [each for each in self.imputers if each.lasting]
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
@@ -108,21 +111,21 @@ class Chain:
 
     def contexts(
         self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags,
-        code: Ints | None = None,
+        code: Ints | None = None, hiding: Hiding | None = None,
     ) -> Floats:  # fmt: skip
         """(n, w) what the sensors of the wanted rows have read before, NaN for the others; then the rows join the
         state.
 
-        `code` (n,): which of the names a row has, if not its own.
+        `code` (n,): which of the names a row has, if not its own. `hiding`: values that may be hidden, see `scoring`.
         """
         assert self.sensors is not None
         out = np.full((len(arrived), self.sensors.width), np.nan)
-        out[wanted] = state.update(names, arrived, readings(values, self.sensors, self.query), wanted, code)
+        out[wanted] = state.update(names, arrived, readings(values, self.sensors, self.query), wanted, code, hiding)
         return out
 
     def watch(
         self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags, gaps: Gaps,
-        code: Ints | None = None,
+        code: Ints | None = None, hiding: Hiding | None = None,
     ) -> tuple[Floats, Revised]:  # fmt: skip
         """As `contexts`, and which gaps the rows revise, of earlier rows or of each other.
 
@@ -130,11 +133,10 @@ class Chain:
         """
         assert self.sensors is not None
         opened, came = self._of_sensors(gaps.open & self.opens), readings(values, self.sensors, self.query)
-        found, revised = state.watch(names, arrived, came, wanted, code, gaps._replace(open=opened))
+        found, revised = state.watch(names, arrived, came, wanted, code, gaps._replace(open=opened), hiding)
         out = np.full((len(arrived), self.sensors.width), np.nan)
         out[wanted] = found
-        at = [self.sensors.names.index(name) for name in self.query.names]
-        return out, revised._replace(cells=revised.cells[:, at])
+        return out, revised._replace(cells=revised.cells[:, self.in_state])
 
     def close(self, state: SensorState, names: Sequence[Name], arrived: Floats, cells: Flags) -> None:
         """These cells (n, d) of rows are gaps no longer."""
@@ -144,7 +146,7 @@ class Chain:
         """Cells with attributes in the query's order, in that of the sensors."""
         assert self.sensors is not None
         out = np.zeros((len(cells), len(self.sensors.names)), np.bool_)
-        out[:, [self.sensors.names.index(name) for name in self.query.names]] = cells
+        out[:, self.in_state] = cells
         return out
 
     def note(self, known: Floats, revisions: Revisions) -> Floats:

@@ -15,13 +15,12 @@ import numpy as np
 from fogline.arrays import VAGUE, Clouds, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
-from fogline.impute.scoring import Scorer, Sums, add, chosen
+from fogline.impute.scores import Sums, add
+from fogline.impute.scoring import Scorer
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorState, sensor_names
 from fogline.rows.clock import Reasons
 from fogline.rows.reader import Decoded
-
-_NONE = np.empty(0, np.int64)
 
 
 class Looked(NamedTuple):
@@ -155,18 +154,16 @@ class Intake:
         clouds = rows.clouds if which is None else rows.clouds.part(which)
         every = slice(None) if which is None else which
         arrived, values = rows.arrived[every], self.chain.values(clouds, rows.raw[every])
-        hidden, attribute = chosen(arrived, values) if self.scorer is not None else (_NONE, _NONE)
-        context, revised = None, None
+        hiding = None if self.scorer is None else self.scorer.hiding(arrived, values)
+        context, revised, missing = None, None, np.isnan(clouds.lo)
         if self.state is not None:
             wanted = np.asarray(np.isnan(values).any(axis=1))
-            wanted[hidden] = True
-            gaps = gaps_of(self.chain.query, np.isnan(clouds.lo), rows.expires[every])
-            context, revised = self.chain.watch(self.state, names, arrived, values, wanted, gaps)
-        if self.scorer is not None and len(hidden):
-            place = hidden if which is None else which[hidden]
-            near = None if context is None else context[hidden]
-            evidence = Evidence(values[hidden], np.isnan(clouds.lo[hidden]), rows.source, place, near)
-            for _, one in self.scorer.score(evidence, attribute):
+            gaps = gaps_of(self.chain.query, missing, rows.expires[every])
+            watched = self.state, names, arrived, values, wanted, gaps
+            context, revised = self.chain.watch(*watched, hiding=hiding)
+        if self.scorer is not None and hiding is not None:
+            evidence = Evidence(values, missing, rows.source, which)
+            for _, one in self.scorer.score(evidence, hiding.hidden, rows.kind):
                 add(self.scored, one)
         return context, revised
 

@@ -1,66 +1,55 @@
 """How good are imputed values, on the stream itself?
 
 Of one row in a hundred or so, one known value is hidden, imputed as if it were missing, and held against the truth: how
-far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its ends, and how
-far off the imputers behind the one that answered would be. Which cells may be hidden depends on the rows alone (of
-those that come at once only the first few are), and no answer depends on it.
+far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its ends, and in
+its central 80 %, and how far off the imputers behind the one that answered would be. Which cells may be hidden depends
+on the rows alone (of those that come at once only the first few are), and no answer depends on it.
+
+Gaps are not all of one kind: the longer an attribute has been silent, the less is known of it. So for every second of
+these values up to four before it are hidden as well, every other time also what the sensor's other attributes have read
+since then; and of the values that end a real silence (8 times as long as is usual) one in eight is hidden, after a long
+one (64 times) every one. Scores are kept by the age of the last value that an imputer could see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from fogline.arrays import Distributions, Flags, Floats, Ints
+from fogline.arrays import Distributions, Flags, Floats
+from fogline.impute.ages import Age, step_of
 from fogline.impute.chain import Answer, Chain
 from fogline.impute.imputer import Evidence, Imputer
-from fogline.impute.past import OWN
+from fogline.impute.scores import Sum, Sums
 from fogline.impute.whole import Constant
-from fogline.kernels.crps import crps
-from fogline.kernels.hiding import hidden
-from fogline.repository.repository import Repository
+from fogline.kernels.crps import central, crps
+from fogline.kernels.hiding import Trials, hidden
+from fogline.repository.sensors.hiding import Hidden, Hiding
 
-SHARE = 128  # of so many rows, one
+SHARE, AFTER_SILENCE = 128, 8  # of so many rows, one; and of those that follow on a silence
 MOST = 20  # cells of one call: beyond, scores hardly change
-ENOUGH, DRIFT = 100, 1.5  # cells before anything is reported; how many times the error of the fit is drift
-
-Sums = dict[tuple[str, str], tuple[int, float, float, int]]  # attribute, rule -> cells, error, otherwise, inside
+CENTRAL = 0.8  # how much of a distribution is central
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How one rule, or one imputer, does for one attribute."""
-
-    attribute: str
-    rule: str
-    cells: int
-    error: float
-    """Mean CRPS, in the attribute's own unit …"""
-    otherwise: float
-    """… and that of the imputers that would be asked without it."""
-    inside: float
-    """The share of truths between the ends of the distribution."""
-    fitted: float | None = None
-    """The mean CRPS on held-out rows when it was learnt, where that is known."""
-
-    @property
-    def worse(self) -> bool:
-        """Whether it would be better to do without."""
-        return self.cells >= ENOUGH and self.error > self.otherwise
-
-    @property
-    def drifts(self) -> bool:
-        """Whether it does clearly worse than when it was learnt."""
-        return self.cells >= ENOUGH and self.fitted is not None and self.error > DRIFT * self.fitted
+def chosen(time: Floats, values: Floats) -> Trials:
+    """Which values may be hidden; values (n, d), NaN = missing."""
+    found: Trials = hidden(np.ascontiguousarray(time), np.ascontiguousarray(values), SHARE, AFTER_SILENCE)
+    return found
 
 
-def chosen(time: Floats, values: Floats) -> tuple[Ints, Ints]:
-    """The rows of which a value is hidden, and which one; values (n, d), NaN = missing."""
-    rows, which = hidden(np.ascontiguousarray(time), np.ascontiguousarray(values), SHARE)
-    return rows, which
+_Cell = tuple[int, float, float, int, int]  # how a Sum begins
+
+
+class _Asked(NamedTuple):
+    """Rows with a hidden value each."""
+
+    known: Floats  # (n, width) what imputers keep of them
+    gaps: Flags  # (n, d) which value is hidden
+    truth: Floats  # (n,) what it is
 
 
 class Scorer:
@@ -69,32 +58,53 @@ class Scorer:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
 
-    def score(self, rows: Evidence, attribute: Ints) -> list[tuple[int, Sums]]:
-        """What comes of hiding `attribute` (n,) in each of these rows: which row, and its part of the sums."""
-        rows, attribute = rows.part(np.arange(min(len(attribute), MOST))), attribute[:MOST]
-        if not len(attribute):
-            return []
-        truth = rows.values[np.arange(len(attribute)), attribute]
-        known = self.chain.evidence(rows.hiding(attribute))
-        gaps = np.zeros(rows.values.shape, np.bool_)
-        gaps[np.arange(len(attribute)), attribute] = True
-        return [each for answer in self.chain.search(known, gaps) for each in self._scored(answer, known, gaps, truth)]
+    def hiding(self, time: Floats, values: Floats) -> Hiding:
+        """Which values of rows may be hidden: the question to the state of their sensors, if there is one."""
+        return Hiding(chosen(time, values), MOST, self.chain.in_state)
 
-    def _scored(self, answer: Answer, known: Floats, gaps: Flags, truth: Floats) -> Iterable[tuple[int, Sums]]:
+    def score(self, rows: Evidence, these: Hidden, kind: pa.DataType | None) -> list[tuple[int, Sums]]:
+        """What comes of hiding values of these rows: of which row, and its part of the sums. `kind`: of the clock."""
+        if not len(these.row):
+            return []
+        each, some = np.arange(len(these.row)), replace(rows.part(these.row), context=these.context)
+        truth, gaps = some.values[each, these.attribute], np.zeros(some.values.shape, np.bool_)
+        gaps[each, these.attribute] = True
+        asked = _Asked(self.chain.evidence(some.hiding(these.attribute)), gaps, truth)
+        ages, found = self._ages(these, kind), []
+        for answer in self.chain.search(asked.known, gaps):
+            for k, key, one in self._scored(answer, asked):
+                alone = int(these.single[k])
+                found.append((int(these.row[k]), {(*key, ages[k]): Sum(*one, alone, alone * one[1])}))
+        return found
+
+    def _ages(self, these: Hidden, kind: pa.DataType | None) -> list[Age]:
+        """How old the last value is that can be seen of what is hidden, in steps."""
+        age, stamps = np.full(len(these.row), np.nan), kind is not None and pa.types.is_timestamp(kind)
+        if these.context is not None and self.chain.sensors is not None:
+            for j, name in enumerate(self.chain.query.names):
+                which = these.attribute == j
+                age[which] = self.chain.sensors.age(name, these.context[which])
+        return [step_of(each, stamps=stamps) for each in age.tolist()]
+
+    def _scored(self, answer: Answer, asked: _Asked) -> Iterable[tuple[int, tuple[str, str], _Cell]]:
+        """Which of the hidden values, attribute and rule, and how well it was imputed."""
         j, rows, imputer, found = answer
-        error = _errors(imputer, j, found, truth[rows])
-        otherwise = self._otherwise(answer, known, gaps, truth, error)
+        truth = asked.truth[rows]
+        error, otherwise = _errors(imputer, j, found, truth), self._otherwise(answer, asked)
+        middle = central(found.start, found.size, found.value, found.often, truth, CENTRAL)
         for k, row in enumerate(rows.tolist()):
             low, high = found.value[found.start[k]], found.value[found.start[k] + found.size[k] - 1]
+            inside, off = int(low <= truth[k] <= high), float(error[k])
+            instead = off if np.isnan(otherwise[k]) else float(otherwise[k])
             key = self.chain.query.names[j], imputer.sources(j)[found.source[k]]
-            yield row, {key: (1, float(error[k]), float(otherwise[k]), int(low <= truth[row] <= high))}
+            yield row, key, (1, off, instead, inside, int(middle[k]))
 
-    def _otherwise(self, answer: Answer, known: Floats, gaps: Flags, truth: Floats, error: Floats) -> Floats:
-        """(q,) the errors of the imputers behind the one that answered; its own where there is none."""
-        only, out = np.zeros(gaps.shape, np.bool_), error.copy()
+    def _otherwise(self, answer: Answer, asked: _Asked) -> Floats:
+        """(q,) the errors of the imputers behind the one that answered; NaN where there is none."""
+        only, out = np.zeros(asked.gaps.shape, np.bool_), np.full(len(answer.rows), np.nan)
         only[answer.rows, answer.attribute] = True
-        for j, rows, imputer, found in self.chain.search(known, only, after=answer.imputer):
-            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, truth[rows])
+        for j, rows, imputer, found in self.chain.search(asked.known, only, after=answer.imputer):
+            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, asked.truth[rows])
         return out
 
 
@@ -103,30 +113,3 @@ def _errors(imputer: Imputer, j: int, found: Distributions, truth: Floats) -> Fl
     if isinstance(imputer, Constant):  # it may have a hundred thousand values
         return np.array([imputer.crps(j, each) for each in truth.tolist()])
     return np.asarray(crps(found.start, found.size, found.value, found.often, truth))
-
-
-def add(sums: Sums, more: Mapping[tuple[str, str], tuple[int, float, float, int]]) -> None:
-    """Count more cells as well."""
-    for key, (cells, error, otherwise, inside) in more.items():
-        n, e, o, i = sums.get(key, (0, 0.0, 0.0, 0))
-        sums[key] = n + cells, e + error, o + otherwise, i + inside
-
-
-def listed(sums: Sums, repository: Repository | None) -> list[Score]:
-    """Sums as scores."""
-    learnt = {} if repository is None or repository.sensors is None else repository.sensors.transitions
-    fitted = {(name, OWN): each.error or None for name, each in learnt.items()}
-    return [
-        Score(*key, cells, error / cells, otherwise / cells, inside / cells, fitted.get(key))
-        for key, (cells, error, otherwise, inside) in sorted(sums.items())
-    ]
-
-
-def to_plain(sums: Sums) -> list[list[Any]]:
-    """As values that JSON can hold."""
-    return [[*key, *rest] for key, rest in sums.items()]
-
-
-def from_plain(saved: Iterable[list[Any]]) -> Sums:
-    """The inverse of `to_plain`."""
-    return {(str(a), str(rule)): (int(n), float(e), float(o), int(i)) for a, rule, n, e, o, i in saved}

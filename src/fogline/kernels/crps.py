@@ -30,6 +30,26 @@ def crps(start, size, value, often, truth):
 
 
 @kernel
+def central(start, size, value, often, truth, share):
+    """(q,) whether truths lie in the central `share` of distributions: between two points or on them. O(values).
+
+    Those are the least values with (1 - share) / 2, and all but that, of the weight up to them.
+    """
+    out = np.zeros(truth.shape[0], np.bool_)
+    for i in range(truth.shape[0]):
+        total = np.sum(often[start[i] : start[i] + size[i]])
+        slack, count, below, above = 1e-9 * max(abs(truth[i]), 1.0), 0.0, False, False
+        for k in range(start[i], start[i] + size[i]):
+            before, count = count, count + often[k] / total
+            if before < (1 - share) / 2 - 1e-9 <= count:
+                below = value[k] <= truth[i] + slack
+            if before < (1 + share) / 2 - 1e-9 <= count:
+                above = value[k] >= truth[i] - slack
+        out[i] = below and above
+    return out
+
+
+@kernel
 def widest_stretch(key, then, radius):
     """The largest distance of `then` among rows whose sorted keys are within `radius`. O(n), by two monotone queues."""
     n = key.shape[0]

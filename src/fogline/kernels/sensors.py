@@ -6,6 +6,9 @@ there. A reading sees only what is older than itself, whenever it comes; so its 
 
 The context of a reading, per attribute: its last value, how old that is, how far it lay above the three before, and
 above the mean of them all, in which the newest count most.
+
+Now and then a known value is hidden, to see how well it would be imputed: its context is that of a copy of the state
+without what is hidden. Nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from fogline.kernels.sorting import ascending
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
 PARTS = 6
 FADING = 0.8  # what a reading counts in the mean, beside the one after it
+SILENCE, LONG = 8.0, 64.0  # an attribute is silent if its last value is so many times as old as is usual; for long
 
 
 class Readings(NamedTuple):
@@ -49,16 +53,33 @@ class Recent(NamedTuple):
     then: Ints  # (r,) which attribute is imputed
 
 
+class HiddenValues(NamedTuple):
+    """Values that may be hidden (see `kernels.hiding.Trials`), and what would be remembered then."""
+
+    attribute: Ints  # (n,)
+    row: Ints  # (m,) the reading's number, ascending
+    run: Ints  # (m,)
+    together: Flags  # (m,)
+    sure: Flags  # (m,)
+    reading: Ints  # (most,) the numbers of the readings of which a value is hidden, …
+    which: Ints  # (most,) … its attribute, …
+    single: Flags  # (most,) … whether no other is hidden, nor was the attribute silent, …
+    context: Floats  # (most, w) … and its context
+    used: Ints  # (1,) how many of these count
+
+
 @kernel
-def walk(readings, newest, recent, longest, pool, openings, out):
+def walk(readings, newest, recent, longest, pool, openings, hiding, out):
     """Take readings one by one: find what they say about open gaps, write the context of those that are wanted, then
     remember them, and their own gaps.
 
     `longest`: how old a remembered reading may be. To out (wanted, d · PARTS + r · k), NaN where nothing is remembered:
     the context, and what each rule finds among the sensor's k readings; where gaps are watched, (d, 2) more: the next
     value and its age, which rows have that come late. Returns which gaps were revised.
+
+    `hiding`: the same for values that are hidden; a reading that came before them, late or not, is known, none after.
     """
-    at = 0
+    at = trial = 0
     d, k, watched = newest.values.shape[1], newest.values.shape[2], pool.head.shape[0] > 0
     own_width = d * PARTS + recent.span.shape[0] * k
     found, placed = nothing_found(0, d), np.empty(openings.expires.shape[0], np.int64)
@@ -71,13 +92,14 @@ def walk(readings, newest, recent, longest, pool, openings, out):
         if speaks:
             found = revise(pool, s, i, now, values, found)
         if readings.wanted[i]:
-            recall(own, now, longest, out[at, : d * PARTS].reshape(d, PARTS))
-            for r in range(recent.span.shape[0]):
-                part = out[at, d * PARTS + r * k : d * PARTS + (r + 1) * k]
-                find_recent(own, now, values, recent, r, longest, part)
+            look_back(own, now, values, recent, longest, out[at])
             if watched:
                 foresee(own, now, expires, out[at, own_width:].reshape(d, 2))
             at += 1
+        if hiding.reading.shape[0]:
+            drawn = trial < hiding.row.shape[0] and hiding.row[trial] == i
+            hide(own, now, values, recent, longest, hiding, i, trial if drawn else NONE)
+            trial += drawn
         if watched and openings.open.shape[0]:
             slot = leave_open(own, pool, s, now, expires, openings.open[i])
             if slot >= 0:
@@ -137,6 +159,82 @@ def leave_open(own, pool, s, now, expires, cells):
     if not some or expires <= now:
         return NONE
     return place(pool, s, now, expires, waits)
+
+
+@kernel
+def look_back(own, now, values, recent, longest, out):
+    """The context of a reading at `now`, and what each rule about the recent past finds."""
+    d, k = own.values.shape
+    recall(own, now, longest, out[: d * PARTS].reshape(d, PARTS))
+    for r in range(recent.span.shape[0]):
+        find_recent(own, now, values, recent, r, longest, out[d * PARTS + r * k : d * PARTS + (r + 1) * k])
+
+
+@kernel
+def hide(own, now, values, recent, longest, hiding, i, trial):
+    """Hide a value of reading i, if it is to be: the context that it would have. Nothing later is known, if it is late.
+
+    `trial`: the lot that the reading drew; NONE: it has none.
+    """
+    m, j = hiding.used[0], hiding.attribute[i]
+    if m == hiding.reading.shape[0]:
+        return
+    sure = trial >= 0 and hiding.sure[trial]
+    if not sure:
+        j = back_from_silence(own, now, values, j, LONG if trial < 0 else SILENCE)
+        if j < 0:
+            return
+    run, together = (hiding.run[trial], hiding.together[trial]) if sure else (0, False)
+    hiding.context[m] = np.nan
+    look_back(without(own, now, j, run, together), now, values, recent, longest, hiding.context[m])
+    hiding.reading[m], hiding.which[m] = i, j
+    hiding.single[m] = run == 0 and silence(own.times[j], now) <= SILENCE
+    hiding.used[0] = m + 1
+
+
+@kernel
+def back_from_silence(own, now, values, first, length):
+    """The first attribute, from that one on, whose value at `now` ends a silence of that length; NONE: none does."""
+    d = values.shape[0]
+    for q in range(d):
+        j = (first + q) % d
+        if not np.isnan(values[j]) and silence(own.times[j], now) > length:
+            return j
+    return NONE
+
+
+@kernel
+def silence(times, now):
+    """How old the last value before `now` is, in usual distances: the median of the three before; 0: too few are known.
+
+    times (k,): falling.
+    """
+    k = 0
+    while k < times.shape[0] and times[k] >= now:
+        k += 1
+    if k + 3 >= times.shape[0] or times[k + 3] == -np.inf:
+        return 0.0
+    a, b, c = times[k] - times[k + 1], times[k + 1] - times[k + 2], times[k + 2] - times[k + 3]
+    return (now - times[k]) / max(min(a, b), min(max(a, b), c))
+
+
+@kernel
+def without(own, now, j, run, together):
+    """A copy without what was read from `now` on, nor the `run` values of attribute j before, if one is left then.
+
+    `together`: nor what other attributes have read since the first of these.
+    """
+    times, values = np.full(own.times.shape, -np.inf), np.full(own.values.shape, np.nan)
+    known = own.times[j][(own.times[j] < now) & (own.times[j] > -np.inf)]
+    run = min(run, known.shape[0] - 1)
+    begin = known[run - 1] if run > 0 else now
+    for q in range(values.shape[0]):
+        at = 0
+        for k in range(values.shape[1]):
+            if own.times[q, k] < (begin if together or q == j else now):
+                times[q, at], values[q, at] = own.times[q, k], own.values[q, k]
+                at += 1
+    return Newest(times, values)
 
 
 @kernel

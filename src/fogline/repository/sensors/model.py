@@ -16,7 +16,7 @@ import pyarrow as pa
 from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, RuleError
 from fogline.kernels import sensors as kernels
-from fogline.kernels.sensors import LAST, PARTS, Recent
+from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
 from fogline.model import Query, Rule
 from fogline.repository.history import History
 from fogline.repository.sensors.state import READINGS, Name, SensorState
@@ -141,6 +141,10 @@ class SensorModel:
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + LAST])
+
+    def age(self, name: str, context: Floats) -> Floats:
+        """(n,) how old those are; NaN where nothing is remembered."""
+        return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + AGE])
 
     def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Lacking:
         whole = by_attribute(context, len(self.names))

@@ -27,6 +27,7 @@ from fogline.kernels.gaps import Openings
 from fogline.kernels.sensors import Newest, Readings, Recent
 from fogline.packing import pack, unpack
 from fogline.repository.sensors.gaps import GapList, Gaps, OpenGaps, Revised, no_gaps
+from fogline.repository.sensors.hiding import Hiding, nothing
 from fogline.repository.sensors.retention import clocks, groups_of, too_old
 from fogline.rows.ids import decimal_text
 
@@ -83,23 +84,27 @@ class SensorState:
         self.taken = 0  # rows since it was last looked at what is too old
 
     def update(
-        self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
-    ) -> Floats:
+        self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None,
+        hiding: Hiding | None = None,
+    ) -> Floats:  # fmt: skip
         """(wanted, width) the contexts of the rows that are wanted, in the order of the rows; then they are known.
 
         values (n, d), NaN = missing; `code` (n,): row i is of the sensor names[code[i]], not names[i]. A context is
         d · PARTS numbers, READINGS values for each rule about the recent past and, with hindsight, (d, 2) the next
         value of each attribute and its age, where the row comes late. O(rows · READINGS · d).
         """
-        return self.watch(names, time, values, wanted, code, Gaps(np.empty((0, self.d), np.bool_), np.empty(0)))[0]
+        none = Gaps(np.empty((0, self.d), np.bool_), np.empty(0))
+        return self.watch(names, time, values, wanted, code, none, hiding)[0]
 
     def watch(
-        self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None, gaps: Gaps
-    ) -> tuple[Floats, Revised]:
+        self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None, gaps: Gaps,
+        hiding: Hiding | None = None,
+    ) -> tuple[Floats, Revised]:  # fmt: skip
         """As `update`, and which open gaps the readings revise; then the gaps of these rows are open.
 
         A reading revises gaps if it is newer than every reading of its sensor so far: those of rows that arrived
         before it and expire after it, in the attributes that it has; each once. O(gaps of the sensor) more.
+        `hiding`: values that may be hidden; it gets to know which are, and with which contexts.
         """
         if self.untouched and len(time):
             self._older_than(float(time.min()))
@@ -111,7 +116,11 @@ class SensorState:
         if self.gaps is not None:
             self.gaps.make_room(len(self.number), int(np.count_nonzero(openings.open.any(axis=1))))
         pool = _UNWATCHED if self.gaps is None else self.gaps.pool
-        found = kernel.walk(readings, Newest(self.times, self.values), self.recent, self.longest, pool, openings, out)
+        asked = nothing(self.width) if hiding is None else hiding.asked(order, self.width)
+        newest = Newest(self.times, self.values)
+        found = kernel.walk(readings, newest, self.recent, self.longest, pool, openings, asked, out)
+        if hiding is not None:
+            hiding.answered(asked, order)
         self._leave(len(order))
         place = np.empty(len(order), np.int64)
         place[order] = np.cumsum(wanted[order]) - 1
