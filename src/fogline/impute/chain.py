@@ -74,8 +74,10 @@ class Chain:
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
         self.width = ends[-1]
-        blank = [(each, np.full((1, each.width), np.nan)) for each in self.lasting if isinstance(each, Hindsight)]
-        self.opens = np.array([any(each.open(one, j)[0] for each, one in blank) for j in range(len(self.signs))])
+        self.gaining = {id(each): each for each in self.lasting if isinstance(each, Hindsight)}
+        blank = np.full((1, self.width), np.nan)
+        asked = [(each, blank[:, self.at[number]]) for number, each in self.gaining.items()]
+        self.opens = np.array([any(each.open(one, j)[0] for each, one in asked) for j in range(len(self.signs))])
         self.tally = Tally()
         self.shared = self._shared()
 
@@ -150,10 +152,9 @@ class Chain:
     def note(self, known: Floats, revisions: Revisions) -> Floats:
         """(n, width) what is kept of rows, after a later reading of each one's sensor."""
         out = known.copy()
-        for each in self.lasting:
-            if isinstance(each, Hindsight):
-                at = self.at[id(each)]
-                out[:, at] = each.note(known[:, at], revisions)
+        for number, each in self.gaining.items():
+            at = self.at[number]
+            out[:, at] = each.note(known[:, at], revisions)
         return out
 
     def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
@@ -178,11 +179,13 @@ class Chain:
         left = np.arange(len(rows))
         for each in self.lasting:
             kept = known[rows[left], self.at[id(each)]]
-            if isinstance(each, Hindsight):
-                ends, able = each.reach(kept, j, rough=rough), each.able(kept, j)
+            if (gaining := self.gaining.get(id(each))) is not None:
+                ends, able = gaining.reach(kept, j, rough=rough), each.able(kept, j)
             else:
                 ends = each.bounds(kept, j, rough=rough)
                 able = ~np.isnan(ends[0])
+            if each is self.lasting[0] and able.all():
+                return ends
             low[left], high[left] = np.fmin(low[left], ends[0]), np.fmax(high[left], ends[1])
             left = left[~able]
             if not len(left):
@@ -194,8 +197,8 @@ class Chain:
         """(n,) whether a later reading may still change the answer about attribute j of `until`, or of one before."""
         out = np.zeros(len(known), np.bool_)
         for each in self.lasting[: self.lasting.index(until) + 1]:
-            if isinstance(each, Hindsight):
-                out |= each.open(known[:, self.at[id(each)]], j)
+            if (gaining := self.gaining.get(id(each))) is not None:
+                out |= gaining.open(known[:, self.at[id(each)]], j)
         return out
 
     def fill(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
@@ -213,7 +216,7 @@ class Chain:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
-            if isinstance(each.imputer, Hindsight) and self.opens[each.attribute]:
+            if id(each.imputer) in self.gaining and self.opens[each.attribute]:
                 self.tally.revised += int(np.count_nonzero(done))
         return self._write(clouds, answers, final, sharing=sharing)
 

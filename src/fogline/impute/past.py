@@ -14,6 +14,7 @@ import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Revisions
 from fogline.impute.imputer import Evidence, ends, listed, nothing, points, spread
+from fogline.kernels.explaining import note_next
 from fogline.model import Query, Rule
 from fogline.repository.sensors.model import SensorModel
 
@@ -50,13 +51,8 @@ class Past:
     def note(self, known: Floats, revisions: Revisions) -> Floats:
         if not self.sensors.hindsight:
             return known
-        out, values = known.copy(), readings(revisions.values, self.sensors, self.query)
-        value, age = out[:, self.came :: 2], out[:, self.came + 1 :: 2]
-        new = np.isnan(age) & ~np.isnan(values)
-        np.copyto(value, values, where=new)
-        latest = np.fmax.reduce(age, axis=1)  # what was final by then must not see what is noted now
-        came = np.fmax(revisions.time - revisions.target, np.nextafter(latest, np.inf))
-        np.copyto(age, came[:, None], where=new)
+        came = revisions.time - revisions.target
+        out: Floats = note_next(np.ascontiguousarray(known), self.came, readings(revisions.values, self.sensors, self.query), came)
         return out
 
     def first(self, known: Floats) -> Floats:
@@ -73,19 +69,24 @@ class Past:
         return ~self._revised(known, j) if self.gains[j] else np.zeros(len(known), np.bool_)
 
     def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
-        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
         able = self.able(known, j)
-        if able.any():
-            low[able], high[able] = self._bounds(known[able], j, rough)
+        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
+        if not able.any():
+            return low, high
+        if able.all():
+            return self._bounds(known, j, rough)
+        low[able], high[able] = self._bounds(known[able], j, rough)
         return low, high
 
     def reach(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
         opened = self.open(known, j)
         if not opened.any():
             return self.bounds(known, j, rough=rough)
+        final, after_last = ~opened, opened & self._has_last(known, j)
+        if after_last.all():
+            return self._reach(known, j, rough)
         low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
         low[opened], high[opened] = self.sensors.span(self.query.names[j], *self.limits[j])
-        final, after_last = ~opened, opened & self._has_last(known, j)
         if final.any():
             low[final], high[final] = self.bounds(known[final], j, rough=rough)
         if after_last.any():
@@ -94,11 +95,11 @@ class Past:
 
     def distributions(self, known: Floats, j: int) -> Distributions:
         able = self.able(known, j)
-        return (
-            spread(self.sensors.distributions(*self._asked(known[able], j)), able)
-            if able.any()
-            else nothing(len(known))
-        )
+        if not able.any():
+            return nothing(len(known))
+        if able.all():
+            return self.sensors.distributions(*self._asked(known, j))
+        return spread(self.sensors.distributions(*self._asked(known[able], j)), able)
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)
@@ -127,10 +128,10 @@ class Past:
         return low, high
 
     def _reach(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        name, values, context, _, low, high = self._asked(known, j)
+        name, context, limits = self.query.names[j], known[:, : self.context], self.limits[j]
         if rough:
-            return self.sensors.rough_reach(name, context, low, high)
-        return self.sensors.reach(name, values, context, low, high)
+            return self.sensors.rough_reach(name, context, *limits)
+        return self.sensors.reach(name, known[:, self.context : self.came], context, *limits)
 
     def _has_last(self, known: Floats, j: int) -> Flags:
         return np.asarray(~np.isnan(self.sensors.last(self.query.names[j], known)))
