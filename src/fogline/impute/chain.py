@@ -135,6 +135,8 @@ class Chain:
         found, revised = state.watch(names, arrived, came, wanted, code, gaps._replace(open=opened))
         out = np.full((len(arrived), self.sensors.width), np.nan)
         out[wanted] = found
+        if self.sensors.names == self.query.names:
+            return out, revised
         at = [self.sensors.names.index(name) for name in self.query.names]
         return out, revised._replace(cells=revised.cells[:, at])
 
@@ -145,6 +147,8 @@ class Chain:
     def _of_sensors(self, cells: Flags) -> Flags:
         """Cells with attributes in the query's order, in that of the sensors."""
         assert self.sensors is not None
+        if self.sensors.names == self.query.names:
+            return cells
         out = np.zeros((len(cells), len(self.sensors.names)), np.bool_)
         out[:, [self.sensors.names.index(name) for name in self.query.names]] = cells
         return out
@@ -294,7 +298,8 @@ class Chain:
 
 def missing(gaps: Flags) -> list[tuple[int, Ints]]:
     """Per attribute that any row lacks, the rows that lack it."""
-    return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
+    lacked = np.asarray(gaps.any(axis=0)).tolist()
+    return [(j, np.flatnonzero(gaps[:, j])) for j, some in enumerate(lacked) if some]
 
 
 def chain_of(

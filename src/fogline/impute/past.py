@@ -31,7 +31,7 @@ class Past:
     name, lasting = OWN, True
 
     def __init__(self, sensors: SensorModel, query: Query) -> None:
-        self.sensors, self.query = sensors, query
+        self.sensors, self.query, self.names = sensors, query, query.names
         self.context = sensors.own_width
         self.came = self.context + len(sensors.names)  # numbers that are there when a row comes; the next ones follow
         self.width = self.came + (2 * len(sensors.names) if sensors.hindsight else 0)
@@ -52,7 +52,9 @@ class Past:
         if not self.sensors.hindsight:
             return known
         came = revisions.time - revisions.target
-        out: Floats = note_next(np.ascontiguousarray(known), self.came, readings(revisions.values, self.sensors, self.query), came)
+        out: Floats = note_next(
+            np.ascontiguousarray(known), self.came, readings(revisions.values, self.sensors, self.query), came
+        )
         return out
 
     def first(self, known: Floats) -> Floats:
@@ -86,7 +88,7 @@ class Past:
         if after_last.all():
             return self._reach(known, j, rough)
         low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        low[opened], high[opened] = self.sensors.span(self.query.names[j], *self.limits[j])
+        low[opened], high[opened] = self.sensors.span(self.names[j], *self.limits[j])
         if final.any():
             low[final], high[final] = self.bounds(known[final], j, rough=rough)
         if after_last.any():
@@ -107,7 +109,7 @@ class Past:
     def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats | None, float, float]:
         """The question to the sensors' model: attribute, values, context, what came next, limits."""
         context, values = known[:, : self.context], known[:, self.context : self.came]
-        return self.query.names[j], values, context, self._after(known, j), *self.limits[j]
+        return self.names[j], values, context, self._after(known, j), *self.limits[j]
 
     def _after(self, known: Floats, j: int) -> Floats | None:
         """(n, d, 2) the next values and their ages, as far as they count for attribute j; NaN elsewhere."""
@@ -128,13 +130,13 @@ class Past:
         return low, high
 
     def _reach(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        name, context, limits = self.query.names[j], known[:, : self.context], self.limits[j]
+        name, context, limits = self.names[j], known[:, : self.context], self.limits[j]
         if rough:
             return self.sensors.rough_reach(name, context, *limits)
         return self.sensors.reach(name, known[:, self.context : self.came], context, *limits)
 
     def _has_last(self, known: Floats, j: int) -> Flags:
-        return np.asarray(~np.isnan(self.sensors.last(self.query.names[j], known)))
+        return np.asarray(~np.isnan(self.sensors.last(self.names[j], known)))
 
     def _revised(self, known: Floats, j: int) -> Flags:
         """(n,) for which rows it is known what attribute j was next."""
@@ -203,6 +205,8 @@ class RecentRule:
 
 def readings(values: Floats, sensors: SensorModel, query: Query) -> Floats:
     """(n, attributes of the sensors) what the rows read, in the order in which contexts have it."""
+    if sensors.names == query.names:
+        return values
     out = np.full((len(values), len(sensors.names)), np.nan)
     for k, name in enumerate(sensors.names):
         if name in query.attributes:

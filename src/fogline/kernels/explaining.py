@@ -133,7 +133,7 @@ def noted(after, reading, values, j):
 
 @kernel
 def note_next(known, first, values, came):
-    """(n, width) the numbers of rows after readings (n, d) that came so much later (n,), where a value is not noted yet.
+    """(n, width) the numbers of rows after readings (n, d) that came so much later (n,): values that are not noted yet.
 
     From `first` on, the numbers are the next value of each attribute and its age. What was final by then must not see
     what is noted now: an age that is new is greater than those that are there.
