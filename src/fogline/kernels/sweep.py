@@ -40,6 +40,7 @@ class Inner(NamedTuple):
     stand: Ints  # (masks, places) of rivals that are a step in the first cell, from there down
     used: Ints  # (masks,) how many rivals have it
     low: Ints  # (lines,) how many of the first places of each line, along the last inner cell, are surely beaten
+    at: Ints  # (lines, c - 1) which value of each cell its first place has
     line: int  # how many places a line has
 
 
@@ -87,9 +88,13 @@ def inner_of(grid, cells):
     for k in range(c):
         within.start[k], within.size[k] = grid.start[cells[k + 1]], grid.size[cells[k + 1]]
     room, line = (1 << c, places), within.size[c - 1] if c else 1
+    at = np.empty((places // line, c), np.int64)
+    for first in range(at.shape[0]):
+        for k in range(c):
+            at[first, k] = first * line // stride[k] % within.size[k]
     return Inner(
         within, stride, np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1 << c, np.int64),
-        np.zeros(places // line, np.int64), line,
+        np.zeros(places // line, np.int64), at, line,
     )  # fmt: skip
 
 
@@ -118,12 +123,6 @@ def work_out(found, r, at, within, space):
         space.log[p] = log_of(space.a[p])
         space.tie[p] = log_of(space.a[p] - space.b[p]) - space.log[p] if space.b[p] > 0.0 else 0
     return n
-
-
-@inner
-def value_of(within, line, k):
-    """Which value of inner cell k do the places of a line have?"""
-    return line * within.line // within.stride[k] % within.cells.size[k]
 
 
 @inner
@@ -165,7 +164,7 @@ def leave_out(found, r, within):
     for line in range(within.low.shape[0]):
         below = count > within.low[line]
         for k in range(last):
-            below = below and value_of(within, line, k) <= found.step[r, k + 1]
+            below = below and within.at[line, k] <= found.step[r, k + 1]
         if below:
             within.low[line] = count
 
@@ -213,7 +212,7 @@ def spread(within):
             if stride == 1:
                 for at in range(end - 2, first - 1, -1):
                     source[at] = plus(source[at], source[at + 1])
-            elif value_of(within, line, k) < within.cells.size[k] - 1:
+            elif within.at[line, k] < within.cells.size[k] - 1:
                 for at in range(first, end):
                     source[at] = plus(source[at], source[at + stride])
             for at in range(first, end):
@@ -266,7 +265,7 @@ def take_counted(found, r, at, within, space, counts):
     for line in range(within.low.shape[0]):
         place, m, first = 0, 0, line * within.line
         for k in range(last):
-            v = value_of(within, line, k)
+            v = within.at[line, k]
             if found.step[r, k + 1] >= 0:
                 m = m * within.cells.size[k] + v
             else:
@@ -293,7 +292,7 @@ def logs_of(found, r, at, within, ties, out):
             a *= found.at_least[r, at]
             b *= found.equal[r, at]
         for k in range(last):
-            v = within.cells.start[k] + value_of(within, line, k)
+            v = within.cells.start[k] + within.at[line, k]
             a *= found.at_least[r, v]
             b *= found.equal[r, v]
         for p in range(within.low[line], within.line):
