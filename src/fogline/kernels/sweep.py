@@ -209,7 +209,7 @@ def spread(within):
         within.used[rest] += 1
         for line in range(within.low.shape[0] - 1, -1, -1):  # where a better line is looked at, this one may be too
             first, end = line * within.line + within.low[line], (line + 1) * within.line
-            if stride == 1:
+            if k == within.stride.shape[0] - 1:
                 for at in range(end - 2, first - 1, -1):
                     source[at] = plus(source[at], source[at + 1])
             elif within.at[line, k] < within.cells.size[k] - 1:
