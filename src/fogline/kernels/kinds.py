@@ -13,6 +13,10 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import share, shares
+from fogline.kernels.sums import SURE
+
+CERTAIN, COUNTED, STEPPED, SMOOTH = range(4)  # how to go about a kind of rivals: see `way_of`
+MANY = 4, 4096  # from so many rivals of a kind on, and up to so many, they are counted
 
 
 class Steps(NamedTuple):
@@ -116,3 +120,34 @@ def alike(found, r, m, grid, cells):
                 if found.at_least[r, v] != found.at_least[m, v] or found.equal[r, v] != found.equal[m, v]:
                     return False
     return True
+
+
+@inner
+def way_of(found, r):
+    """How to go about the kind r.
+
+    CERTAIN: it beats all places up to its steps, and none beyond; COUNTED: many rivals, which are a step in an inner
+    cell and never just as good; STEPPED: they are such a step; SMOOTH: they are not.
+    """
+    steps, many, s = 0, 0, r
+    for k in range(1, found.step.shape[1]):
+        steps += found.step[r, k] >= 0
+    if steps == found.step.shape[1] - 1 and found.step[r, 0] >= 0 and found.a[r] >= SURE and found.b[r] == 0.0:
+        return CERTAIN
+    while s >= 0:
+        many += found.times[s]
+        s = found.next[s]
+    if steps > 0 and found.b[r] == 0.0 and MANY[0] <= many <= MANY[1]:
+        return COUNTED
+    return STEPPED if steps > 0 else SMOOTH
+
+
+@inner
+def ways_of(found, m):
+    """The kinds, each by its first rival, and how to go about them."""
+    kinds, way, n = np.empty(m, np.int64), np.empty(m, np.int64), 0
+    for r in range(m):
+        if found.first[r] == r:
+            kinds[n], way[n] = r, way_of(found, r)
+            n += 1
+    return kinds[:n], way[:n]

@@ -21,13 +21,11 @@ import numpy as np
 
 from fogline.arrays import Floats, Grid, Ints
 from fogline.kernels.compile import inner
-from fogline.kernels.kinds import rivals_of
+from fogline.kernels.kinds import CERTAIN, COUNTED, SMOOTH, STEPPED, rivals_of, ways_of
 from fogline.kernels.places import place_weights
 from fogline.kernels.sums import SCALE, SURE, logarithm
 
 BEATEN = -32.0 * SCALE  # the logarithm of what counts as zero, for a rival that is sure to beat a place
-CERTAIN, COUNTED, STEPPED, SMOOTH = range(4)  # how to go about a kind of rivals: see `way_of`
-MANY = 4, 4096  # from so many rivals of a kind on, and up to so many, they are counted
 LEAST = -(2**60)  # no sum goes below: thousands of such rivals, and two of it do not overflow
 
 
@@ -123,37 +121,6 @@ def work_out(found, r, at, within, space):
         space.log[p] = log_of(space.a[p])
         space.tie[p] = log_of(space.a[p] - space.b[p]) - space.log[p] if space.b[p] > 0.0 else 0
     return n
-
-
-@inner
-def way_of(found, r):
-    """How to go about the kind r.
-
-    CERTAIN: it beats all places up to its steps, and none beyond; COUNTED: many rivals, which are a step in an inner
-    cell and never just as good; STEPPED: they are such a step; SMOOTH: they are not.
-    """
-    steps, many, s = 0, 0, r
-    for k in range(1, found.step.shape[1]):
-        steps += found.step[r, k] >= 0
-    if steps == found.step.shape[1] - 1 and found.step[r, 0] >= 0 and found.a[r] >= SURE and found.b[r] == 0.0:
-        return CERTAIN
-    while s >= 0:
-        many += found.times[s]
-        s = found.next[s]
-    if steps > 0 and found.b[r] == 0.0 and MANY[0] <= many <= MANY[1]:
-        return COUNTED
-    return STEPPED if steps > 0 else SMOOTH
-
-
-@inner
-def ways_of(found, m):
-    """The kinds, each by its first rival, and how to go about them."""
-    kinds, way, n = np.empty(m, np.int64), np.empty(m, np.int64), 0
-    for r in range(m):
-        if found.first[r] == r:
-            kinds[n], way[n] = r, way_of(found, r)
-            n += 1
-    return kinds[:n], way[:n]
 
 
 @inner
