@@ -260,8 +260,11 @@ class Monitor:
         assert self.chain is not None
         rows, which = read.rows, np.arange(len(read.id))[every][revised.reading]
         values = self.chain.values(rows.clouds.part(which), rows.raw[which])
-        found = Revisions(objects(read.id)[which], revised.target, rows.arrived[which], revised.cells, values)
-        by_key = _by_key(None if keys is None else [keys[k] for k in which], None, len(which))
+        ids = objects([read.id[k] for k in which.tolist()])
+        found = Revisions(ids, revised.target, rows.arrived[which], revised.cells, values)
+        if keys is None:
+            return {(): found}
+        by_key = _by_key([keys[k] for k in which], None, len(which))
         return {key: found.part(np.array(some, np.int64)) for key, some in by_key.items()}
 
     def _refuse_duplicates(self, read: Named, keys: list[Key] | None) -> None:

@@ -8,6 +8,11 @@ import pandas as pd
 import pytest
 
 import fogline as fl
+from fogline.arrays import empty_clouds
+from fogline.kernels.compile import kernel
+from fogline.kernels.merged import merge_places
+from fogline.kernels.places import empty_grid
+from fogline.kernels.sweep import all_places
 
 NAMES = ("a", "b", "c", "d")
 QUERY = fl.Query(attributes=dict.fromkeys(NAMES, "max"), id="id", time="t", lifetime=9, alpha=0.0)
@@ -38,12 +43,12 @@ def share(given, x):
 def by_definition(rows):
     """The probability of the first row, place by place."""
     own = [each if isinstance(each, list) else [(each, 1.0)] for each in rows[0]]
-    shares = [[{x: share(row[j], x) for x, _ in own[j]} for j in range(4)] for row in rows[1:]]
+    shares = [[{x: share(row[j], x) for x, _ in own[j]} for j in range(len(own))] for row in rows[1:]]
     out = 0.0
     for place in product(*own):
         left = prod(w for _, w in place)
         for rival in shares:
-            found = [rival[j][place[j][0]] for j in range(4)]
+            found = [rival[j][place[j][0]] for j in range(len(own))]
             left *= 1 - (prod(a for a, _ in found) - prod(e for _, e in found))
         out += left
     return out
@@ -79,3 +84,37 @@ def test_very_many_rivals_that_surely_beat_a_place_do_not_make_it_likely(kinds):
         monitor.advance(1, points)
         (found[n],) = (each for each in monitor.answer().to_pylist() if each["id"] == "wide")
     assert found[80_000]["probability"] == found[1_600]["probability"] < 0.95
+
+
+@kernel
+def summed(clouds, near):
+    """The probability of the first cloud, over its merged places."""
+    grid = empty_grid(clouds.size[0].sum(), clouds.lo.shape[1])
+    merge_places(clouds, 0, near, grid)
+    return all_places(clouds, 0, near, grid)
+
+
+def small(rng):
+    """A few clouds of small values: known, or with a list, of one value or more, in a box that may be wider."""
+    n, d = int(rng.integers(2, 16)), int(rng.integers(1, 5))
+    clouds, pool, cells = empty_clouds(n, d, n * d * 3), 0, []
+    for i, j in product(range(n), range(d)):
+        count = int(rng.choice([0, 0, 1, 3]))
+        value = np.sort(rng.choice(5, max(count, 1), replace=False)).astype(float)
+        clouds.lo[i, j], clouds.hi[i, j] = value[0], value[-1]
+        if count:
+            part = slice(pool, pool + count)
+            clouds.lo[i, j], clouds.hi[i, j] = value[0] - rng.integers(2), value[-1] + rng.integers(2)
+            clouds.start[i, j], clouds.size[i, j] = pool, count
+            clouds.value[part], clouds.weight[part] = value, 1 / count
+            clouds.tail[part] = np.arange(count, 0, -1) / count
+            pool += count
+        cells.append([(float(v), 1 / len(value)) for v in value])
+    return clouds, [cells[i * d : (i + 1) * d] for i in range(n)]
+
+
+def test_cells_of_one_value_and_kinds_of_many_rivals_are_summed_by_the_definition():
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        clouds, rows = small(rng)
+        assert summed(clouds, np.arange(1, len(rows))) == pytest.approx(by_definition(rows), abs=1e-9)

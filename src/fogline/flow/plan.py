@@ -185,9 +185,9 @@ def make_plan(
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
-    clocks = ahead_of(ahead, query, kind), silent, moves_idle
-    which = opened, imputer, *clocks, hindsight, buckets
-    plan = Plan(query, kind, schema.field(query.id).type, types, every, held, *which)  # type: ignore[arg-type]
+    how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets
+    answers: Every = "tick" if every == "tick" else "batch"
+    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how)
     _ = plan.chain  # imputers refuse what does not fit
     return plan
 

@@ -77,8 +77,10 @@ class Chain:
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
         self.width = ends[-1]
-        blank = [(each, np.full((1, each.width), np.nan)) for each in self.lasting if isinstance(each, Hindsight)]
-        self.opens = np.array([any(each.open(one, j)[0] for each, one in blank) for j in range(len(self.signs))])
+        self.gaining = {id(each): each for each in self.lasting if isinstance(each, Hindsight)}
+        blank = np.full((1, self.width), np.nan)
+        asked = [(each, blank[:, self.at[number]]) for number, each in self.gaining.items()]
+        self.opens = np.array([any(each.open(one, j)[0] for each, one in asked) for j in range(len(self.signs))])
         self.tally = Tally()
         self.shared = self._shared()
 
@@ -136,6 +138,8 @@ class Chain:
         found, revised = state.watch(names, arrived, came, wanted, code, gaps._replace(open=opened), hiding)
         out = np.full((len(arrived), self.sensors.width), np.nan)
         out[wanted] = found
+        if self.sensors.names == self.query.names:
+            return out, revised
         return out, revised._replace(cells=revised.cells[:, self.in_state])
 
     def close(self, state: SensorState, names: Sequence[Name], arrived: Floats, cells: Flags) -> None:
@@ -145,6 +149,8 @@ class Chain:
     def _of_sensors(self, cells: Flags) -> Flags:
         """Cells with attributes in the query's order, in that of the sensors."""
         assert self.sensors is not None
+        if self.sensors.names == self.query.names:
+            return cells
         out = np.zeros((len(cells), len(self.sensors.names)), np.bool_)
         out[:, self.in_state] = cells
         return out
@@ -152,10 +158,9 @@ class Chain:
     def note(self, known: Floats, revisions: Revisions) -> Floats:
         """(n, width) what is kept of rows, after a later reading of each one's sensor."""
         out = known.copy()
-        for each in self.lasting:
-            if isinstance(each, Hindsight):
-                at = self.at[id(each)]
-                out[:, at] = each.note(known[:, at], revisions)
+        for number, each in self.gaining.items():
+            at = self.at[number]
+            out[:, at] = each.note(known[:, at], revisions)
         return out
 
     def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
@@ -180,11 +185,13 @@ class Chain:
         left = np.arange(len(rows))
         for each in self.lasting:
             kept = known[rows[left], self.at[id(each)]]
-            if isinstance(each, Hindsight):
-                ends, able = each.reach(kept, j, rough=rough), each.able(kept, j)
+            if (gaining := self.gaining.get(id(each))) is not None:
+                ends, able = gaining.reach(kept, j, rough=rough), each.able(kept, j)
             else:
                 ends = each.bounds(kept, j, rough=rough)
                 able = ~np.isnan(ends[0])
+            if each is self.lasting[0] and able.all():
+                return ends
             low[left], high[left] = np.fmin(low[left], ends[0]), np.fmax(high[left], ends[1])
             left = left[~able]
             if not len(left):
@@ -196,8 +203,8 @@ class Chain:
         """(n,) whether a later reading may still change the answer about attribute j of `until`, or of one before."""
         out = np.zeros(len(known), np.bool_)
         for each in self.lasting[: self.lasting.index(until) + 1]:
-            if isinstance(each, Hindsight):
-                out |= each.open(known[:, self.at[id(each)]], j)
+            if (gaining := self.gaining.get(id(each))) is not None:
+                out |= gaining.open(known[:, self.at[id(each)]], j)
         return out
 
     def fill(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
@@ -215,7 +222,7 @@ class Chain:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
-            if isinstance(each.imputer, Hindsight) and self.opens[each.attribute]:
+            if id(each.imputer) in self.gaining and self.opens[each.attribute]:
                 self.tally.revised += int(np.count_nonzero(done))
         return self._write(clouds, answers, final, sharing=sharing)
 
@@ -293,7 +300,8 @@ class Chain:
 
 def missing(gaps: Flags) -> list[tuple[int, Ints]]:
     """Per attribute that any row lacks, the rows that lack it."""
-    return [(j, rows) for j in range(gaps.shape[1]) if len(rows := np.flatnonzero(gaps[:, j]))]
+    lacked = np.asarray(gaps.any(axis=0)).tolist()
+    return [(j, np.flatnonzero(gaps[:, j])) for j, some in enumerate(lacked) if some]
 
 
 def chain_of(

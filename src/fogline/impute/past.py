@@ -14,6 +14,7 @@ import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Revisions
 from fogline.impute.imputer import Evidence, ends, listed, nothing, points, spread
+from fogline.kernels.explaining import note_next
 from fogline.model import Query, Rule
 from fogline.repository.sensors.model import SensorModel
 
@@ -30,7 +31,7 @@ class Past:
     name, lasting = OWN, True
 
     def __init__(self, sensors: SensorModel, query: Query) -> None:
-        self.sensors, self.query = sensors, query
+        self.sensors, self.query, self.names = sensors, query, query.names
         self.context = sensors.own_width
         self.came = self.context + len(sensors.names)  # numbers that are there when a row comes; the next ones follow
         self.width = self.came + (2 * len(sensors.names) if sensors.hindsight else 0)
@@ -50,13 +51,10 @@ class Past:
     def note(self, known: Floats, revisions: Revisions) -> Floats:
         if not self.sensors.hindsight:
             return known
-        out, values = known.copy(), readings(revisions.values, self.sensors, self.query)
-        value, age = out[:, self.came :: 2], out[:, self.came + 1 :: 2]
-        new = np.isnan(age) & ~np.isnan(values)
-        np.copyto(value, values, where=new)
-        latest = np.fmax.reduce(age, axis=1)  # what was final by then must not see what is noted now
-        came = np.fmax(revisions.time - revisions.target, np.nextafter(latest, np.inf))
-        np.copyto(age, came[:, None], where=new)
+        came = revisions.time - revisions.target
+        out: Floats = note_next(
+            np.ascontiguousarray(known), self.came, readings(revisions.values, self.sensors, self.query), came
+        )
         return out
 
     def first(self, known: Floats) -> Floats:
@@ -73,19 +71,24 @@ class Past:
         return ~self._revised(known, j) if self.gains[j] else np.zeros(len(known), np.bool_)
 
     def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
-        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
         able = self.able(known, j)
-        if able.any():
-            low[able], high[able] = self._bounds(known[able], j, rough)
+        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
+        if not able.any():
+            return low, high
+        if able.all():
+            return self._bounds(known, j, rough)
+        low[able], high[able] = self._bounds(known[able], j, rough)
         return low, high
 
     def reach(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
         opened = self.open(known, j)
         if not opened.any():
             return self.bounds(known, j, rough=rough)
-        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        low[opened], high[opened] = self.sensors.span(self.query.names[j], *self.limits[j])
         final, after_last = ~opened, opened & self._has_last(known, j)
+        if after_last.all():
+            return self._reach(known, j, rough)
+        low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
+        low[opened], high[opened] = self.sensors.span(self.names[j], *self.limits[j])
         if final.any():
             low[final], high[final] = self.bounds(known[final], j, rough=rough)
         if after_last.any():
@@ -94,11 +97,11 @@ class Past:
 
     def distributions(self, known: Floats, j: int) -> Distributions:
         able = self.able(known, j)
-        return (
-            spread(self.sensors.distributions(*self._asked(known[able], j)), able)
-            if able.any()
-            else nothing(len(known))
-        )
+        if not able.any():
+            return nothing(len(known))
+        if able.all():
+            return self.sensors.distributions(*self._asked(known, j))
+        return spread(self.sensors.distributions(*self._asked(known[able], j)), able)
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)
@@ -106,7 +109,7 @@ class Past:
     def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats | None, float, float]:
         """The question to the sensors' model: attribute, values, context, what came next, limits."""
         context, values = known[:, : self.context], known[:, self.context : self.came]
-        return self.query.names[j], values, context, self._after(known, j), *self.limits[j]
+        return self.names[j], values, context, self._after(known, j), *self.limits[j]
 
     def _after(self, known: Floats, j: int) -> Floats | None:
         """(n, d, 2) the next values and their ages, as far as they count for attribute j; NaN elsewhere."""
@@ -127,13 +130,13 @@ class Past:
         return low, high
 
     def _reach(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        name, values, context, _, low, high = self._asked(known, j)
+        name, context, limits = self.names[j], known[:, : self.context], self.limits[j]
         if rough:
-            return self.sensors.rough_reach(name, context, low, high)
-        return self.sensors.reach(name, values, context, low, high)
+            return self.sensors.rough_reach(name, context, *limits)
+        return self.sensors.reach(name, known[:, self.context : self.came], context, *limits)
 
     def _has_last(self, known: Floats, j: int) -> Flags:
-        return np.asarray(~np.isnan(self.sensors.last(self.query.names[j], known)))
+        return np.asarray(~np.isnan(self.sensors.last(self.names[j], known)))
 
     def _revised(self, known: Floats, j: int) -> Flags:
         """(n,) for which rows it is known what attribute j was next."""
@@ -202,6 +205,8 @@ class RecentRule:
 
 def readings(values: Floats, sensors: SensorModel, query: Query) -> Floats:
     """(n, attributes of the sensors) what the rows read, in the order in which contexts have it."""
+    if sensors.names == query.names:
+        return values
     out = np.full((len(values), len(sensors.names)), np.nan)
     for k, name in enumerate(sensors.names):
         if name in query.attributes:

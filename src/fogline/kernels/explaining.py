@@ -129,3 +129,27 @@ def noted(after, reading, values, j):
                 if not np.isnan(values[r, q]):
                     out[i, q, 0], out[i, q, 1] = values[r, q], after[i, j, 1]
     return out
+
+
+@kernel
+def note_next(known, first, values, came):
+    """(n, width) the numbers of rows after readings (n, d) that came so much later (n,): values that are not noted yet.
+
+    From `first` on, the numbers are the next value of each attribute and its age. What was final by then must not see
+    what is noted now: an age that is new is greater than those that are there.
+    """
+    out = known.copy()
+    for i in range(out.shape[0]):
+        latest = -np.inf
+        for q in range(values.shape[1]):
+            age = out[i, first + 2 * q + 1]
+            if age > latest:
+                latest = age
+        later = came[i]
+        if latest > -np.inf:
+            later = max(later, np.nextafter(latest, np.inf))
+        for q in range(values.shape[1]):
+            at = first + 2 * q
+            if np.isnan(out[i, at + 1]) and not np.isnan(values[i, q]):
+                out[i, at], out[i, at + 1] = values[i, q], later
+    return out

@@ -22,10 +22,8 @@ from fogline.kernels.sorting import ascending
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …
 PLACES = 1024  # … or fewer, where a row lacks several: that many combinations at most
-CUT = (
-    0.1  # of the trees' targets, on either side, lie beyond the ends, which stand for them: rows err together, so many
-)
-# small chances would count for too much
+CUT = 0.1  # so many of a sensor's targets, on either side, lie beyond the ends, which stand for them: its rows err
+# together, so many small chances would count for too much
 
 
 class Forest(NamedTuple):
@@ -171,30 +169,41 @@ def points_for(gaps):
 
 
 @inner
-def _taken(k, points, width):
+def _taken(k, points, width, cut):
     """Which of so many sorted targets the k-th point of a distribution is."""
-    level = min(max((k + 0.5) / points, CUT), 1 - CUT)
-    return min(int(level * width), width - 1)
+    first, last = _within(width, cut)
+    return min(max((2 * k + 1) * width // (2 * points), first), last)
+
+
+@inner
+def _within(width, cut):
+    """The first and the last of so many sorted targets that a distribution uses."""
+    return int(cut * width), min(int((1 - cut) * width), width - 1)
 
 
 @kernel
-def ends(changes, gaps):
-    """(n,) the least and the greatest change that `spread` uses of each line."""
-    n, width = changes.shape
+def ends(targets, base, gaps, grid, cut):
+    """(n,) the least and the greatest value that `spread` gives of each line."""
+    n, width = targets.shape
     least, most = np.empty(n), np.empty(n)
     for i in range(n):
         points = points_for(gaps[i])
-        least[i] = changes[i, _taken(0, points, width)]
-        most[i] = changes[i, _taken(points - 1, points, width)]
+        least[i] = on_grid(base[i] + targets[i, _taken(0, points, width, cut)], grid)
+        most[i] = on_grid(base[i] + targets[i, _taken(points - 1, points, width, cut)], grid)
     return least, most
 
 
 @kernel
-def middle(changes):
-    """(n,) the targets of each sorted line with CUT of them below, and with CUT above: `spread` goes no further."""
-    width = changes.shape[1]
-    first, last = int(CUT * width), min(int((1 - CUT) * width), width - 1)
-    return changes[:, first].copy(), changes[:, last].copy()
+def beyond_ends(targets, base, pad, grid, cut):
+    """(n,) values that lie further out than any that `spread` gives of a line: by `pad` of the way to its ends."""
+    n, width = targets.shape
+    first, last = _within(width, cut)
+    least, most = np.empty(n), np.empty(n)
+    for i in range(n):
+        low, high = targets[i, first], targets[i, last]
+        least[i] = on_grid(base[i] + (low - pad * (low - targets[i, 0])), grid)
+        most[i] = on_grid(base[i] + (high + pad * (targets[i, width - 1] - high)), grid)
+    return least, most
 
 
 @kernel
@@ -209,12 +218,13 @@ def widen(changes, by):
 
 
 @kernel
-def spread(changes, base, gaps, grid):
-    """Distributions of base (n,) + changes (n, trees · KEPT), sorted: start, size, value, often.
+def spread(targets, base, gaps, grid, cut):
+    """Distributions of base (n,) + targets (n, trees · KEPT), sorted: start, size, value, often.
 
-    gaps (n,): how many cells the row lacks.
+    Evenly spaced quantiles of the targets, but none further out than those with `cut` of them beyond: those stand for
+    what lies there. gaps (n,): how many cells the row lacks.
     """
-    n, width = changes.shape
+    n, width = targets.shape
     start, size = np.empty(n, np.int64), np.empty(n, np.int64)
     value, often = np.empty(n * POINTS), np.empty(n * POINTS)
     filled = 0
@@ -222,7 +232,7 @@ def spread(changes, base, gaps, grid):
         start[i] = filled
         points = points_for(gaps[i])
         for k in range(points):
-            x = on_grid(base[i] + changes[i, _taken(k, points, width)], grid)
+            x = on_grid(base[i] + targets[i, _taken(k, points, width, cut)], grid)
             filled = count_in(x, start[i], filled, value, often)
         size[i] = filled - start[i]
     return start, size, value[:filled].copy(), often[:filled].copy()

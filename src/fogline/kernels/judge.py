@@ -176,7 +176,12 @@ lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
 
 @inner
 def kept_out(live, o, near, threshold, coarse, scratch):
-    """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?"""
+    """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?
+
+    A cloud without sums that was in is likely to be so again, and no bound shows it: that is left to its bracket.
+    """
+    if live.columns.places[o] == 0 and not np.isnan(live.columns.reported[o]):
+        return -np.inf, False
     until = coarse_witness(live, o, near, threshold, coarse, scratch)
     if until > -np.inf or live.columns.places[o] <= 1:
         return until, False

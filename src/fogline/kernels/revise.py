@@ -11,20 +11,21 @@ import numpy as np
 from fogline.arrays import SHARED, VAGUE
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats, low_end, write_ends
-from fogline.kernels.states import DEAD, OUT
+from fogline.kernels.states import OUT
 from fogline.kernels.words import covers
 
 SAME, NARROWER, WIDER = 0, 1, 2
 
 
 @kernel
-def arrived_at(columns, used, now, times):
-    """The slots, alive at `now`, of rows that arrived at one of the times, which are sorted."""
-    slots = np.empty(used, np.int64)
+def arrived_at(arrived, expires, now, times):
+    """The rows, not expired at `now`, that arrived at one of the times, which are sorted: each once for every such
+    time; and which time that is."""
+    row, at = np.empty(times.shape[0], np.int64), np.empty(times.shape[0], np.int64)
     m = 0
-    for c in range(used):
-        t = columns.arrived[c]
-        if t < times[0] or t > times[-1] or columns.state[c] == DEAD or columns.expires[c] <= now:
+    for c in range(arrived.shape[0]):
+        t = arrived[c]
+        if t < times[0] or t > times[-1] or expires[c] <= now:
             continue
         low, high = 0, times.shape[0] - 1
         while low < high:
@@ -33,10 +34,13 @@ def arrived_at(columns, used, now, times):
                 low = middle + 1
             else:
                 high = middle
-        if times[low] == t:
-            slots[m] = c
+        while low < times.shape[0] and times[low] == t:
+            if m == row.shape[0]:
+                row, at = np.append(row, np.empty_like(row)), np.append(at, np.empty_like(at))
+            row[m], at[m] = c, low
             m += 1
-    return slots[:m]
+            low += 1
+    return row[:m], at[:m]
 
 
 @inner
@@ -49,14 +53,6 @@ def can_beat(best, clouds, o):
             return False
         better |= best[1, j] > x
     return better
-
-
-@kernel
-def take_out(live, which):
-    """The open clouds `which` leave, to come again. What they may have kept out is to be judged again."""
-    for g in which:
-        live.columns.state[g], live.columns.expires[g] = DEAD, -np.inf
-    release(live, which)
 
 
 @kernel

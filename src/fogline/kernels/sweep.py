@@ -7,6 +7,10 @@ step, and spread by sums that run from the best value down. Rivals that differ i
 The first distributed cell is swept from its best value down. Per value, the sums over all other (inner) cells lie in
 one array for each set of inner cells in which a rival is a step (`mask`), to be spread along these. All are sums of
 integers: the same bits in any order of the rivals.
+
+A rival that is a step everywhere, and surely as good where the cloud is known, beats all places up to its steps: they
+have no weight left, and are not looked at. In a line of places, along the last inner cell, those are the first ones;
+and the more, the worse the values of the other cells are.
 """
 
 from __future__ import annotations
@@ -17,25 +21,12 @@ import numpy as np
 
 from fogline.arrays import Floats, Grid, Ints
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import share, shares
+from fogline.kernels.kinds import CERTAIN, COUNTED, SMOOTH, STEPPED, rivals_of, ways_of
 from fogline.kernels.places import place_weights
 from fogline.kernels.sums import SCALE, SURE, logarithm
 
 BEATEN = -32.0 * SCALE  # the logarithm of what counts as zero, for a rival that is sure to beat a place
 LEAST = -(2**60)  # no sum goes below: thousands of such rivals, and two of it do not overflow
-
-
-class Steps(NamedTuple):
-    """What each of m rivals does to the values of c distributed cells."""
-
-    at_least: Floats  # (m, values of all cells)
-    equal: Floats
-    a: Floats  # (m,) Pr{at least as good in all cells that are known}, …
-    b: Floats  # (m,) … and just as good, there and at its steps; 0 where it cannot be just as good in all
-    step: Ints  # (m, c) the last value that it is surely at least as good as, if it is never so beyond; -1: no step
-    times: Ints  # (m,) how many rivals are the same
-    first: Ints  # (m,) the first of its kind: rivals that differ in their steps only
-    next: Ints  # (m,) the next of its kind; -1: there is none
 
 
 class Inner(NamedTuple):
@@ -46,6 +37,9 @@ class Inner(NamedTuple):
     sums: Ints  # (masks, places) what is at work
     stand: Ints  # (masks, places) of rivals that are a step in the first cell, from there down
     used: Ints  # (masks,) how many rivals have it
+    low: Ints  # (lines,) how many of the first places of each line, along the last inner cell, are surely beaten
+    at: Ints  # (lines, c - 1) which value of each cell its first place has
+    line: int  # how many places a line has
 
 
 class Effect(NamedTuple):
@@ -56,6 +50,9 @@ class Effect(NamedTuple):
     b: Floats
     log: Ints  # to be spread from its steps down
     tie: Ints  # to be added at its steps themselves, where it may be just as good
+    spaced: Ints  # the same logarithms, each at its place
+    kept: Ints  # of one kind, the logarithms that are the same for all values of the first cell, …
+    kept_of: Ints  # (1,) … and which kind
 
 
 @inner
@@ -78,96 +75,6 @@ def log_of(p):
 
 
 @inner
-def step_of(at_least):
-    """See `Steps.step`; -2: it is never as good."""
-    n = 0
-    while n < at_least.shape[0] and at_least[n] == 1.0:
-        n += 1
-    if n < at_least.shape[0] and at_least[n] > 0.0:
-        return -1
-    return n - 1 if n > 0 else -2
-
-
-@inner
-def rivals_of(clouds, o, near, grid, cells):
-    """Look up what each rival does to each value: how many differ, and what. Those that cannot beat any place are left
-    out."""
-    n, room = near.shape[0], 0
-    for j in cells:
-        room += grid.size[j]
-    found = Steps(
-        np.empty((n, room)), np.empty((n, room)), np.ones(n), np.ones(n),
-        np.empty((n, cells.shape[0]), np.int64), np.ones(n, np.int64), np.empty(n, np.int64), np.full(n, -1),
-    )  # fmt: skip
-    last = np.empty(n, np.int64)  # of a kind, by its first
-    m = 0
-    for g in near:
-        found.a[m] = found.b[m] = 1.0
-        for j in range(clouds.lo.shape[1]):
-            if grid.start[j] < 0:
-                s, e = share(clouds, g, j, clouds.lo[o, j])
-                found.a[m] *= s
-                found.b[m] *= e
-        beats = found.a[m] > 0.0
-        for k in range(cells.shape[0]):
-            first, size = grid.start[cells[k]], grid.size[cells[k]]
-            at_least, equal = found.at_least[m, first : first + size], found.equal[m, first : first + size]
-            shares(clouds, g, cells[k], grid, at_least, equal)
-            step = step_of(at_least)
-            found.step[m, k] = step
-            beats &= step > -2
-            if step >= 0:
-                found.b[m] *= equal[step]
-            else:
-                ties = 0.0
-                for v in range(size):
-                    ties = max(ties, equal[v])
-                found.b[m] *= ties > 0.0
-        if beats and not is_there(found, m, grid, cells):
-            first = found.first[m]
-            if first != m:
-                found.next[last[first]] = m
-            last[first] = m
-            m += 1
-    return m, found
-
-
-@inner
-def is_there(found, m, grid, cells):
-    """Is one of the rivals before m the same? Then it is counted; else m learns the first of its kind."""
-    found.first[m] = m
-    for r in range(m):
-        if (
-            found.first[r] == r
-            and found.a[r] == found.a[m]
-            and found.b[r] == found.b[m]
-            and alike(found, r, m, grid, cells)
-        ):
-            found.first[m] = r
-            break
-    s = found.first[m] if found.first[m] < m else -1
-    while s >= 0:
-        if (found.step[s] == found.step[m]).all():
-            found.times[s] += 1
-            return True
-        s = found.next[s]
-    return False
-
-
-@inner
-def alike(found, r, m, grid, cells):
-    """Are two rivals steps in the same cells, and the same in all others?"""
-    for k in range(cells.shape[0]):
-        if (found.step[r, k] >= 0) != (found.step[m, k] >= 0):
-            return False
-        if found.step[r, k] < 0:
-            for v in range(grid.start[cells[k]], grid.start[cells[k]] + grid.size[cells[k]]):
-                if found.at_least[r, v] != found.at_least[m, v] or found.equal[r, v] != found.equal[m, v]:
-                    return False
-    return True
-
-
-@inner
 def inner_of(grid, cells):
     """Room for the inner places."""
     c = cells.shape[0] - 1
@@ -178,8 +85,15 @@ def inner_of(grid, cells):
     within = Grid(grid.value, grid.weight, np.full(c, -1), np.ones(c, np.int64))
     for k in range(c):
         within.start[k], within.size[k] = grid.start[cells[k + 1]], grid.size[cells[k + 1]]
-    room = (1 << c, places)
-    return Inner(within, stride, np.empty(room, np.int64), np.zeros(room, np.int64), np.zeros(1 << c, np.int64))
+    room, line = (1 << c, places), within.size[c - 1] if c else 1
+    at = np.empty((places // line, c), np.int64)
+    for first in range(at.shape[0]):
+        for k in range(c):
+            at[first, k] = first * line // stride[k] % within.size[k]
+    return Inner(
+        within, stride, np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1 << c, np.int64),
+        np.zeros(places // line, np.int64), at, line,
+    )  # fmt: skip
 
 
 @inner
@@ -210,6 +124,28 @@ def work_out(found, r, at, within, space):
 
 
 @inner
+def leave_out(found, r, within):
+    """The inner places that rival r surely beats are not looked at any more."""
+    last = within.stride.shape[0] - 1
+    count = found.step[r, last + 1] + 1 if last >= 0 else 1
+    for line in range(within.low.shape[0]):
+        below = count > within.low[line]
+        for k in range(last):
+            below = below and within.at[line, k] <= found.step[r, k + 1]
+        if below:
+            within.low[line] = count
+
+
+@inner
+def begin(within):
+    """What stands from better values of the first cell is at work, in the places that are looked at."""
+    for mask in range(within.sums.shape[0]):
+        for line in range(within.low.shape[0] if mask == 0 or within.used[mask] > 0 else 0):
+            for at in range(line * within.line + within.low[line], (line + 1) * within.line):
+                within.sums[mask, at] = within.stand[mask, at]
+
+
+@inner
 def note(found, r, n, within, space, sums, at_step):
     """Note what was worked out of rival r, at its own steps; `at_step`: the value of the first cell is its step too."""
     mask, shift = 0, 0
@@ -229,22 +165,169 @@ def note(found, r, n, within, space, sums, at_step):
 @inner
 def spread(within):
     """Let what stands at steps count for all places below; all of it ends in the array of no steps."""
-    places = within.sums.shape[1]
     for mask in range(within.sums.shape[0] - 1, 0, -1):
         if within.used[mask] == 0:
             continue
         k = 0
         while not (mask >> k) & 1:
             k += 1
-        stride, size, rest = within.stride[k], within.cells.size[k], mask & (mask - 1)
-        block = stride * size
+        stride, rest = within.stride[k], mask & (mask - 1)
         source, target = within.sums[mask], within.sums[rest]
         within.used[rest] += 1
-        for begin in range(0, places, block):
-            for at in range(begin + block - stride - 1, begin - 1, -1):
-                source[at] = plus(source[at], source[at + stride])
-        for at in range(places):
-            target[at] = plus(target[at], source[at])
+        for line in range(within.low.shape[0] - 1, -1, -1):  # where a better line is looked at, this one may be too
+            first, end = line * within.line + within.low[line], (line + 1) * within.line
+            if k == within.stride.shape[0] - 1:
+                for at in range(end - 2, first - 1, -1):
+                    source[at] = plus(source[at], source[at + 1])
+            elif within.at[line, k] < within.cells.size[k] - 1:
+                for at in range(first, end):
+                    source[at] = plus(source[at], source[at + stride])
+            for at in range(first, end):
+                target[at] = plus(target[at], source[at])
+
+
+@inner
+def counts_of(found, kinds, way, within):
+    """Room to count, for each value of the inner cells in which they are steps, the rivals of a kind that are as good.
+
+    Where the counts of each kind begin, and the counts.
+    """
+    start, room = np.zeros(kinds.shape[0] + 1, np.int64), 0
+    for m in range(kinds.shape[0]):
+        size = 1 if way[m] == COUNTED else 0
+        for k in range(within.stride.shape[0]):
+            if found.step[kinds[m], k + 1] >= 0:
+                size *= within.cells.size[k]
+        room += size
+        start[m + 1] = room
+    return start, np.zeros(room, np.int64)
+
+
+@inner
+def count_up(found, s, within, counts):
+    """Count rival s for all values up to its steps."""
+    for m in range(counts.shape[0]):
+        rest, below = m, True
+        for k in range(within.stride.shape[0] - 1, -1, -1):
+            if found.step[s, k + 1] >= 0:
+                below = below and rest % within.cells.size[k] <= found.step[s, k + 1]
+                rest //= within.cells.size[k]
+        if below:
+            counts[m] += found.times[s]
+
+
+@inner
+def take_counted(found, r, at, within, space, counts):
+    """Add what the rivals of the kind r do: one logarithm, times as many as are as good.
+
+    `at`: the value of the first cell, -1: they are steps there.
+    """
+    if at >= 0 and found.at_least[r, at] == 0.0:
+        return
+    n, last = work_out(found, r, at, within, space), within.stride.shape[0] - 1
+    logs, sums = space.spaced, within.sums[0]
+    logs[:] = 0
+    for p in range(n):
+        logs[space.place[p]] = space.log[p]
+    for line in range(within.low.shape[0]):
+        place, m, first = 0, 0, line * within.line
+        for k in range(last):
+            v = within.at[line, k]
+            if found.step[r, k + 1] >= 0:
+                m = m * within.cells.size[k] + v
+            else:
+                place += v * within.stride[k]
+        if found.step[r, last + 1] < 0:
+            for p in range(within.low[line], within.line):
+                sums[first + p] = plus(sums[first + p], counts[m] * logs[place + p])
+        else:
+            for p in range(within.low[line], within.line):
+                sums[first + p] = plus(sums[first + p], counts[m * within.line + p] * logs[place])
+
+
+@inner
+def logs_of(found, r, at, within, ties, out):
+    """To out (places,): what rival r, which is no step in any inner cell, leaves of the places that are looked at.
+
+    `at`: the value of the first cell, -1: it is a step there; `ties`: at which it may be just as good.
+    """
+    last = within.stride.shape[0] - 1
+    ties = ties and found.b[r] > 0.0
+    for line in range(within.low.shape[0]):
+        a, b = found.a[r], found.b[r]
+        if at >= 0:
+            a *= found.at_least[r, at]
+            b *= found.equal[r, at]
+        for k in range(last):
+            v = within.cells.start[k] + within.at[line, k]
+            a *= found.at_least[r, v]
+            b *= found.equal[r, v]
+        for p in range(within.low[line], within.line):
+            x, e = a, b
+            if last >= 0:
+                x *= found.at_least[r, within.cells.start[last] + p]
+                e *= found.equal[r, within.cells.start[last] + p]
+            out[line * within.line + p] = log_of(x - e if ties else x)
+
+
+@inner
+def add(within, n, logs, sums):
+    """n times these logarithms more, in the places that are looked at."""
+    for line in range(within.low.shape[0]):
+        for at in range(line * within.line + within.low[line], (line + 1) * within.line):
+            sums[at] = plus(sums[at], times(n, logs[at]))
+
+
+@inner
+def left_of(within, weight):
+    """The weight of the inner places, each times the probability that no rival beats it."""
+    sums, out = within.sums[0], 0.0
+    for line in range(within.low.shape[0]):
+        for p in range(line * within.line + within.low[line], (line + 1) * within.line):
+            if sums[p] > BEATEN:
+                out += weight[p] * np.exp(sums[p] / SCALE)
+    return out
+
+
+@inner
+def take_stepped(found, r, first, v, within, space):
+    """Note what the rivals of the kind r, which are a step in an inner cell, do at value v of the first one."""
+    is_step, n, s = found.step[r, 0] >= 0, 0, r
+    if not is_step and found.at_least[r, first + v] == 0.0:
+        return
+    while s >= 0:
+        if not is_step or found.step[s, 0] == v:
+            if n == 0:
+                n = work_out(found, r, -1 if is_step else first + v, within, space)
+            note(found, s, n, within, space, within.sums, True)
+            if is_step:
+                note(found, s, n, within, space, within.stand, False)
+        s = found.next[s]
+
+
+@inner
+def take_smooth(found, r, first, v, within, space):
+    """Add what the rivals of the kind r, which are no step in any inner cell, do at value v of the first one."""
+    if found.step[r, 0] < 0:
+        if found.at_least[r, first + v] > 0.0:
+            logs_of(found, r, first + v, within, True, space.log)
+            add(within, found.times[r], space.log, within.sums[0])
+        return
+    n, s = 0, r
+    while s >= 0:
+        n += found.times[s] if found.step[s, 0] == v else 0
+        s = found.next[s]
+    if n == 0:
+        return
+    if space.kept_of[0] != r:
+        logs_of(found, r, -1, within, False, space.kept)  # later, no other places are looked at
+        space.kept_of[0] = r
+    add(within, n, space.kept, within.stand[0])
+    if found.b[r] == 0.0:
+        add(within, n, space.kept, within.sums[0])
+    else:
+        logs_of(found, r, -1, within, True, space.log)
+        add(within, n, space.log, within.sums[0])
 
 
 @inner
@@ -269,30 +352,32 @@ def all_places(clouds, o, near, grid):
     weight = np.empty(places)
     place_weights(within.cells, weight)
     space = Effect(
-        np.empty(places, np.int64), np.empty(places), np.empty(places),
-        np.empty(places, np.int64), np.empty(places, np.int64),
+        np.empty(places, np.int64), np.empty(places), np.empty(places), np.empty(places, np.int64),
+        np.empty(places, np.int64), np.empty(places, np.int64), np.empty(places, np.int64), np.full(1, -1),
     )  # fmt: skip
-    first, out = grid.start[cells[0]], 0.0
-    for v in range(grid.size[cells[0]] - 1, -1, -1):
-        within.sums[:] = within.stand
-        for r in range(m):
-            if found.first[r] != r:
-                continue
-            is_step, n, s = found.step[r, 0] >= 0, 0, r
-            if not is_step and found.at_least[r, first + v] == 0.0:
-                continue
+    kinds, way = ways_of(found, m)
+    start, counts = counts_of(found, kinds, way, within)
+    first, best, out = grid.start[cells[0]], grid.size[cells[0]] - 1, 0.0
+    for v in range(best, -1, -1):
+        for k in range(kinds.shape[0]):
+            s = kinds[k] if way[k] <= COUNTED else -1
             while s >= 0:
-                if not is_step or found.step[s, 0] == v:
-                    if n == 0:
-                        n = work_out(found, r, -1 if is_step else first + v, within, space)
-                    note(found, s, n, within, space, within.sums, True)
-                    if is_step:
-                        note(found, s, n, within, space, within.stand, False)
+                if found.step[s, 0] == v or (v == best and found.step[s, 0] < 0):
+                    if way[k] == CERTAIN:
+                        leave_out(found, s, within)
+                    else:
+                        count_up(found, s, within, counts[start[k] : start[k + 1]])
                 s = found.next[s]
+        begin(within)
+        for k in range(kinds.shape[0]):
+            if way[k] == STEPPED:
+                take_stepped(found, kinds[k], first, v, within, space)
         spread(within)
-        sums, total = within.sums[0], 0.0
-        for p in range(places):
-            if sums[p] > BEATEN:
-                total += weight[p] * np.exp(sums[p] / SCALE)
-        out += grid.weight[first + v] * total
+        for k in range(kinds.shape[0]):
+            if way[k] == SMOOTH:
+                take_smooth(found, kinds[k], first, v, within, space)
+            elif way[k] == COUNTED:
+                at = -1 if found.step[kinds[k], 0] >= 0 else first + v
+                take_counted(found, kinds[k], at, within, space, counts[start[k] : start[k + 1]])
+        out += grid.weight[first + v] * left_of(within, weight)
     return min(out, 1.0)

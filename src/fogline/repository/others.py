@@ -23,7 +23,6 @@ from fogline.errors import HistoryWarning
 from fogline.kernels import forest
 from fogline.kernels.crps import crps
 from fogline.kernels.forest import Forest, ValueGrid
-from fogline.kernels.leaves import outermost, quantiles
 from fogline.kernels.linear import expected
 from fogline.model import Query, Rule
 from fogline.repository.access.protocol import readonly
@@ -42,6 +41,7 @@ FEWEST = 50  # rows that have the attribute; from fewer nothing is learnt
 MOST = 16  # determinants
 WORDS = 32  # a column with more different words is a name, not a kind
 GAPPED, HIDDEN = 0.25, 0.3  # the share of rows from which cells are hidden, and of their cells that are
+CUT = 0.0  # rows that do not follow on each other do not err together: small chances are worth what they say
 WHOLE, SEED = 256, 17
 
 
@@ -74,13 +74,13 @@ class ByOthers:
         """Distributions for rows with these determinants (n, f) and numbers of gaps. O(trees · depth) each."""
         base, features = explained(self.lines, known)
         kept = forest.ask(self.trees, features)
-        start, size, value, often = quantiles(kept, base, gaps, self._values(low, high))
+        start, size, value, often = forest.spread(kept, base, gaps, self._values(low, high), CUT)
         return Distributions(start, size, value, often, np.zeros(len(known), np.int64))
 
     def bounds(self, known: Floats, gaps: Ints, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
         base, features = explained(self.lines, known)
-        least, most = outermost(forest.ask(self.trees, features), base, gaps, self._values(low, high))
+        least, most = forest.ends(forest.ask(self.trees, features), base, gaps, self._values(low, high), CUT)
         return np.asarray(least), np.asarray(most)
 
     def rough_bounds(self, low: float, high: float) -> tuple[float, float]:

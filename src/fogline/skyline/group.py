@@ -86,6 +86,11 @@ class Group:
 
     def _revised_ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions) -> Iterator[Tick]:
         """The rows and the revisions instant by instant."""
+        first, last = extent(revisions.time)
+        if rows is not None and clock <= first == last <= now and extent(rows.arrived) == (first, last):
+            yield from self._expiries(first)
+            yield first, rows, revisions
+            return
         then = np.clip(revisions.time, clock, now)
         enters = np.empty(0) if rows is None else np.maximum(rows.arrived, clock)
         if rows is not None:

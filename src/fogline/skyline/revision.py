@@ -15,8 +15,8 @@ import numpy as np
 
 from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Revisions
 from fogline.errors import FoglineError
-from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, release, take_out
-from fogline.kernels.states import OUT
+from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, release
+from fogline.kernels.states import DEAD, OUT
 from fogline.skyline.slots import Slots
 
 Fill = Callable[[Clouds, Floats, Flags], Clouds]  # clouds, what is known of their rows, which cells to fill
@@ -47,51 +47,48 @@ def fill_within(fill: Fill, clouds: Clouds, known: Floats, gaps: Flags) -> tuple
 
 def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, fill: Fill, note: Note) -> Returning:
     """Apply revisions to live rows, and to rows that are just arriving. O(live + revisions · open)."""
-    revisions = revisions.part(np.argsort(revisions.time, kind="stable"))
-    count = 0
+    if np.any(revisions.time[1:] < revisions.time[:-1]):
+        revisions = revisions.part(np.argsort(revisions.time, kind="stable"))
+    columns, n, count = slots.columns, slots.used, 0
     if rows is not None and len(rows.id):
-        which, event = _same_names(rows.arrived, rows.id, revisions)
+        which, event = _same_names(rows.arrived, rows.expires, now, rows.id, revisions)
         if len(which):
             rows = _revise_arriving(rows, which, revisions.part(event), note)
             count += len(np.unique(which))
-    target, event = _targets(slots, now, revisions)
+    target, event = _same_names(columns.arrived[:n], columns.expires[:n], now, slots.id, revisions)
     if not len(target):
         return Returning(rows, NO_SLOTS, NO_SLOTS, count)
     which, known, cells = _learn(slots.known, slots.clouds, target, revisions.part(event), note)
     slots.known[which] = known
     count += len(which)
-    opened = slots.columns.state[which] >= OUT
-    release(slots.live_set(), which[~opened & cells.any(axis=1)])  # they guarded others, before they were sealed
-    _make_vague(slots.clouds, which[~opened], cells[~opened])
-    opened &= cells.any(axis=1)
-    went, cells = which[opened], cells[opened]
+    opened, some = columns.state[which] >= OUT, cells.any(axis=1)
+    hidden = np.flatnonzero(~opened & some)
+    if len(hidden):
+        release(slots.live_set(), which[hidden])  # they guarded others, before they were sealed
+        _make_vague(slots.clouds, which[hidden], cells[hidden])
+    went, cells = which[opened & some], cells[opened & some]
     if not len(went):
         return Returning(rows, NO_SLOTS, NO_SLOTS, count)
     again = slots.again(went)
     _make_vague(again.clouds, np.arange(len(went)), cells)
     again = again._replace(clouds=fill_within(fill, again.clouds, again.known, cells)[0])
-    take_out(slots.live_set(), went)
+    columns.state[went], columns.expires[went] = DEAD, -np.inf  # they leave, to come again …
+    release(slots.live_set(), went)  # … and guard what they did no longer
     if rows is None or not len(rows.id):
         return Returning(again, went, went, count)
     return Returning(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)
 
 
-def _targets(slots: Slots, now: float, revisions: Revisions) -> tuple[Ints, Ints]:
-    """The live slots that revisions name, and the revision of each; a slot may have several."""
-    found = arrived_at(slots.columns, slots.used, now, np.unique(revisions.target))
-    which, event = _same_names(slots.columns.arrived[found], slots.id[found], revisions)
-    return found[which], event
+def _same_names(arrived: Floats, expires: Floats, now: float, ids: Objects, revisions: Revisions) -> tuple[Ints, Ints]:
+    """Which rows, not expired, have the arrival and the id that a revision names, and which revision that is.
 
-
-def _same_names(arrived: Floats, ids: Objects, revisions: Revisions) -> tuple[Ints, Ints]:
-    """Which rows have the arrival and the id that a revision names, and which revision that is."""
+    By row; a row may have several, and those are in the order in which they came.
+    """
     order = np.argsort(revisions.target, kind="stable")
-    sorted_targets = revisions.target[order]
-    first = np.searchsorted(sorted_targets, arrived, "left")
-    many = np.searchsorted(sorted_targets, arrived, "right") - first
-    row = np.repeat(np.arange(len(arrived)), many)
-    end = np.cumsum(many)
-    event = order[np.repeat(first - (end - many), many) + np.arange(len(row))]
+    row, at = arrived_at(arrived, expires, now, revisions.target[order])
+    if not len(row):
+        return NO_SLOTS, NO_SLOTS
+    event = order[at]
     same = np.flatnonzero(ids[row] == revisions.id[event])
     return row[same], event[same]
 
@@ -101,6 +98,8 @@ def _learn(known: Floats, clouds: Clouds, target: Ints, events: Revisions, note:
 
     Several events of one row are taken one after the other, in the order of time. A box of one value stays.
     """
+    if np.all(target[1:] > target[:-1]):  # one event each: nearly always
+        return target, note(known[target], events), events.cells & (clouds.lo[target] < clouds.hi[target])
     which, row = np.unique(target, return_inverse=True)
     turn = _turns(row)
     learnt, cells = known[which], np.zeros((len(which), events.cells.shape[1]), np.bool_)

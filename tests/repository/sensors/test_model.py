@@ -116,9 +116,9 @@ def test_rows_that_lack_much_have_fewer_values_per_cell(gaps, points):
     """Of 20 points the outermost two on either side fall together: an end stands for a tenth."""
     changes = np.sort(np.random.default_rng(1).random((3, 100)), axis=1)
     lack, anything = np.full(3, gaps), forest.ValueGrid(np.empty(0), 0.0, -np.inf, np.inf)
-    start, size, value, _ = forest.spread(changes, np.zeros(3), lack, anything)
+    start, size, value, _ = forest.spread(changes, np.zeros(3), lack, anything, forest.CUT)
     assert size.tolist() == [points] * 3
-    least, most = forest.ends(changes, lack)
+    least, most = forest.ends(changes, np.zeros(3), lack, anything, forest.CUT)
     assert value[start].tolist() == least.tolist()
     assert value[start + size - 1].tolist() == most.tolist()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from fogline.repository.sensors.state import READINGS, SensorState
+from fogline.repository.sensors.state import FEW, READINGS, SensorState
 from tests.walks import QUERY, walks
 
 LONGEST = 10.0
@@ -103,13 +103,21 @@ def test_a_snapshot_does_not_hold_what_is_too_old_and_the_answer_stays():
     few = few.filter(np.isin(few["sensor"].to_pylist(), ["s1", "s2", "s3"]))
     for t in range(202, 242):
         monitor.advance(t, few.filter(np.equal(few["t"].to_numpy(), t)))
-    assert set(monitor.intake.state.number) == {("s1",), ("s2",), ("s3",)}
     saved = monitor.snapshot()
+    assert set(monitor.intake.state.number) == {("s1",), ("s2",), ("s3",)}
     assert len(saved) < large
     restored = fl.Monitor.restore(QUERY, saved, repository)
     assert restored.answer().equals(monitor.answer())
     more = walks(steps=1, begin=242, gaps=0.3)
     assert restored.advance(242, more).equals(monitor.advance(242, more))
+
+
+def test_what_is_too_old_leaves_by_itself_after_some_rows():
+    kept = state()
+    put(kept, *((f"old {k}", 1.0) for k in range(3 * FEW)))
+    for t in range(4):
+        put(kept, *((f"new {k}", 1e6 + t) for k in range(FEW)))
+    assert len(kept.number) == FEW
 
 
 def test_places_without_a_reading_take_no_room():

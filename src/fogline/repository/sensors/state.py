@@ -32,6 +32,7 @@ from fogline.repository.sensors.retention import clocks, groups_of, too_old
 from fogline.rows.ids import decimal_text
 
 READINGS = 8  # values kept of each attribute of each sensor
+FEW = 1_000  # rows; for fewer it is not looked at what is too old
 MOST = 100_000  # sensors of one state; beyond, those that have been silent longest go
 _UNWATCHED = OpenGaps(0).pool
 
@@ -143,7 +144,7 @@ class SensorState:
         if len(self.number) > self.most:
             self._forget()
         self.taken += taken
-        if self.taken >= len(self.number):  # what it costs is shared by that many rows
+        if self.taken >= max(len(self.number), FEW):  # what it costs is shared by that many rows
             self.retire()
 
     def newest(self, names: Sequence[Name]) -> Floats:
@@ -234,7 +235,7 @@ class SensorState:
         """This state with other readings and gaps: those of `arrays` and `open_gaps`."""
         self.number = {name: k for k, name in enumerate(names)}
         self.times, self.values = np.array(times), np.array(values)
-        self.taken = len(names)  # it may have lain for long
+        self.taken = max(len(names), FEW)  # it may have lain for long
         if self.gaps is not None:
             self.gaps.load(no_gaps(self._newest(), self.d) if gaps is None else gaps)
         return self

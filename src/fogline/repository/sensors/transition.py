@@ -66,22 +66,21 @@ class Transition:
     def distributions(self, asked: Lacking, low: float = -np.inf, high: float = np.inf) -> Distributions:
         """Distributions for such readings. O(trees · depth) each."""
         base, changes = self.changes(asked)
-        start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high))
+        start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high), forest.CUT)
         return Distributions(start, size, value, often, np.zeros(len(base), np.int64))
 
     def bounds(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) the least and greatest value that `distributions` gives."""
         base, changes = self.changes(asked)
-        least, most = forest.ends(changes, _gaps(asked))
-        return self._moved(base, least, low, high), self._moved(base, most, low, high)
+        least, most = forest.ends(changes, base, _gaps(asked), self._grid(low, high), forest.CUT)
+        return least, most
 
     def reach(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) between which values nearly all of any later distribution stays: from the past, `pad` of the way from
         the ends to the outermost targets, or beyond."""
         last, changes = self._past(asked)
-        (least, most), pad = forest.middle(changes), self.pad
-        least, most = least - pad * (least - changes[:, 0]), most + pad * (changes[:, -1] - most)
-        return self._moved(last, least, low, high), self._moved(last, most, low, high)
+        least, most = forest.beyond_ends(changes, last, float(self.pad), self._grid(low, high), forest.CUT)
+        return least, most
 
     def rough_reach(self, context: Floats, j: int, low: float, high: float) -> tuple[Floats, Floats]:
         """(n,) values beyond which `reach` never goes, by context (n, d, PARTS); found without asking the trees."""
