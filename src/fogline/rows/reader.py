@@ -74,6 +74,12 @@ class Decoded(NamedTuple):
         """A row as it came."""
         return self.source.row(i)
 
+    def removals(self) -> Flags:
+        """(n,) the rows that remove their id, and can be taken."""
+        found = np.zeros(len(self.arrived), np.bool_) if self.gone is None else self.gone.copy()
+        found[list(self.refused)] = False
+        return found
+
     def left(self) -> Ints | None:
         """The rows that can be taken; None: all of them."""
         if not self.refused:

@@ -147,7 +147,9 @@ class Current(Live):
         while True:
             s.make_room(rows)
             arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS)
-            turn = Round(self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, report)
+            turn = Round(
+                self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, report
+            )
             changes: Report
             left, met, judged, changes = current(s.live_set(), s.guards, arrivals, turn, self.limits)
             pending, came, self.opened, went, gone, s.pool, self.next_expiry = met
