@@ -157,11 +157,7 @@ def seal(live, guards, came, stay, went, w):
                 continue
             for r in range(begin, end):
                 c = stay[r]
-                if (
-                    covers(word, weak[r], live.fence)
-                    and columns.state[c] >= OUT
-                    and beats(clouds.lo, g, clouds.hi, c)
-                ):
+                if covers(word, weak[r], live.fence) and columns.state[c] >= OUT and beats(clouds.lo, g, clouds.hi, c):
                     columns.state[c], columns.until[c], guards.sure[c] = SEALED, np.inf, g
                     went[w] = c
                     w += 1
