@@ -157,7 +157,7 @@ class Guards(NamedTuple):
     """Who keeps a row out, where any row may be replaced (see `kernels.guards`)."""
 
     sure: Slots32  # (n,) of a SEALED slot: one that surely beats it
-    joint: Slots32  # (n, GUARDS) of an OUT slot: those that together keep it out, then NONE; MANY first: too many
+    joint: Slots32  # (n, most) of an OUT slot: those that together keep it out, then NONE; MANY first: too many
 
 
 class Round(NamedTuple):

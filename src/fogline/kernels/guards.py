@@ -26,8 +26,7 @@ from fogline.kernels.sorting import argsort
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT, SEALED, is_vague
 from fogline.kernels.words import BLOCK, any_covers, covers
 
-GUARDS = 8  # so many are remembered
-NONE, MANY = -1, -2  # in place of a guard: there is none; there are more than are remembered
+NONE, MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
 
 
 # --- Sealed rows ------------------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ def unguarded(live, guards, opened, died):
                     columns.until[c] = -np.inf
                     break
             continue
-        for k in range(GUARDS):
+        for k in range(guards.joint.shape[1]):
             g = guards.joint[c, k]
             if g < 0:
                 break
@@ -157,10 +156,10 @@ def likeliest_first(live, near, ends, chances):
 @inner
 def remember(guards, o, near, taken):
     """The first `taken` of `near` guard o."""
-    if taken > GUARDS:
+    if taken > guards.joint.shape[1]:
         guards.joint[o, 0] = MANY
         return
-    for k in range(GUARDS):
+    for k in range(guards.joint.shape[1]):
         guards.joint[o, k] = near[k] if k < taken else NONE
 
 
@@ -176,12 +175,13 @@ def enough(chances, threshold):
 
 
 @inner
-def sure_guard(live, o, near):
-    """One of `near` that surely beats o by their distributions; NONE if none does. At alpha 0 just that keeps it out."""
-    for g in near:
-        if surely_beats(live.clouds, g, o):
-            return g
-    return NONE
+def guarded_surely(live, guards, o, near):
+    """Does one of `near` surely beat o by their distributions? It guards o then: at alpha 0 just that keeps it out."""
+    for k in range(near.shape[0]):
+        if surely_beats(live.clouds, near[k], o):
+            remember(guards, o, near[k:], 1)
+            return True
+    return False
 
 
 @inner
@@ -210,9 +210,7 @@ def judge_guarded(live, guards, opened, due, limits):
         m, until = rivals(live, o, opened, strong, threshold, space, ends)
         near = space[:m]
         if threshold < 0.0:
-            g = sure_guard(live, o, near)
-            out = g >= 0
-            guards.joint[o, 0], guards.joint[o, 1] = g, NONE
+            out = guarded_surely(live, guards, o, near)
         else:
             likeliest_first(live, near, ends, chances)
             out = until > -np.inf

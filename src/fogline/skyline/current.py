@@ -22,7 +22,6 @@ import numpy as np
 from fogline.arrays import SHARED, VAGUE, Arrivals, Batch, Clouds, Guards, Ints, Round
 from fogline.kernels.clouds import dense
 from fogline.kernels.current import current, hand_over_now
-from fogline.kernels.guards import GUARDS
 from fogline.kernels.report import report_changes
 from fogline.kernels.states import DEAD, HEAVY, OUT
 from fogline.kernels.tick import DONE, ROOM
@@ -32,6 +31,9 @@ from fogline.model import TOLERANCE
 from fogline.skyline.live import NOT_SCREENED, SLACK, Live, Report
 from fogline.skyline.revision import NO_SLOTS, Fill
 from fogline.skyline.slots import Slots, longer
+
+
+GUARDS = 8  # so many are remembered of a row that is out
 
 
 class CurrentSlots(Slots):

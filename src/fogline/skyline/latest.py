@@ -37,7 +37,7 @@ class Events(NamedTuple):
 
     def part(self, which: Ints | slice | Flags) -> Events:
         """Some of them."""
-        return Events(*(each[which] for each in self))
+        return Events(self.number[which], self.time[which], self.version[which], self.row[which])
 
 
 class LatestGroup:
@@ -176,6 +176,17 @@ class LatestGroup:
         names.slot[events.number] = heirs
         left = old >= 0
         return events.number[came], rows, Leaving(old[left], heirs[left])
+
+    def check(self) -> None:
+        """Assert that every current row has its id to itself, and is what its id points to. (Of guards: see `tree`.)"""
+        s, names = self.live.slots, self.names
+        alive = s.alive()
+        assert np.array_equal(names.slot[s.number[alive]], alive), "an id points to another row"
+        assert np.array_equal(names.time[s.number[alive]], s.columns.arrived[alive]), "an id has another stamp"
+        assert all(names.number[name] == n for name, n in zip(s.id[alive], s.number[alive], strict=True)), "a wrong id"
+        n = len(names.number) + len(names.free)
+        assert np.count_nonzero(names.slot[:n] >= 0) == len(alive), "an id points to a row that is gone"
+        assert all(names.id[k] == name for name, k in names.number.items()), "a number has another id"
 
     def _newest_of_each(self, events: Events, rows: Batch | None) -> Ints:
         """Of each id the one event that counts, in the order in which they came."""

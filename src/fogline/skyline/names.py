@@ -60,7 +60,7 @@ class Names:
     def stale(self, number: Ints, time: Floats, version: Ints, clock: float) -> Flags:
         """What is older than the stamp of its id?"""
         last = self.time[number]
-        older = (time < last) | ((time == last) & (version < self.version[number]))
+        older: Flags = (time < last) | ((time == last) & (version < self.version[number]))
         if older.any() and self.remember < np.inf:
             older &= (self.slot[number] >= 0) | ~self._over(last, clock)
         return older
