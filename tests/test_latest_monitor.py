@@ -68,7 +68,7 @@ def test_a_removal_needs_a_name_and_a_time_and_leaves_a_marker():
     changes = monitor.advance(4, [{"id": "a", "t": 4, "gone": "true"}])
     assert changes_of(changes) == [(4, "a", "leave", 3, 1.0)]
     assert monitor.advance(5, [row("a", 3)]).num_rows == 0  # older: stale
-    assert changes_of(monitor.advance(6, [row("a", 4, 7)])) == [(6, "a", "enter", 4, 7.0)]  # of the same time
+    assert changes_of(monitor.advance(6, [row("a", 4, 7)])) == [(5, "a", "enter", 4, 7.0)]  # of the same time
     stats = monitor.stats()
     assert (stats["stale"], stats["removed"], stats["markers"], stats["rejected"]) == (1, 1, 0, 0)
 
