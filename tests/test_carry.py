@@ -96,7 +96,7 @@ def partial(draw) -> tuple[list[tuple[Any, list[Row]]], dict[str, Any], Fraction
 
 
 @given(partial(), st.sets(st.integers(0, 6)), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_carried_values_are_those_of_the_row_that_is_replaced(made, resume, eager):
     calls, window, alpha = made
     query, plain = query_of(window, alpha), completed(calls, window)
@@ -120,7 +120,7 @@ def test_carried_values_are_those_of_the_row_that_is_replaced(made, resume, eage
 
 
 @given(partial(), st.sets(st.integers(0, 20)))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_however_an_ordered_stream_is_cut_the_same_is_carried(made, cuts):
     calls, window, alpha = made
     rows = {(row["g"], row["id"], row["t"], row["v"]): row for _, part in calls for row in part}
