@@ -180,6 +180,19 @@ def test_a_removed_or_expired_row_and_a_stale_one_give_nothing():
     assert place_of(monitored(row(2, place=2), row(1, place=1), row(3))) == ((2.0, 1.0),)
 
 
+def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
+    history = pa.table({"place": [0.0, 3.0], "heat": pa.array([None, None], pa.float64())})
+    unsure = fl.Repository.fit(history, query_of({}), rules=[], retention=0)
+    for cut in (1, 3):
+        monitor, rows = fl.Monitor(query_of({}), unsure), [row(1, place=1), row(2, place=2, heat=None), row(3)]
+        for begin in range(0, 3, cut):
+            monitor.advance(begin + cut, rows[begin : begin + cut])
+        assert place_of(monitor) == ((1.0, 1.0),)
+        assert [each.reason for each in monitor.rejects] == [
+            "'heat' is missing, and the repository has no value for it"
+        ]
+
+
 def test_a_stale_row_with_a_gap_disturbs_no_monitor_that_has_nothing_to_impute_from():
     monitor = fl.Monitor(query_of({}))
     monitor.advance(5, [row(5, place=2)])

@@ -75,9 +75,15 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> Taken:
     called = _Call(monitor, read, keys)
     which, ignored = called.in_turn()
     carried = [monitor.query.names.index(name) for name in monitor.query.carry]
-    rows = called.carried(which, np.array(carried)) if carried else read.rows
-    stale = np.isin(which, ignored)
-    known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, which, stale)
+    incomplete = monitor.counts["incomplete"]
+    while True:
+        rows = called.carried(which, np.array(carried)) if carried else read.rows
+        stale, refused = np.isin(which, ignored), len(rows.refused)
+        known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, which, stale)
+        if not carried or len(rows.refused) == refused:
+            break
+        which = which[~np.isin(which, list(rows.refused))]  # what is rejected gives nothing: once more without it
+        monitor.counts["incomplete"] = incomplete
     if carried:  # what was imputed is no fact, should the next row lack it
         known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
     called.ignore(ignored)
