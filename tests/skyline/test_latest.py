@@ -4,13 +4,15 @@ Small random streams of rows that are replaced, corrected, removed, late, stale,
 """
 
 from collections import defaultdict
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fogline.arrays import CHANGES
+from fogline.arrays import CHANGES, Delta
 from fogline.skyline import current, live
 from fogline.skyline.tree import audit, measure
 from tests import oracle
@@ -62,10 +64,12 @@ def same(given, true, within=CLOSE):
 def run(stream: Changing, resume=(), at_once=(), unchecked=()):
     """Drive a group through all calls and hold it to the oracle at every tick. Returns the group."""
     toy, truth, ticks = Toy(stream), stream.oracle(), defaultdict(list)
-    course, found = [], {}
+    course: list[Delta] = []
+    found: dict[Any, Fraction] = {}
+    answer: dict[Any, Any] = {}
     for tick in truth.ticks():
         ticks[tick.call].append((tick.time, members(tick.probabilities, stream.alpha)))
-    group, answer, clock, k = toy.group(), {}, -np.inf, 0
+    group, clock, k = toy.group(), -np.inf, 0
     for call, (now, rows) in enumerate(stream.calls):
         some = list(enumerate(rows, start=k))
         k += len(rows)
@@ -138,7 +142,8 @@ def test_every_tick_has_the_true_answer_and_the_changes_of_ids_lead_there(stream
 @pytest.mark.parametrize("listed", LISTED, ids=lambda each: f"stream {each['seed']}")
 def test_every_listed_tick_has_its_answer(listed):
     stream = of_listed(listed)
-    found, last = {}, {tick.call: tick.probabilities for tick in stream.oracle().ticks()}
+    found: dict[Any, Fraction] = {}
+    last = {tick.call: tick.probabilities for tick in stream.oracle().ticks()}
     for call, tick in enumerate(listed["ticks"]):
         found = last.get(call, found)
         assert {name: str(p) for (name, _), p in found.items()} == tick["probability"]
