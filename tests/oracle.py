@@ -252,3 +252,106 @@ def tree(window: Sequence[Cloud], alpha: Fraction) -> dict[tuple[Any, ...], Node
         return None if c is None else (c.id, c.arrived)
 
     return {c.key: Node(layer(c), name(parent[c]), shadow[c]) for c in alive}
+
+
+# --- The newest row per id --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What came last of an id, and its row, if it has one."""
+
+    time: Any
+    version: Any
+    row: Cloud | None
+
+
+class Latest:
+    """Each id has one current row: the newest, unless it was removed or has expired.
+
+    Rows have columns `id`, `t`, perhaps `v` (a version) and `gone` (true: the id is removed). Nothing but the newest of
+    an id counts; of an id without a row it is remembered until the clock has passed its time by `remember`.
+    """
+
+    def __init__(self, calls: Calls, attributes: Mapping[str, str], by: Sequence[str] = (), *, expires=None,
+                 lifetime=None, remember=None) -> None:  # fmt: skip
+        self.calls, self.attributes, self.by = calls, attributes, tuple(by)
+        self.expires, self.lifetime, self.remember = expires, lifetime, remember
+        self.stamps: dict[tuple[Any, ...], Stamp] = {}  # (group…, id)
+        self.stale = 0
+
+    def ticks(self) -> Iterator[Tick]:
+        """Every tick of every call: an instant at which something that is not stale comes, or a row expires."""
+        clock = None
+        for call, (now, rows) in enumerate(self.calls):
+            self.forget(clock)
+            waiting = sorted(rows, key=self.order)
+            while True:
+                instants = [row["t"] if clock is None else max(row["t"], clock) for row in waiting[:1]]
+                instants += [c.until for c in self.current() if c.until is not None and c.until <= now]
+                if not instants:
+                    break
+                t = min(instants)
+                changed = self.expire(t)
+                while waiting and (waiting[0]["t"] <= t):
+                    changed |= self.take(waiting.pop(0), t, call)
+                if changed:
+                    yield Tick(call, t, self.windows())
+            clock = now
+        self.forget(clock)
+
+    def current(self) -> list[Cloud]:
+        return [stamp.row for stamp in self.stamps.values() if stamp.row is not None]
+
+    def windows(self) -> dict[tuple[Any, ...], tuple[Cloud, ...]]:
+        found = self.current()
+        return {group: tuple(c for c in found if c.group == group) for group in {c.group for c in found}}
+
+    def markers(self) -> int:
+        return sum(stamp.row is None for stamp in self.stamps.values())
+
+    def forget(self, clock: Any) -> None:
+        for key, stamp in list(self.stamps.items()):
+            if stamp.row is None and self.remember is not None and clock > stamp.time + self.remember:
+                del self.stamps[key]
+
+    def expire(self, t: Any) -> bool:
+        """Rows whose expiry has come leave. Was there any?"""
+        over = [key for key, s in self.stamps.items() if s.row and s.row.until is not None and s.row.until <= t]
+        self.stamps |= {key: replace(self.stamps[key], row=None) for key in over}
+        return bool(over)
+
+    def take(self, row: Row, t: Any, call: int) -> bool:
+        """A row, or a removal, unless it is stale."""
+        key, version = (*(row[column] for column in self.by), row["id"]), row.get("v", 0)
+        last = self.stamps.get(key)
+        if last is not None and (row["t"], version) < (last.time, last.version):
+            self.stale += 1
+            return False
+        cloud = None if row.get("gone") else self.cloud(row, t, call)
+        if cloud is not None and cloud.until is not None and cloud.until <= t:
+            cloud = None
+        self.stamps[key] = Stamp(row["t"], version, cloud)
+        return True
+
+    def cloud(self, row: Row, t: Any, call: int) -> Cloud:
+        cells = tuple(cell(row[attribute], direction) for attribute, direction in self.attributes.items())
+        return Cloud(row["id"], row["t"], self.until(row), cells, tuple(row[c] for c in self.by), t, call)
+
+    def until(self, row: Row) -> Any:
+        return row[self.expires] if self.expires else None if self.lifetime is None else row["t"] + self.lifetime
+
+    def order(self, row: Row) -> tuple[Any, ...]:
+        """In which order what befalls an id is taken: by time, version, rows before removals, then by content.
+
+        The better row in the first attribute in which they differ comes later, a number after a gap; then what stays
+        longer.
+        """
+        if row.get("gone"):
+            return row["t"], row.get("v", 0), True
+        cells = [cell(row[attribute], direction) for attribute, direction in self.attributes.items()]
+        numbers = [(1, each[0][0]) if len(each) == 1 else (0, 0) for each in cells]
+        ends = [each[0][0] for each in cells], [each[-1][0] for each in cells]
+        lists = [([v for v, _ in each], [w for _, w in each]) if len(each) > 1 else ([], []) for each in cells]
+        until = self.until(row)
+        return row["t"], row.get("v", 0), False, numbers, until if until is not None else 0, *ends, lists

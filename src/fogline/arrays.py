@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Words = NDArray[np.uint64]
+Slots32 = NDArray[np.int32]  # slots, where there are many
 Objects = NDArray[Any]
 
 ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them; …
@@ -152,6 +153,29 @@ class Turn(NamedTuple):
     report: bool  # collect what changed in the answer, and count it as reported
 
 
+class Guards(NamedTuple):
+    """Who keeps a row out, where any row may be replaced (see `kernels.guards`)."""
+
+    sure: Slots32  # (n,) of a SEALED slot: one that surely beats it
+    joint: Slots32  # (n, most) of an OUT slot: those that together keep it out, then NONE; MANY first: too many
+
+
+class Round(NamedTuple):
+    """What one call of `kernels.current` is to do."""
+
+    now: float
+    first: float  # no row expires before
+    opened: Ints  # the open slots, those that beat many last
+    left: Ints  # slots whose rows are replaced or removed
+    heirs: Ints  # (len(left),) the slots of the rows that replace them; -1: none does
+    pending: Ints  # sealed slots that have no guard
+    went: Ints  # slots that were open and were closed before, at this instant; members' sums do not know it yet
+    closed: Ints  # slots that were open before this instant; members' sums know that they no longer are
+    before: Ints  # slots that were replaced and whose rows were last reported …
+    after: Ints  # … and those that replaced them
+    report: bool  # collect what changed in the answer, and count it as reported
+
+
 class Limits(NamedTuple):
     """The numbers that decide who is in, and how that is worked out."""
 
@@ -171,6 +195,7 @@ class Batch(NamedTuple):
     raw: Floats  # (n, d) as it came, not oriented; NaN = was missing
     known: Floats  # (n, u) what imputers keep of a row, to be asked later; NaN = missing
     clouds: Clouds
+    version: Ints | None = None  # (n,) orders rows of one id and one time; None: there are no versions
 
     def part(self, which: Any) -> Batch:
         """Some of the rows (a slice or indices); the pools are shared, not copied."""
@@ -181,7 +206,20 @@ class Batch(NamedTuple):
             self.raw[which],
             self.known[which],
             self.clouds.part(which),
+            None if self.version is None else self.version[which],
         )
+
+
+class Removals(NamedTuple):
+    """Ids that are gone, where each id has one current row."""
+
+    id: Objects  # (n,)
+    time: Floats  # (n,)
+    version: Ints  # (n,) orders what befalls one id at one time
+
+    def part(self, which: Any) -> Removals:
+        """Some of them (a slice or indices)."""
+        return Removals(*(each[which] for each in self))
 
 
 class Distributions(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from fogline.arrays import VAGUE, Clouds, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
+from fogline.impute.past import readings
 from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
 from fogline.repository.sensors.gaps import Revised, gaps_of
@@ -158,6 +159,10 @@ class Intake:
         context, revised, missing = None, None, np.isnan(clouds.lo)
         if self.state is not None:
             wanted = np.asarray(np.isnan(values).any(axis=1))
+            if self.chain.query.latest and self.chain.sensors is not None:  # a correction is the truer reading
+                version = None if rows.version is None else rows.version[every]
+                came = readings(values, self.chain.sensors, self.chain.query)
+                self.state.make_way(names, arrived, came, version)
             gaps = gaps_of(self.chain.query, missing, rows.expires[every])
             watched = self.state, names, arrived, values, wanted, gaps
             context, revised = self.chain.watch(*watched, hiding=hiding)

@@ -112,10 +112,14 @@ def words_of(words, which):
 
 @inner
 def witness(live, o, near, threshold, grid, scratch):
-    """Until when do the clouds in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)"""
+    """Until when do the clouds in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)
+
+    Also returns how many of them were taken.
+    """
     places = place_weights(grid, scratch.left)
     until = np.inf
-    for g in near:
+    for taken in range(near.shape[0]):
+        g = near[taken]
         if not beats_places(live.clouds, g, o, grid, scratch):
             continue
         sum_left = 0.0
@@ -124,8 +128,8 @@ def witness(live, o, near, threshold, grid, scratch):
             sum_left += scratch.left[k]
         until = min(until, live.columns.expires[g])
         if sum_left <= threshold:
-            return until
-    return -np.inf
+            return until, taken + 1
+    return -np.inf, near.shape[0]
 
 
 @inner
@@ -137,11 +141,11 @@ def coarse_witness(live, o, near, threshold, grid, scratch):
     for _ in range(2):
         if parts >= 2 and not 0 < places <= 2 * parts**cells and threshold >= 0:
             coarsen(live.clouds, o, parts, grid)
-            until = witness(live, o, near, threshold, grid, scratch)
+            until, taken = witness(live, o, near, threshold, grid, scratch)
             if until > -np.inf:
-                return until
+                return until, taken
         parts = finest
-    return -np.inf
+    return -np.inf, near.shape[0]
 
 
 @inner
@@ -178,14 +182,16 @@ lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
 def kept_out(live, o, near, threshold, coarse, scratch):
     """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?
 
-    A cloud without sums that was in is likely to be so again, and no bound shows it: that is left to its bracket.
+    A cloud without sums that was in is likely to be so again, and no bound shows it: that is left to its bracket. Also
+    returns how many of them, in their order, were taken.
     """
     if live.columns.places[o] == 0 and not np.isnan(live.columns.reported[o]):
-        return -np.inf, False
-    until = coarse_witness(live, o, near, threshold, coarse, scratch)
+        return -np.inf, False, 0
+    until, taken = coarse_witness(live, o, near, threshold, coarse, scratch)
     if until > -np.inf or live.columns.places[o] <= 1:
-        return until, False
-    return witness(live, o, near, threshold, own_grid(live.clouds, o), scratch), True
+        return until, False, taken
+    until, taken = witness(live, o, near, threshold, own_grid(live.clouds, o), scratch)
+    return until, True, taken
 
 
 @inner
@@ -296,7 +302,7 @@ def judge(live, opened, due, limits, pruned, ladders):
         if threshold < 0.0:
             until = surely_out(live, o, near)
         elif until == -np.inf:
-            until, summed = kept_out(live, o, near, threshold, coarse, scratch)
+            until, summed, _ = kept_out(live, o, near, threshold, coarse, scratch)
             evaluations += summed
         if until > -np.inf:
             shut_out(live, o, near, until, limits.least, pruned)

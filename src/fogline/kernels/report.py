@@ -11,11 +11,11 @@ from fogline.kernels.states import IN
 
 
 @inner
-def changed(columns, used, tolerance):
-    """The slots whose part in the answer is not as reported, by arrival."""
-    found = np.empty(used, np.int64)
+def changed(columns, which, tolerance):
+    """Those of some slots whose part in the answer is not as reported, by arrival."""
+    found = np.empty(which.shape[0], np.int64)
     m = 0
-    for c in range(used):
+    for c in which:
         reported, inside = columns.reported[c] == columns.reported[c], columns.state[c] == IN
         if inside != reported or (inside and abs(columns.probability[c] - columns.reported[c]) > tolerance):
             found[m] = c
@@ -30,10 +30,13 @@ def changed(columns, used, tolerance):
 
 
 @inner
-def report(live, used, tolerance):
-    """What changed, from now on counted as reported: (slots, arrived, change, probability, within, raw rows)."""
+def report(live, which, tolerance):
+    """What changed of some slots, from now on counted as reported.
+
+    Returns (slots, arrived, change, probability, within, raw rows).
+    """
     columns = live.columns
-    slots = changed(columns, used, tolerance)
+    slots = changed(columns, which, tolerance)
     n, d = slots.shape[0], live.raw.shape[1]
     arrived, change, probability = np.empty(n), np.empty(n, np.int64), np.empty(n)
     within, raw = np.empty(n), np.empty((n, d))
@@ -52,6 +55,6 @@ def report(live, used, tolerance):
 
 
 @kernel
-def report_changes(live, tolerance):
+def report_changes(live, which, tolerance):
     """`report`, to be called from Python."""
-    return report(live, live.used, tolerance)
+    return report(live, which, tolerance)

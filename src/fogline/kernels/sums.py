@@ -86,7 +86,18 @@ def best_places(clouds, came, went):
 
 
 @inner
-def shift(live, used, came, went, limits):
+def members_of(columns, used):
+    """The slots of the answer."""
+    out, n = np.empty(used, np.int64), 0
+    for c in range(used):
+        if columns.state[c] == IN:
+            out[n] = c
+            n += 1
+    return out[:n]
+
+
+@inner
+def shift(live, members, came, went, limits):
     """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
 
     So are members with too many places to keep sums for, when anything that can beat them came or went; and at alpha 0
@@ -96,9 +107,7 @@ def shift(live, used, came, went, limits):
     scratch, worst = scratch_for(limits.places), np.empty((1, d))
     best, again = best_places(clouds, came, went)
     strong, _ = words(best, best, live.cuts)
-    for m in range(used):
-        if columns.state[m] != IN:
-            continue
+    for m in members:
         touched = looked = near = False
         for k in range(best.shape[0]):
             if not again[k]:  # of equal ones one is compared

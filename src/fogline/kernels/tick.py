@@ -30,7 +30,7 @@ from fogline.kernels.judge import judge
 from fogline.kernels.ladder import count_up
 from fogline.kernels.report import report
 from fogline.kernels.states import OUT, bury, enter, is_vague, unseal, waiting
-from fogline.kernels.sums import shift
+from fogline.kernels.sums import members_of, shift
 from fogline.kernels.words import words
 
 DONE, MET, VAGUE, ROOM, CROWD, HEAVY = 0, 1, 2, 3, 4, 5  # what a call leaves to do
@@ -123,7 +123,7 @@ def work(live, rows, turn, limits, pruned, ladders):
         left = MET
     else:
         if came.shape[0] or went.shape[0]:
-            shift(live, used, came, went, limits)
+            shift(live, members_of(live.columns, used), came, went, limits)
         due, opened, room, alive, first = waiting(live.columns, used, turn.now)
         if filled + room > live.sums.logs.shape[0]:
             left = ROOM
@@ -132,7 +132,7 @@ def work(live, rows, turn, limits, pruned, ladders):
         elif due.shape[0]:
             evaluations, heavy, filled = judge(live, opened, due, limits, pruned, ladders)
             left = HEAVY if heavy else DONE
-    changes = report(live, used if left == DONE and turn.report else 0, limits.tolerance)
+    changes = report(live, count_up(used if left == DONE and turn.report else 0), limits.tolerance)
     return left, met, (alive, first, filled, room, evaluations), changes
 
 

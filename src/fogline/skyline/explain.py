@@ -64,7 +64,7 @@ def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, floa
         return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
     if c.state[slot] == IN:
         return f"more likely than alpha = {live.alpha:g} that no row beats it"
-    lasting = c.until[slot] >= c.expires[slot]
+    lasting = slot in live.shadows()
     if c.state[slot] == SEALED:
         stronger = next(g for g in s.alive() if beats(s.clouds.lo, g, s.clouds.hi, slot))
         return f"{s.id[stronger]!r} surely beats it"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Batch, Clouds, Delta, Floats, Revisions
+from fogline.arrays import Batch, Clouds, Delta, Floats, Objects, Revisions
 from fogline.kernels.clouds import extent
 from fogline.skyline.live import Live, Report
 from fogline.skyline.revision import Fill, Note
@@ -53,7 +53,7 @@ class Group:
         for tick, arrivals, revised in way(clock, now, rows, revisions if _any(revisions) else None):
             report = self._step(tick, revised) if arrivals is None else self._enter(tick, arrivals, revised)
             if len(report[0]):
-                deltas.append(self._delta(tick, report))
+                deltas.append(as_delta(tick, report, self.live.slots.id[report[0]]))
         return deltas
 
     def ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None = None) -> Iterator[Tick]:
@@ -169,18 +169,18 @@ class Group:
         alive = s.alive()
         return bool(np.any((s.columns.arrived[alive] == arrived) & (s.id[alive] == name)))
 
-    def _delta(self, tick: float, report: Report) -> Delta:
-        """A report, which lies by arrival, in the order of (arrival, id)."""
-        slots, arrived, change, probability, within, raw = report
-        ids = self.live.slots.id[slots]
-        delta = Delta(tick, ids, arrived, change, probability, within, raw)
-        if len(slots) == 1:
-            return delta
-        keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
-        if keys == sorted(keys):
-            return delta
-        order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
-        return Delta(tick, *(column[order] for column in delta[1:]))
+
+def as_delta(tick: float, report: Report, ids: Objects) -> Delta:
+    """A report, which lies by arrival, in the order of (arrival, id)."""
+    slots, arrived, change, probability, within, raw = report
+    delta = Delta(tick, ids, arrived, change, probability, within, raw)
+    if len(slots) == 1:
+        return delta
+    keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
+    if keys == sorted(keys):
+        return delta
+    order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+    return Delta(tick, *(column[order] for column in delta[1:]))
 
 
 def _any(revisions: Revisions | None) -> bool:

@@ -305,14 +305,21 @@ class Live:
         return low, high, soon
 
     def _bracket(self, report: bool) -> Report:
-        """Judge the clouds of very many places. Returns what changed.
+        """Judge the clouds of very many places. Returns what changed."""
+        s = self.slots
+        opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
+        self._judge_heavy(opened, opened[s.columns.state[opened] == HEAVY])
+        changes: Report = report_changes(s.live_set(), np.arange(s.used if report else 0), TOLERANCE)
+        return changes
+
+    def _judge_heavy(self, opened: Ints, heavy: Ints) -> None:
+        """Judge clouds of very many places against all that are open, by bounds.
 
         A cloud whose bounds lie on either side of alpha is in if their middle is above it; see `undecided`.
         """
         s, c, threshold = self.slots, self.slots.columns, self.limits.threshold
-        opened = np.flatnonzero(c.state[: s.used] >= OUT)
         alike: dict[bytes, tuple[float, float, float]] = {}  # clouds of the same cells have the same bounds
-        for o in opened[c.state[opened] == HEAVY].tolist():
+        for o in heavy.tolist():
             cells = s.clouds.lo[o].tobytes() + s.clouds.start[o].tobytes()
             if cells not in alike:
                 low, high, soon = self.bracket(o, opened)
@@ -323,6 +330,3 @@ class Live:
             middle, half = (low + high) / 2, (high - low) / 2
             c.probability[o], c.within[o] = middle, half if half > TOLERANCE and high > threshold else 0.0
             c.state[o], c.until[o] = (IN, -np.inf) if middle > threshold else (OUT, soon)
-        live = s.live_set() if report else s.live_set()._replace(used=0)
-        changes: Report = report_changes(live, TOLERANCE)
-        return changes

@@ -21,6 +21,7 @@ from fogline.kernels.clouds import copy_sharing, dense, own_values
 from fogline.kernels.words import cut_points, fences, words
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
+SAMPLE = 50_000  # more clouds than this choose no better cut points
 
 _TYPES: dict[str, Any] = {
     "arrived": np.float64,
@@ -86,13 +87,13 @@ class Slots:
         n, pool, c = self.used + len(rows.id), self.pool + len(rows.clouds.value), self.clouds
         if n > len(c.lo):
             size = max(2 * len(c.lo), n)
-            c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("lo", "hi", "start", "size")})
-            self.columns = Columns(*(_longer(column, size) for column in self.columns))
-            self.id, self.raw = _longer(self.id, size), _longer(self.raw, size)
-            self.known = _longer(self.known, size)
+            c = c._replace(**{name: longer(getattr(c, name), size) for name in ("lo", "hi", "start", "size")})
+            self.columns = Columns(*(longer(column, size) for column in self.columns))
+            self.id, self.raw = longer(self.id, size), longer(self.raw, size)
+            self.known = longer(self.known, size)
         if pool > len(c.value):
             size = max(2 * len(c.value), pool)
-            c = c._replace(**{name: _longer(getattr(c, name), size) for name in ("value", "weight", "tail")})
+            c = c._replace(**{name: longer(getattr(c, name), size) for name in ("value", "weight", "tail")})
         self.clouds = c
 
     def name(self, rows: Batch, which: Ints) -> None:
@@ -118,7 +119,7 @@ class Slots:
         """Make sure that new members' sums fit."""
         if self.filled + places > len(self.sums.logs):
             size = max(2 * len(self.sums.logs), self.filled + places)
-            self.sums = Sums(*(_longer(each, size) for each in self.sums))
+            self.sums = Sums(*(longer(each, size) for each in self.sums))
 
     def pack_sums(self, members: Ints) -> None:
         """Close the gaps that former members left among the sums."""
@@ -134,17 +135,20 @@ class Slots:
     def compact(self, members: Ints) -> None:
         """Close the gaps, put slots in order of expiry and choose new cut points; the sums of `members` stay."""
         self.pack_sums(members)
-        alive, old = self.alive(), self.clouds
-        order = alive[np.lexsort((self.columns.arrived[alive], self.columns.expires[alive]))]
+        order, old = self.in_order(self.alive()), self.clouds
         size = max(16, 2 * len(order))
         self.clouds = self._room_for_clouds(size, max(16, 2 * own_values(old, order, self.shared)))
         self.pool = copy_sharing(old, order, self.clouds, 0, len(self.lists.value), self.shared, self.shared)
-        self.columns = Columns(*(_longer(column[order], size) for column in self.columns))
-        self.id, self.raw = _longer(self.id[order], size), _longer(self.raw[order], size)
-        self.known = _longer(self.known[order], size)
+        self.columns = Columns(*(longer(column[order], size) for column in self.columns))
+        self.id, self.raw = longer(self.id[order], size), longer(self.raw[order], size)
+        self.known = longer(self.known[order], size)
         self.used = len(order)
         self.look_at_order()
         self.recode(self.view())
+
+    def in_order(self, alive: Ints) -> Ints:
+        """Living slots in the order in which they are to lie."""
+        return alive[np.lexsort((self.columns.arrived[alive], self.columns.expires[alive]))]
 
     def _room_for_clouds(self, rows: int, pool: int) -> Clouds:
         """Room for clouds, with the lists that they share at the head of the pools."""
@@ -165,8 +169,9 @@ class Slots:
         return c._replace(lo=c.lo[:n], hi=c.hi[:n], start=c.start[:n], size=c.size[:n])
 
     def recode(self, clouds: Clouds) -> None:
-        """Choose cut points that spread these clouds, and write every word anew."""
-        self.cuts = cut_points(clouds.lo, clouds.hi)
+        """Choose cut points that spread these clouds, or some of very many, and write every word anew."""
+        some = slice(None, None, len(clouds.lo) // SAMPLE + 1)
+        self.cuts = cut_points(clouds.lo[some], clouds.hi[some])
         self.coded = len(clouds.lo)
         if self.used:
             n = self.used
@@ -175,7 +180,7 @@ class Slots:
             )
 
 
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     """The same array with room for `size` rows."""
     out = np.empty((size, *array.shape[1:]), array.dtype)
     out[: len(array)] = array

@@ -6,9 +6,9 @@ be added up anew, being integers with the same result, but that takes longer tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,19 @@ from fogline.kernels.states import IN, OUT
 from fogline.model import Query
 from fogline.packing import Arrays, as_bytes, from_bytes
 from fogline.skyline.group import Group
+from fogline.skyline.latest import LatestGroup
 from fogline.skyline.slots import Slots
+from fogline.skyline.store_latest import LatestArrays, join_latest, save_latest
+
+AnyGroup = Group | LatestGroup
+G = TypeVar("G", bound=AnyGroup)
 
 _COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
 _CELLS = ("lo", "hi", "start", "size")
 _POOLS = ("value", "weight", "tail")
 
 
-def save_group(group: Group) -> dict[str, Any]:
+def save_group(group: AnyGroup) -> dict[str, Any]:
     """The small values of a group, for the header."""
     counts = asdict(group.live.counts)
     return {
@@ -36,13 +41,14 @@ def save_group(group: Group) -> dict[str, Any]:
         "late": group.late,
         "expired_on_arrival": group.expired_on_arrival,
         "newest": group.newest,
-        "newest_ids": len(group.newest_ids),
+        "newest_ids": len(_newest_ids(group)),
         "counts": {**counts, "shadowed": counts["shadowed"].tolist()},
         "order": None if group.window is None else [group.window.count, group.window.size],
+        "latest": save_latest(group) if isinstance(group, LatestGroup) else None,
     }
 
 
-def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays:
+def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> Arrays:
     """The columns of all groups, one after the other."""
     alive = [group.live.slots.alive() for group in groups]
     clouds = [
@@ -62,11 +68,17 @@ def join_groups(groups: list[Group], d: int, kind: pa.DataType | None) -> Arrays
     out["known"] = _join([s.known[which] for s, which in slots], (0, 0))
     ids = [each for s, which in slots for each in s.id[which]]
     out["id"] = as_bytes(ids, kind)
-    out["newest_id"] = as_bytes([each for group in groups for each in group.newest_ids], kind)
+    out["newest_id"] = as_bytes([each for group in groups for each in _newest_ids(group)], kind)
     keys = [group.window.keys() for group in groups if group.window is not None]
     out["queue_arrived"] = _join([arrived for arrived, _ in keys], (0,))
     out["queue_id"] = as_bytes([each for _, names in keys for each in names], kind)
+    if latest := [group for group in groups if isinstance(group, LatestGroup)]:
+        out |= join_latest(latest, kind)
     return out
+
+
+def _newest_ids(group: AnyGroup) -> set[Any]:
+    return set() if isinstance(group, LatestGroup) else group.newest_ids
 
 
 def _sums(slots: Slots, which: Ints) -> Ints:
@@ -79,12 +91,13 @@ def _sums(slots: Slots, which: Ints) -> Ints:
 
 
 def split_groups(
-    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], Group]
-) -> tuple[list[Group], pa.DataType]:
+    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], G]
+) -> tuple[list[G], pa.DataType]:
     """The groups again, and the type of their ids."""
     ids, kind = from_bytes(arrays["id"])
     newest, queued = from_bytes(arrays["newest_id"])[0], from_bytes(arrays["queue_id"])[0]
-    groups = []
+    latest = LatestArrays(arrays) if "guard" in arrays else None
+    groups: list[G] = []
     row = pool = near = queue = sum_ = 0
     for header, size, length in zip(headers, arrays["pools"], arrays["sums"].tolist(), strict=True):
         group = new()
@@ -98,7 +111,13 @@ def split_groups(
         )
         columns = {name: arrays[name][rows] for name in _COLUMNS}
         _fill(group, batch, columns, header, arrays["logs"][sums], arrays["zeros"][sums])
-        group.remember(header["newest"], newest[near : near + header["newest_ids"]])
+        if isinstance(group, LatestGroup):
+            assert latest is not None
+            group.newest = header["newest"]
+            latest.fill(group, header["latest"])
+        else:
+            group.remember(header["newest"], newest[near : near + header["newest_ids"]])
+        _finish(group, header)
         if group.window is not None:
             count, waiting = header["order"]
             ends = slice(queue, queue + waiting)
@@ -109,8 +128,8 @@ def split_groups(
     return groups, kind
 
 
-def _fill(group: Group, batch: Batch, columns: Arrays, header: dict[str, Any], logs: Ints, zeros: Ints) -> None:
-    """Give the saved clouds their slots and the members their sums; members of too many places are judged anew."""
+def _fill(group: AnyGroup, batch: Batch, columns: Arrays, header: dict[str, Any], logs: Ints, zeros: Ints) -> None:
+    """Give the saved clouds their slots and the members their sums."""
     live = group.live
     live.now = header["now"]
     group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
@@ -118,13 +137,19 @@ def _fill(group: Group, batch: Batch, columns: Arrays, header: dict[str, Any], l
     s, n = live.slots, len(batch.id)
     for name, column in columns.items():
         getattr(s.columns, name)[:n] = column
-    inside, places = columns["state"] == IN, s.columns.places[:n]
-    heavy, members = np.flatnonzero(inside & (places == 0)), np.flatnonzero(inside & (places > 0))
-    s.columns.state[heavy], s.columns.until[heavy] = OUT, -np.inf
+    places = s.columns.places[:n]
+    members = np.flatnonzero((columns["state"] == IN) & (places > 0))
     s.room_for_sums(len(logs))
     s.sums.logs[: len(logs)], s.sums.zeros[: len(logs)] = logs, zeros
     s.columns.at[members] = np.cumsum(places[members]) - places[members]
     s.filled = s.packed = len(logs)
+
+
+def _finish(group: AnyGroup, header: dict[str, Any]) -> None:
+    """Judge members of too many places anew, and take over what was counted."""
+    live, c, n = group.live, group.live.slots.columns, group.live.slots.used
+    heavy = np.flatnonzero((c.state[:n] == IN) & (c.places[:n] == 0))
+    c.state[heavy], c.until[heavy] = OUT, -np.inf
     live.judge_due()
     for name, value in header["counts"].items():
         setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)

@@ -19,7 +19,10 @@ from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.judge import guards_of
 from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import TOLERANCE, Node
+from fogline.skyline.current import Current
+from fogline.skyline.current_tree import audit_current, remembered_tree
 from fogline.skyline.group import Group
+from fogline.skyline.latest import LatestGroup
 from fogline.skyline.live import Live
 
 
@@ -38,9 +41,12 @@ def layer_one(live: Live) -> int:
     return sum(1 for o in opened if s.columns.state[o] == IN or not len(guards(live, int(o), opened)))
 
 
-def measure(group: Group) -> dict[str, int]:
+def measure(group: Group | LatestGroup) -> dict[str, int]:
     """Counters of a group since the start, and its sizes now."""
     live, counts = group.live, group.live.counts
+    latest = {}
+    if isinstance(group, LatestGroup):
+        latest = {"stale": group.stale, "removed": group.removed, "markers": group.markers}
     return {
         "late": group.late,
         "expired_on_arrival": group.expired_on_arrival,
@@ -55,11 +61,14 @@ def measure(group: Group) -> dict[str, int]:
         "evaluations": counts.evaluations,
         "imputed": counts.imputed,
         "revised": counts.revised,
+        **latest,
     }
 
 
 def tree(live: Live, by: tuple[Any, ...], show: Callable[[float], Any]) -> list[Node]:
-    """Every live cloud with its layer and parent, in order of expiry. O(live²)."""
+    """Every live cloud with its layer and parent, in order of expiry. O(live²); of current rows O(live)."""
+    if isinstance(live, Current):
+        return remembered_tree(live, by, show)
     s, alive = live.slots, live.slots.alive()
 
     def key(c: int) -> tuple[float, float, Any]:
@@ -81,6 +90,9 @@ def tree(live: Live, by: tuple[Any, ...], show: Callable[[float], Any]) -> list[
 
 def audit(live: Live) -> None:
     """Assert what the module texts of `live` and `slots` promise, Properties 1-3 of the paper among it."""
+    if isinstance(live, Current):
+        audit_current(live)
+        return
     s, alive = live.slots, live.slots.alive()
     opened = alive[s.columns.state[alive] >= OUT]
     lo, hi = s.clouds.lo, s.clouds.hi
