@@ -191,7 +191,10 @@ def _revisions(monitor: Monitor, read: Named, keys: Keys, every: Any, revised: R
     assert monitor.chain is not None
     rows, which = read.rows, np.arange(len(read.id))[every][revised.reading]
     values = monitor.chain.values(rows.clouds.part(which), rows.raw[which])
-    found = Revisions(objects(read.id)[which], revised.target, rows.arrived[which], revised.cells, values)
+    ids = objects([read.id[k] for k in which.tolist()])
+    found = Revisions(ids, revised.target, rows.arrived[which], revised.cells, values)
+    if keys is None:
+        return {(): found}
     by_key = _by_key(keys, which, len(which), numbered=True)
     return {key: found.part(np.array(some, np.int64)) for key, some in by_key.items()}
 
