@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from fogline.model import duration
+from fogline.question import duration
 
 Age = str | float
 
