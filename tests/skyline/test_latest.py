@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import fogline as fl
 from fogline.arrays import CHANGES, Delta
 from fogline.skyline import current, live
-from fogline.skyline.tree import audit, measure
+from fogline.skyline.explain import explain
+from fogline.skyline.tree import audit, measure, tree
 from tests import oracle
 from tests.changing import LISTED, Changing, Toy, changing, of_listed
 from tests.contracts import CLOSE, agree, members
@@ -238,3 +240,19 @@ def test_a_correction_that_changes_nothing_is_not_reported():
     _, deltas = run(Changing({"a0": "max"}, Fraction(1, 2), calls, {}))
     assert [CHANGES[d.change[0]] for d in deltas] == ["enter", "update", "update"]
     assert [(d.arrived[0], d.raw[0, 0]) for d in deltas] == [(0, 5), (0, 6), (1, 6)]
+
+
+def test_a_row_is_explained_by_the_rows_that_keep_it_out():
+    cells = {"x": 5, "g": HALF, "h": HALF, "z": -1}
+    group, _ = run(Changing({"a0": "max"}, Fraction(2, 5), [(0, rows_at(0, **cells))], {}))
+    slots, query = group.live.slots, fl.Query(attributes={"a0": "max"}, id="id", time="t", lifetime=1, alpha=0.4)
+    reasons = {slots.id[o]: explain(group.live, o, (), 0, query).reason for o in map(int, slots.alive())}
+    assert reasons["x"] == "several rows together guard it"
+    assert reasons["g"] == reasons["h"] == "more likely than alpha = 0.4 that no row beats it"
+    assert reasons["z"].endswith("surely beats it")
+    nodes = {node.id: node for node in tree(group.live, (), float)}
+    assert (nodes["g"].layer, nodes["h"].layer, nodes["x"].layer) == (1, 1, 2)
+    assert nodes["g"].parent is None
+    assert nodes["x"].parent in {("g", 0.0), ("h", 0.0)}
+    assert nodes["z"].layer == 1 + nodes[nodes["z"].parent[0]].layer
+    assert not any(node.shadow for node in nodes.values())
