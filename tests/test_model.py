@@ -2,11 +2,12 @@
 
 import pickle
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 import fogline as fl
-from fogline.model import duration
+from fogline.question import duration
 from fogline.repository.rules import load as load_rules
 
 GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": "ts", "lifetime": "5 minutes"}
@@ -114,3 +115,69 @@ def test_a_rule_reads_like_a_sentence_and_refuses_nonsense():
     for given, then, within in [({}, "a", 1), ({"a": 1}, "a", 1), ({"b": -1}, "a", 1), ({"b": 1}, "a", float("nan"))]:
         with pytest.raises(fl.RuleError):
             fl.Rule(given, then, within)
+
+
+# --- The newest row of each id ----------------------------------------------------------------------------------------
+
+CURRENT: dict[str, Any] = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": "ts", "latest": True}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"last": 5}, "latest keeps one row of each id, and last=5 the newest rows of all; ask for one of them"),
+        ({"latest": "yes"}, "latest is 'yes'; it is true"),
+        ({"latest": False, "lifetime": 5, "gone": "x"}, "gone is for queries in which the newest row .* add latest"),
+        ({"latest": False, "lifetime": 5, "version": "x"}, "version is for queries .* add latest=True"),
+        ({"latest": False, "lifetime": 5, "carry": ["temp"]}, "carry is for queries .* add latest=True"),
+        ({"latest": False, "lifetime": 5, "remember_removed": 3}, "remember_removed is for queries .* add latest=True"),
+        ({"latest": False}, "found none"),
+        ({"lifetime": 5, "expires": "e"}, "expires and lifetime"),
+        ({"gone": "sensor"}, "gone names a column of its own, not 'sensor', which is the id"),
+        ({"gone": "temp"}, "gone names a column of its own, not 'temp', which is the attribute"),
+        ({"gone": {"ts": ["d"]}}, "gone names a column of its own, not 'ts', which is the time"),
+        ({"version": "ts"}, "version names a column of its own, not 'ts', which is the time"),
+        ({"gone": "op", "version": "op"}, "version names a column of its own, not 'op', which is the column of gone"),
+        ({"expires": "e", "gone": "e"}, "gone names a column of its own, not 'e', which is the column of expires"),
+        ({"gone": {"op": ["d"], "kind": ["x"]}}, r"gone=\{'op': \['d', 'delete'\]\}"),
+        ({"gone": {"op": []}}, "lists the values there that remove an id"),
+        ({"gone": {"op": [None]}}, "lists the values there that remove an id"),
+        ({"gone": 7}, "gone is 7; it names a column"),
+        ({"version": 7}, "version names a column of its own, not 7"),
+        ({"carry": ["tmep"]}, "carry names 'tmep', which is no attribute .*\nDid you mean 'temp'"),
+        ({"carry": ["temp", "temp"]}, "twice"),
+        ({"remember_removed": "soon"}, "is not a duration"),
+        ({"remember_removed": -1}, "from 0 on"),
+        ({"remember_removed": 5, "lifetime": "5 minutes"}, "both are numbers, or both are durations"),
+        ({"remember_remvoed": 5}, "Did you mean 'remember_removed'"),
+        ({"lastest": True}, "Did you mean 'latest'"),
+    ],
+)
+def test_a_wrong_query_for_the_newest_rows_is_an_error_that_names_what_is_wrong(wrong, text):
+    with pytest.raises(fl.QueryError, match=text):
+        fl.Query.from_dict(CURRENT | wrong)
+
+
+def test_a_query_for_the_newest_rows_needs_no_expiry_and_may_have_one():
+    assert fl.Query(**CURRENT).lifetime is None
+    assert fl.Query(**CURRENT, lifetime=5).lifetime == 5.0
+    assert fl.Query(**CURRENT, expires="e").expires == "e"
+
+
+@pytest.mark.parametrize("gone", ["deleted", {"op": ["d", "no", "1"]}])
+def test_a_query_for_the_newest_rows_survives_yaml_dicts_and_pickling(tmp_path, gone):
+    written = "deleted" if gone == "deleted" else "{op: [d, no, 1]}"
+    path = tmp_path / "q.yaml"
+    path.write_text(
+        "attributes: {temp: max, oxygen: min}\nid: sensor\ntime: ts\nlatest: true\nversion: on\ncarry: temp\n"
+        f"remember_removed: 1 hour\ngone: {written}\n"
+    )
+    query = fl.Query.load(path)
+    fields: dict[str, Any] = {"version": "on", "carry": "temp", "remember_removed": timedelta(hours=1), "gone": gone}
+    assert query == fl.Query(**CURRENT, **fields)
+    assert (query.latest, query.carry, query.remember_removed) == (True, ("temp",), "3600000000 microseconds")
+    assert query.gone_column == ("deleted" if gone == "deleted" else "op")
+    for again in (fl.Query.from_dict(query.to_dict()), pickle.loads(pickle.dumps(query))):
+        assert again == query
+        assert hash(again) == hash(query)
+    assert "latest" not in fl.Query.from_dict(GOOD).to_dict()

@@ -50,9 +50,12 @@ class _Loader(yaml.SafeLoader):
         return values
 
     def _text(self, node: Any) -> Any:
-        """A scalar as it is written, and null as None; of lists the same for what is in them."""
+        """A scalar as it is written, and null as None; of lists and mappings the same for what is in them."""
         if isinstance(node, yaml.SequenceNode):
             return [self._text(each) for each in node.value]
+        if isinstance(node, yaml.MappingNode):
+            self.construct_mapping(node)  # is it one, and does it not contradict itself?
+            return {key.value: self._text(value) for key, value in node.value}
         if not isinstance(node, yaml.ScalarNode) or node.tag == "tag:yaml.org,2002:null":
             return self.construct_object(node, deep=True)
         return node.value

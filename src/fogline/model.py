@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -21,28 +20,21 @@ import yaml
 
 from fogline.documents import read_document
 from fogline.errors import QueryError, RuleError, did_you_mean
+from fogline.question import (
+    alpha_of,
+    attributes_of,
+    check_columns,
+    check_expiry,
+    check_latest,
+    duration,
+    gone_of,
+    is_number,
+    length_of,
+    limits_of,
+    names_of,
+)
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
-
-_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within")
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
-_SHORT = {
-    "us": "microsecond",
-    "ms": "millisecond",
-    "s": "second",
-    "sec": "second",
-    "m": "minute",
-    "min": "minute",
-    "h": "hour",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +57,20 @@ class Query:
     """… how long each row counts (a number when time is one, else a duration such as '5 minutes'), or …"""
     last: int | None = None
     """… how many of the newest rows of the group count."""
+    latest: bool = False
+    """Only the newest row of each id counts: a newer one replaces it, and so does one of the same time. What falls
+    silent leaves by `expires` or `lifetime`; with neither it stays."""
+    gone: str | Mapping[str, Sequence[Any]] | None = None
+    """With latest: the column that is true where an id is removed, or a column and its values that mean so, such as
+    {'op': ['d', 'delete']}."""
+    version: str | None = None
+    """With latest: the column that orders rows of one id and time, whole numbers or timestamps; without, the later
+    call wins."""
+    carry: Sequence[str] = ()
+    """With latest: attributes that, where a row lacks them, are carried over from the id's current row."""
+    remember_removed: float | str | timedelta | None = None
+    """With latest: for how long after its time a removal, or an expiry, keeps older rows of the id out; by default as
+    long as a row lives, and where rows have no lifetime, for ever."""
     alpha: float = 0.5
     by: Sequence[str] = ()
     """One independent skyline per combination of these columns."""
@@ -77,14 +83,18 @@ class Query:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)  # frozen: set once, here
 
-        put("attributes", MappingProxyType(_attributes(self.attributes)))
-        put("by", (self.by,) if isinstance(self.by, str) else tuple(self.by or ()))
-        put("lifetime", _lifetime(self.lifetime))
+        put("attributes", MappingProxyType(attributes_of(self.attributes)))
+        put("by", names_of(self.by))
+        put("carry", names_of(self.carry))
+        put("lifetime", length_of(self.lifetime))
+        put("remember_removed", length_of(self.remember_removed))
+        put("gone", gone_of(self.gone))
         put("last", self.last.item() if isinstance(self.last, np.integer) else self.last)
-        put("alpha", _alpha(self.alpha))
-        put("limits", MappingProxyType(_limits(self.limits, self.attributes)))
-        _expiry(self)
-        _columns(self)
+        put("alpha", alpha_of(self.alpha))
+        put("limits", MappingProxyType(limits_of(self.limits, self.attributes)))
+        check_latest(self)
+        check_expiry(self)
+        check_columns(self)
         if self.outside not in ("missing", "reject"):
             raise QueryError(f"outside is {self.outside!r}; it may be 'missing' or 'reject'.")
 
@@ -94,6 +104,12 @@ class Query:
         return tuple(self.attributes)
 
     @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it looks at."""
+        own = (self.id, self.time, self.expires, self.gone_column, self.version)
+        return frozenset((*self.by, *self.names, *(name for name in own if name is not None)))
+
+    @property
     def signs(self) -> tuple[float, ...]:
         """+1 where more is better, -1 where less is: multiplied in, larger is better everywhere."""
         return tuple(1.0 if way == "max" else -1.0 for way in self.attributes.values())
@@ -101,7 +117,12 @@ class Query:
     @property
     def lifetime_us(self) -> int | None:
         """The lifetime in microseconds, when it is a duration."""
-        return None if self.lifetime is None or _is_number(self.lifetime) else duration(self.lifetime)
+        return None if self.lifetime is None or is_number(self.lifetime) else duration(self.lifetime)
+
+    @property
+    def gone_column(self) -> str | None:
+        """The column that shows which rows are removals."""
+        return self.gone if self.gone is None or isinstance(self.gone, str) else next(iter(self.gone))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Query:
@@ -123,7 +144,7 @@ class Query:
     def load(cls, path: str | Path) -> Query:
         """A query from a YAML (or JSON) file with the fields of this class."""
         try:
-            values = read_document(path, names=("id", "time", "expires", "by"))
+            values = read_document(path, names=("id", "time", "expires", "by", "gone", "version", "carry"))
         except FileNotFoundError:
             raise QueryError(f"there is no query file {str(path)!r}.") from None
         except yaml.YAMLError as error:
@@ -135,7 +156,12 @@ class Query:
         plain: dict[str, Any] = {"attributes": dict(self.attributes), "id": self.id, "time": self.time}
         if self.lifetime is not None:
             plain["lifetime"] = self.lifetime
-        plain |= {name: getattr(self, name) for name in ("expires", "last") if getattr(self, name) is not None}
+        plain |= {"latest": True} if self.latest else {}
+        asked = ("expires", "last", "gone", "version", "remember_removed")
+        plain |= {name: getattr(self, name) for name in asked if getattr(self, name) is not None}
+        if isinstance(self.gone, Mapping):
+            plain["gone"] = {column: list(values) for column, values in self.gone.items()}
+        plain |= {"carry": list(self.carry)} if self.carry else {}
         plain |= {"alpha": self.alpha}
         plain |= {"by": list(self.by)} if self.by else {}
         plain |= {"limits": {name: list(pair) for name, pair in self.limits.items()}} if self.limits else {}
@@ -151,114 +177,6 @@ class Query:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint())
-
-
-def duration(text: object) -> int:
-    """A duration in microseconds.
-
-    >>> duration("5 minutes"), duration("1 hour 30 min"), duration("250ms")
-    (300000000, 5400000000, 250000)
-    """
-    if isinstance(text, timedelta):
-        return round(text / timedelta(microseconds=1))
-    parts = re.findall(r"([0-9.]+)\s*([a-zA-Zµ]+)", str(text))
-    if not parts or re.sub(r"([0-9.]+)\s*([a-zA-Zµ]+)|[\s,]", "", str(text)):
-        raise QueryError(f"{text!r} is not a duration; write for instance '30 seconds', '5 minutes' or '1 day'.")
-    total = 0.0
-    for number, unit in parts:
-        word = unit.lower().replace("µ", "u")
-        word = word.removesuffix("s") if len(word) > 2 else word
-        word = _SHORT.get(word, word)
-        if word not in _UNITS:
-            raise QueryError(f"{unit!r} in {text!r} is not a unit of time; known are {', '.join(_UNITS)}.")
-        try:
-            total += float(number) * _UNITS[word]
-        except ValueError:
-            raise QueryError(f"{number!r} in {text!r} is not a number.") from None
-    return round(total)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _lifetime(given: Any) -> Any:
-    """A number as it is, a duration in words that are the same for the same duration."""
-    if given is None:
-        return None
-    return float(given) if _is_number(given) else f"{duration(given)} microseconds"
-
-
-def _attributes(given: object) -> dict[str, str]:
-    if not isinstance(given, Mapping) or not given:
-        raise QueryError("attributes maps each attribute to 'max' or 'min', for instance {'temperature': 'max'}.")
-    for name, way in given.items():
-        if way not in ("max", "min"):
-            raise QueryError(f"attribute {name!r} is {way!r}; it may be 'max' (more is better) or 'min'.")
-    return {str(name): str(way) for name, way in given.items()}
-
-
-def _alpha(given: object) -> float:
-    if not _is_number(given) or not 0 <= float(given) < 1:  # type: ignore[arg-type]
-        raise QueryError(
-            f"alpha is {given!r}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'."
-        )
-    return float(given)  # type: ignore[arg-type]
-
-
-def _limits(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[float, float]]:
-    if not isinstance(given, Mapping):
-        raise QueryError("limits maps attributes to (lowest, highest) plausible value.")
-    limits = {}
-    for name, pair in given.items():
-        if name not in attributes:
-            raise QueryError(
-                f"limits name {name!r}, which is no attribute of the query; it has {', '.join(attributes)}."
-                f"{did_you_mean(str(name), attributes)}"
-            )
-        try:
-            low, high = (float(value) for value in pair)
-        except (TypeError, ValueError):
-            raise QueryError(f"the limits of {name!r} are {pair!r}; write (lowest, highest).") from None
-        if not low <= high:
-            raise QueryError(f"the limits of {name!r} are ({low:g}, {high:g}): nothing lies between them.")
-        limits[str(name)] = (low, high)
-    return limits
-
-
-def _expiry(query: Query) -> None:
-    kinds = {name: getattr(query, name) for name in ("expires", "lifetime", "last")}
-    given = [name for name, value in kinds.items() if value is not None]
-    if len(given) != 1:
-        found = " and ".join(given) if given else "none"
-        raise QueryError(
-            "a row's expiry has one source: expires (a column), lifetime (a duration) or last (a count); "
-            f"found {found}."
-        )
-    if query.last is not None and (not isinstance(query.last, int) or isinstance(query.last, bool) or query.last < 1):
-        raise QueryError(f"last is {query.last!r}; it counts rows, so it is a whole number of at least 1.")
-    if query.lifetime is not None:
-        length = float(query.lifetime) if _is_number(query.lifetime) else float(duration(query.lifetime))  # type: ignore[arg-type]
-        if not (0 < length < math.inf):
-            raise QueryError(f"lifetime is {query.lifetime!r}; a row must live for some time, and not for ever.")
-
-
-def _columns(query: Query) -> None:
-    roles: dict[str, str] = {}
-    for role, names in (("attribute", query.names), ("id", (query.id,)), ("time", (query.time,)), ("by", query.by)):
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise QueryError(f"{role} names a column, so it is a text, not {name!r}.")
-            if name in roles:
-                raise QueryError(f"column {name!r} is used twice: as {roles[name]} and as {role}.")
-            roles[name] = role
-    if query.expires is not None and (not isinstance(query.expires, str) or query.expires in roles):
-        raise QueryError(f"expires names a column of its own, not {query.expires!r}.")
-    for name in (*query.names, *query.by):
-        if name in _CHANGE_COLUMNS:
-            raise QueryError(
-                f"{roles[name]} {name!r} would collide with the column {name!r} of the changes; rename it."
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +195,7 @@ class Rule:
         if not self.given:
             raise RuleError(f"the rule for {self.then!r} has nothing given.")
         for name, radius in (*self.given.items(), (self.then, self.within)):
-            if not _is_number(radius) or not 0 <= radius < math.inf:
+            if not is_number(radius) or not 0 <= radius < math.inf:
                 raise RuleError(f"{name}({radius}) in the rule for {self.then!r}: a distance is a number from 0 on.")
         if self.then in self.given:
             raise RuleError(f"a rule cannot explain {self.then!r} by itself.")

@@ -7,34 +7,34 @@ decode (rows) -> impute what is missing, at first as bounds (impute) -> tick by 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Clouds, Delta, Floats, Ints, Revisions, objects
+from fogline.arrays import Delta
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputed import imputed_cells
 from fogline.impute.imputer import Imputer
-from fogline.impute.intake import Intake, unable
+from fogline.impute.intake import Intake
 from fogline.impute.scoring import Score, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
-from fogline.repository.sensors.gaps import Revised
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
-from fogline.rows.reader import Decoded, Kinds, Named, Reader
-from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
+from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.skyline.explain import Explanation, explain
 from fogline.skyline.group import Group
+from fogline.skyline.latest import LatestGroup
+from fogline.skyline.store import AnyGroup
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
+from fogline.taking import NOTHING, Taken, take
 
 KEPT_REJECTS = 10_000
 
@@ -86,7 +86,7 @@ class Monitor:
         self.clock = -np.inf
         self.shown: pa.DataType | None = None  # the kind of the last `now`
         self.kinds = Kinds()
-        self.groups: dict[Key, Group] = {}
+        self.groups: dict[Key, AnyGroup] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
         self.past: dict[str, int] = {}  # counters of groups that are gone
@@ -99,11 +99,20 @@ class Monitor:
         Rows may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
         `ticks` only the answer at `now` is looked at, and the changes lead there from the answer last reported.
         O(rows · live set).
+
+        Where the newest row of each id counts, an id that stays in with another row is updated:
+
+        >>> query = Query(attributes={"gas": "max"}, id="sensor", time="t", latest=True, gone="gone")
+        >>> monitor = Monitor(query)
+        >>> rows = [{"sensor": "a", "t": 1, "gas": 5}, {"sensor": "a", "t": 2, "gas": 6}]
+        >>> rows += [{"sensor": "a", "t": 1, "gas": 9}, {"sensor": "a", "t": 3, "gone": True}]
+        >>> [(row["time"], row["change"], row["gas"]) for row in monitor.advance(3, rows).to_pylist()]
+        [(1, 'enter', 9.0), (2, 'update', 6.0), (3, 'leave', 6.0)]
         """
         read = self._read(rows)
         until = self._move(now, read)
-        parts, revisions = ({}, {}) if read is None else self._take(read)
-        return self._report(self._step(until, parts, ticks, revisions))
+        taken = NOTHING if read is None else take(self, read)
+        return self._report(self._step(until, taken, ticks))
 
     def _read(self, rows: Any) -> Named | None:
         """Rows in numbers, with their names; None if there are none."""
@@ -113,16 +122,17 @@ class Monitor:
         """The table of changes."""
         return self._tables.build(deltas, self.kinds)
 
-    def _step(
-        self, until: float, parts: Mapping[Key, Batch], ticks: bool, revisions: Mapping[Key, Revisions]
-    ) -> list[tuple[Key, Delta]]:
-        """What decoded and imputed rows, and revisions, by their groups, change in the answer up to an instant."""
-        for key in parts:
+    def _step(self, until: float, taken: Taken, ticks: bool) -> list[tuple[Key, Delta]]:
+        """What decoded and imputed rows, revisions and removals, by their groups, change in the answer up to then."""
+        for key in (*taken.rows, *taken.removals):
             if key not in self.groups:
                 self.groups[key] = self._new_group()
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            found = group.advance(self.clock, until, parts.get(key), ticks, revisions.get(key))
+            if isinstance(group, LatestGroup):
+                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.removals.get(key))
+            else:
+                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.revisions.get(key))
             deltas += [(key, delta) for delta in found]
         self.clock = until
         self._drop_empty_groups()
@@ -150,11 +160,13 @@ class Monitor:
         far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now. `doubtful`
         counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`.
         `revised` counts live rows whose sensor has spoken again, `revised_cells` distributions that were made with such
-        readings, and `clipped` how much of those, as probability, lay outside what the cells could still become.
+        readings, and `clipped` how much of those, as probability, lay outside what the cells could still become. Where
+        the newest row of each id counts: `stale`, what was older than what was known of its id; `removed`, rows that
+        removals ended; `markers`, ids without a row of which it is known what would be stale.
         """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
-        names = sizes[0] if sizes else measure(Group(1, self.query.alpha, None, 1))
+        names = sizes[0] if sizes else measure(self._new_group())
         totals = {name: self.past.get(name, 0) + sum(size[name] for size in sizes) for name in names}
         scores = self.scores()
         judged = {"scored": sum(each.cells for each in scores), "doubtful": sum(s.worse or s.drifts for s in scores)}
@@ -190,7 +202,7 @@ class Monitor:
             if group.live.slots.id[slot] == id
         ]
 
-    def _explain(self, group: Group, slot: int, key: Key) -> Explanation:
+    def _explain(self, group: AnyGroup, slot: int, key: Key) -> Explanation:
         slots = group.live.slots
         found = explain(group.live, slot, key, self._show(slots.columns.arrived[slot]), self.query)
         if self.chain is None:
@@ -219,94 +231,19 @@ class Monitor:
 
         return restore_monitor(saved, query, repository, make)
 
-    def _new_group(self) -> Group:
+    def _new_group(self) -> AnyGroup:
         query, chain = self.query, self.chain
+        sizes = len(query.names), query.alpha
+        if query.latest:
+            length = query.lifetime if query.remember_removed is None else query.remember_removed
+            remember = np.inf if length is None else length_in(length, "remember_removed", query, None)
+            marks = len(query.carry)  # which of these cells were imputed
+            if chain is None:
+                return LatestGroup(*sizes, self.places, marks, remember=remember)
+            return LatestGroup(*sizes, self.places, chain.width + marks, chain.fill_sharing, chain.shared, remember)
         if chain is None:
-            return Group(len(query.names), query.alpha, query.last, self.places)
-        made = chain.width, chain.fill_sharing, chain.shared, chain.note
-        return Group(len(query.names), query.alpha, query.last, self.places, *made)
-
-    def _take(self, read: Named) -> tuple[dict[Key, Batch], dict[Key, Revisions]]:
-        """Rejects out, what is missing imputed, and the others by their groups; what they revise of earlier rows."""
-        rows, keys = read.rows, list(zip(*read.by, strict=True)) if self.query.by else None
-        self._refuse_duplicates(read, keys)
-        which = rows.left()
-        every = slice(None) if which is None else which
-        known, clouds, revised = self._impute(read, keys, which)
-        revisions = self._revisions(read, keys, every, revised)
-        batch = Batch(objects(read.id)[every], rows.arrived[every], rows.expires[every], rows.raw[every], known, clouds)
-        if (which := rows.left()) is not None and len(which) < len(batch.id):  # some could not be imputed
-            stay = np.isin(np.arange(len(read.id))[every], which)
-            batch = batch.part(np.flatnonzero(stay))
-        self._count(rows)
-        if keys is None:
-            return {(): batch}, revisions
-        taken = keys if which is None else [keys[k] for k in which]
-        by_key = _by_key(taken, None, len(taken)).items()
-        return {key: batch.part(np.array(rows, np.int64)) for key, rows in by_key}, revisions
-
-    def _revisions(
-        self, read: Named, keys: list[Key] | None, every: Any, revised: Revised | None
-    ) -> dict[Key, Revisions]:
-        """What the rows revise, by their groups; `every`: the rows that `revised` speaks of."""
-        if revised is None or not len(revised.reading):
-            return {}
-        assert self.chain is not None
-        rows, which = read.rows, np.arange(len(read.id))[every][revised.reading]
-        values = self.chain.values(rows.clouds.part(which), rows.raw[which])
-        found = Revisions(objects(read.id)[which], revised.target, rows.arrived[which], revised.cells, values)
-        by_key = _by_key(None if keys is None else [keys[k] for k in which], None, len(which))
-        return {key: found.part(np.array(some, np.int64)) for key, some in by_key.items()}
-
-    def _refuse_duplicates(self, read: Named, keys: list[Key] | None) -> None:
-        rows, left = read.rows, read.rows.left()
-        contents = partial(Contents, rows.raw, rows.expires, rows.clouds, np.array(self.query.signs))
-        if keys is None and left is None:
-            again, _ = duplicates(self.groups.get(()), read.id, rows.arrived, self.clock, contents)
-            rows.refused.update((k, DUPLICATE) for k in again)
-            return
-        for key, which in _by_key(keys, left, len(read.id)).items():
-            names, arrived = [read.id[k] for k in which], rows.arrived[which]
-            again, _ = duplicates(self.groups.get(key), names, arrived, self.clock, partial(contents().part, which))
-            rows.refused.update((which[k], DUPLICATE) for k in again)
-
-    def _impute(self, read: Named, keys: list[Key] | None, which: Ints | None) -> tuple[Floats, Clouds, Revised | None]:
-        """What imputers keep of these rows, their clouds, and what they revise; incomplete ones are refused."""
-        rows, intake = read.rows, self.intake
-        clouds = rows.clouds if which is None else rows.clouds.part(which)
-        if intake is None:
-            if rows.gaps:
-                self._refuse_gaps(read, which, clouds)
-            return np.empty((len(clouds.lo), 0)), clouds, None
-        looked, clouds, revised = intake.impute(rows, which, read.id, keys)
-        if len(looked.lacking):
-            if self.repository is None:
-                self._refuse_gaps(read, which, clouds)
-            for k, reason in unable(clouds, looked, self.query.names).items():
-                rows.refused.setdefault(k if which is None else int(which[k]), reason)
-            self.counts["incomplete"] += int(np.count_nonzero(~np.isnan(clouds.lo[looked.lacking]).any(axis=1)))
-        return looked.of_all(), clouds, revised
-
-    def _refuse_gaps(self, read: Named, which: Ints | None, clouds: Clouds) -> None:
-        """Without a repository a gap that is left is an error of the whole call."""
-        gaps, query = np.isnan(clouds.lo), self.query
-        gaps[np.isin(np.arange(len(read.id)) if which is None else which, list(read.rows.refused))] = False
-        if gaps.any():
-            row, j = (int(each[0]) for each in np.nonzero(gaps))
-            raise RowsError(
-                f"{int(gaps.any(axis=1).sum())} of {len(gaps)} rows lack a value or have it outside its limits "
-                f"(row {read.id[row if which is None else int(which[row])]!r}: {query.names[j]!r}), and there is "
-                "nothing to impute it from.\n"
-                "Give such a cell a distribution, a list of (value, weight) pairs, or the monitor a repository"
-                f"{'' if query.outside == 'reject' or not query.limits else '; or set outside to reject'}."
-            )
-
-    def _count(self, rows: Decoded) -> None:
-        refused = rows.refused
-        self.rejects.extend(Reject(rows.row(i), refused[i]) for i in sorted(refused))
-        self.counts["rows"] += len(rows.arrived)
-        self.counts["rejected"] += len(refused)
-        self.counts["outside_limits"] += 0 if rows.outside is None else int(rows.outside.sum())
+            return Group(*sizes, query.last, self.places)
+        return Group(*sizes, query.last, self.places, chain.width, chain.fill_sharing, chain.shared, chain.note)
 
     def _move(self, now: Any, read: Named | None) -> float:
         """`now` as the clock counts; an error, before anything has changed, where going on would be wrong."""
@@ -357,24 +294,18 @@ class Monitor:
             group.live.reveal()
 
     def _drop_empty_groups(self) -> None:
-        """A group without live rows has nothing to remember but its counters, once its newest instant is past."""
+        """A group without live rows, or markers of removed ones, has nothing to remember but its counters, once its
+        newest instant is past."""
         if len(self.groups) > 1:
             for key, group in list(self.groups.items()):
-                if group.live.alive == 0 and group.window is None and group.newest < self.clock:
+                kept = group.markers if isinstance(group, LatestGroup) else group.window is not None
+                if group.live.alive == 0 and not kept and group.newest < self.clock:
                     del self.groups[key]
                     for name, number in measure(group).items():
                         self.past[name] = self.past.get(name, 0) + number
 
     def _show(self, value: float) -> Any:
         return show_time(value, self.kinds.time)
-
-
-def _by_key(keys: Sequence[Key] | None, which: Ints | None, n: int) -> dict[Key, list[int]]:
-    """The rows `which` (None: all n) by their groups."""
-    out: dict[Key, list[int]] = {}
-    for k in range(n) if which is None else which.tolist():
-        out.setdefault(() if keys is None else keys[k], []).append(k)
-    return out
 
 
 def _any(rows: Any) -> bool:

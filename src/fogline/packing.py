@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fogline.errors import SnapshotError
 
-MAGIC = b"FOGLINE\x06"  # the last byte is the version of the format
+MAGIC = b"FOGLINE\x07"  # the last byte is the version of the format
 
 Arrays = dict[str, NDArray[Any]]
 

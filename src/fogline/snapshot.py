@@ -47,6 +47,7 @@ def save_monitor(monitor: Monitor) -> bytes:
         arrays[f"by_{k}"] = as_bytes([key[k] for key in monitor.groups], kind)
     arrays["time_kind"] = as_bytes([], monitor.kinds.time or pa.null())
     arrays["shown_kind"] = as_bytes([], monitor.shown or pa.null())
+    arrays["version_kind"] = as_bytes([], monitor.kinds.version or pa.null())
     if (state := _state(monitor)) is not None:
         arrays["sensors"] = np.frombuffer(state.to_bytes(), np.uint8)
     return pack(header, arrays)
@@ -118,7 +119,7 @@ def _restore_groups(monitor: Monitor, header: dict[str, Any], arrays: Arrays) ->
     groups, id_kind = split_groups(header["groups"], arrays, query, monitor._new_group)
     keys = list(zip(*(values for values, _ in by), strict=True)) if query.by else [()] * len(groups)
     monitor.groups = dict(zip(keys, groups, strict=True))
-    kinds = [from_bytes(arrays[name])[1] for name in ("shown_kind", "time_kind")]
+    kinds = [from_bytes(arrays[name])[1] for name in ("shown_kind", "version_kind", "time_kind")]
     kinds += [id_kind, *(kind for _, kind in by)]
-    monitor.shown, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
-    monitor.kinds = Kinds(time, names, tuple(keyed))
+    monitor.shown, version, time, names, *keyed = (None if pa.types.is_null(kind) else kind for kind in kinds)
+    monitor.kinds = Kinds(time, names, tuple(keyed), version)

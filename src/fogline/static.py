@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import ONE, Clouds, Flags, Floats, Ints
+from fogline.errors import QueryError
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.intake import bounded, look, put
 from fogline.kernels.front import Front, front, surely_beaten
@@ -37,6 +38,11 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     >>> skyline(rows, query)["id"].to_pylist()
     ['a', 'b']
     """
+    if query.latest:
+        raise QueryError(
+            "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
+            "Monitor(query).advance(now, table), or keep the newest rows yourself and leave latest out."
+        )
     plain = as_table(table)
     read = _read(plain, query, repository)
     rows, taken = read.rows, read.rows.left()

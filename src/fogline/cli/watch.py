@@ -179,7 +179,9 @@ def print_census(found: Any, query: Query, known: Repository | None) -> None:
     def share(n: int) -> str:
         return f"{n / max(found.rows, 1):.1%}"
 
-    typer.echo(f"{found.rows:,} rows: {share(found.incomplete)} with gaps, {share(found.rejected)} would be rejected.")
+    removals = f" {share(found.removals)} removals," if query.gone is not None else ""
+    gaps, rejected = share(found.incomplete), share(found.rejected)
+    typer.echo(f"{found.rows:,} rows:{removals} {gaps} with gaps, {rejected} would be rejected.")
     for name in query.names:
         rules = [] if known is None else [str(rule) for rule in known.lattices[name].rules]
         by = "" if known is None else f"; imputed by {', '.join(rules) if rules else 'the history as a whole'}"

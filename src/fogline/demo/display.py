@@ -47,7 +47,8 @@ def title(view: MineView, width: int) -> RenderableType:
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True)
     line.add_column(justify="right", no_wrap=True)
-    more = ": which places are beaten by none?" if width >= WIDE else ""
+    asked = "which sensors are worst now?" if view.latest else "which places are beaten by none?"
+    more = f": {asked}" if width >= WIDE else ""
     left = Text.assemble((" Fogline ", "bold reverse"), f" a simulated coal mine with failing sensors{more}")
     line.add_row(left, Text(f"{view.now:%H:%M:%S} ", "bold"))
     return line

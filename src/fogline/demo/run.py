@@ -22,7 +22,7 @@ from rich.live import Live
 
 from fogline.demo.control_room import earlier_shift
 from fogline.demo.display import frame, line, summary
-from fogline.demo.engine import Engine
+from fogline.demo.engine import EmbeddedEngine, Engine
 from fogline.demo.mine import PERIOD, STEP
 from fogline.demo.shift import Shift, question
 from fogline.demo.view import BatchReport, MineView
@@ -45,6 +45,7 @@ class DemoOptions:
     seed: int = 1
     alpha: float = 0.5
     speed: float = 120.0  # simulated seconds per second
+    latest: bool = False  # ask for the newest reading of each sensor
 
     def __post_init__(self) -> None:
         for name in ("seconds", "speed"):
@@ -62,6 +63,12 @@ class DemoOptions:
         """How many ticks each parcel of rows holds."""
         each = math.ceil(PARCEL * self.speed / STEP.total_seconds())
         return [min(each, self.ticks - k) for k in range(0, self.ticks, each)]
+
+
+@contextmanager
+def embedded() -> Iterator[Engine]:
+    """An engine in this process."""
+    yield EmbeddedEngine()
 
 
 @contextmanager
@@ -92,13 +99,16 @@ def show(
     console: Console,
     *,
     plain: bool = False,
-    opened: Callable[[], AbstractContextManager[Engine]] = on_spark,
+    opened: Callable[[], AbstractContextManager[Engine]] | None = None,
 ) -> MineView:
-    """Run the demo to its end, or until Ctrl-C, and sum it up."""
+    """Run the demo to its end, or until Ctrl-C, and sum it up. `opened`: its engine; by default one on Spark, where
+    that can answer.
+    """
     run = DemoRun(options, console, plain)
+    opened = opened or (embedded if options.latest else on_spark)
     with suppress(KeyboardInterrupt), run.status or nullcontext():
         run.prepare()
-        run.status_line("starting Spark")
+        run.status_line("starting Spark" if opened is on_spark else "starting")
         with opened() as engine:
             run.learn(engine)
             (run.plainly if plain else run.live)(engine)
@@ -112,8 +122,8 @@ class DemoRun:
     def __init__(self, options: DemoOptions, console: Console, plain: bool) -> None:
         self.options, self.console, self.plain = options, console, plain
         self.status = None if plain else console.status("")
-        self.view = MineView(options.sensors, options.alpha)
-        self.query = question(options.alpha)
+        self.view = MineView(options.sensors, options.alpha, latest=options.latest)
+        self.query = question(options.alpha, latest=options.latest)
 
     def status_line(self, what: str) -> None:
         """What takes so long."""
@@ -186,6 +196,8 @@ def warm_up(query: Query) -> None:
     repository = Repository.fit(earlier_shift(sensors=60, seed=0, readings=2_000), query)
     rows, _ = Shift(60, 0, query, repository).next(3 * PERIOD)
     Monitor(query, repository, places=1).advance(pc.max(rows["ts"]), rows)  # as if there were very many places
+    if query.latest:  # not on Spark
+        return
     with suppress(ImportError):  # reported when Spark is started
         from fogline.demo.spark_engine import rehearse
 

@@ -19,9 +19,14 @@ from fogline.model import Query
 from fogline.repository.repository import Repository
 
 
-def question(alpha: float) -> Query:
-    """Which places are most dangerous? A reading counts until the sensor's next one."""
-    return Query(attributes=ATTRIBUTES, id="sensor", time="ts", lifetime=PERIOD * STEP, alpha=alpha)
+def question(alpha: float, *, latest: bool = False) -> Query:
+    """Which places are most dangerous? A reading counts until the sensor's next one.
+
+    Sensors report at fixed intervals, so that is a lifetime; or it is stated as such (`latest`), and then a change is
+    one of a sensor, not of a reading.
+    """
+    life = None if latest else PERIOD * STEP
+    return Query(attributes=ATTRIBUTES, id="sensor", time="ts", lifetime=life, latest=latest, alpha=alpha)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,8 @@ class AnswerChange:
 class MineView:
     """What happened in the mine, and what the engine answers."""
 
-    def __init__(self, sensors: int, alpha: float) -> None:
-        self.alpha = alpha
+    def __init__(self, sensors: int, alpha: float, *, latest: bool = False) -> None:
+        self.alpha, self.latest = alpha, latest
         self.names = Mine(sensors, seed=0).names
         self.number = {name: i for i, name in enumerate(self.names)}
         self.comparison = TruthComparison(sensors)
@@ -61,7 +61,8 @@ class MineView:
         self.clock: datetime | None = None  # the last that the engine reported
         self.ticks = self.rows = self.incomplete = self.missing = self.live = 0
         self.times: list[float] = []  # seconds per batch
-        self.members: dict[tuple[str, datetime], float] = {}  # the answer: (sensor, arrived) -> probability
+        self.members: dict[tuple[str, datetime | None], float] = {}  # the answer: (sensor, arrived) -> probability; …
+        # … by the sensor alone, where its newest reading is asked for: its changes are those of one row
         self.since: dict[str, datetime] = {}  # how long each sensor has been in without a break
         self.recent: deque[AnswerChange] = deque(maxlen=40)
 
@@ -115,7 +116,7 @@ class MineView:
         before, changes = self.answer, self.changes
         while changes and changes[0]["time"] <= self.now:
             change = changes.popleft()
-            row = (change["id"], change["arrived"])
+            row = (change["id"], None if self.latest else change["arrived"])
             if change["change"] == "leave":
                 del self.members[row]
             else:

@@ -18,8 +18,9 @@ import pyarrow as pa
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.flow.screening import Screening
+from fogline.skyline.duplicates import DUPLICATE
 
-_COUNTED = ("rows", "incomplete", "rejected", "missing", "reasons", "examples")
+_COUNTED = ("rows", "removals", "incomplete", "rejected", "missing", "reasons", "examples")
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class Census:
     """What was found. Counts of rows, but for the cells of `missing` (gaps)."""
 
     rows: int = 0
+    removals: int = 0
     incomplete: int = 0
     rejected: int = 0
     missing: Counter[str] = field(default_factory=Counter)
@@ -36,7 +38,7 @@ class Census:
 
     def add(self, other: dict[str, Any]) -> None:
         """Count another part as well."""
-        for name in ("rows", "incomplete", "rejected"):
+        for name in ("rows", "removals", "incomplete", "rejected"):
             setattr(self, name, getattr(self, name) + other[name])
         self.missing.update(other["missing"])
         self.reasons.update(other["reasons"])
@@ -48,12 +50,18 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     out, decoder = Census(), Decoder(plan)
     for each in slices(batches, SLICE):
         screening, piece = Screening(plan), decoder.decode(each)
+        removes = piece.rows.removals()
+        if removes.any():  # of these nothing but name and time is looked at
+            piece = decoder.decode(each.filter(pa.array(~removes)))
         screening.take(piece)
         rejects = [pair for counts in screening.counts for pair in counts.rejects]
+        if plan.query.latest:  # the same row again changes nothing
+            rejects = [(row, reason) for row, reason in rejects if reason != DUPLICATE]
         gaps = np.isnan(piece.rows.raw)
         out.add(
             {
                 "rows": each.num_rows,
+                "removals": int(np.count_nonzero(removes)),
                 "incomplete": sum(counts.incomplete for counts in screening.counts),
                 "rejected": len(rejects),
                 "missing": {name: int(gaps[:, j].sum()) for j, name in enumerate(plan.query.names)},

@@ -35,7 +35,7 @@ from fogline.flow.state import from_state, to_state
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
 from fogline.impute.scoring import Sums, add
-from fogline.model import duration
+from fogline.question import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values
 from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.errors import QueryError
-from fogline.model import Query, duration
+from fogline.model import Query
+from fogline.question import duration
 
 AUTO, OFF = "auto", "off"
 LIVES = 10  # the default of `ahead`, and of `idle` for a stream that is followed, is so many lifetimes

@@ -134,7 +134,7 @@ class Plan:
         query = self.query
         if self.imputer is not None:
             return there
-        asked = {*query.by, query.id, query.time, query.expires, *query.names, *self.extra}
+        asked = {*query.columns, *self.extra}
         return [name for name in there if name in asked]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -304,10 +304,18 @@ def chain_of(
 ) -> Chain | None:
     """The imputers of a repository, after the user's own; None if there is neither.
 
-    `remember`: whether sensors' own readings count; `hindsight`: also later ones, by default where that was learnt.
+    `remember`: whether sensors' own readings count; `hindsight`: also later ones, by default where that was learnt and
+    more than the newest row of each id counts.
     First what a user has stated about the recent past, then what was learnt of the sensor's past, then of the row's
     other attributes, then rules, then the whole history.
     """
+    if query.latest:
+        if hindsight:
+            raise FoglineError(
+                "hindsight is on, and only the newest row of each id counts (latest): a sensor's next reading replaces "
+                "the row whose gap it would revise; leave hindsight out."
+            )
+        hindsight = False
     sensors = None if repository is None or not remember else repository.sensors
     if hindsight and (sensors is None or not sensors.hindsight):
         raise FoglineError(

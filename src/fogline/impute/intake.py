@@ -15,6 +15,7 @@ import numpy as np
 from fogline.arrays import VAGUE, Clouds, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
+from fogline.impute.past import readings
 from fogline.impute.scoring import Scorer, Sums, add, chosen
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorState, sensor_names
@@ -160,6 +161,10 @@ class Intake:
         if self.state is not None:
             wanted = np.asarray(np.isnan(values).any(axis=1))
             wanted[hidden] = True
+            if self.chain.query.latest and self.chain.sensors is not None:  # a correction is the truer reading
+                version = None if rows.version is None else rows.version[every]
+                came = readings(values, self.chain.sensors, self.chain.query)
+                self.state.make_way(names, arrived, came, version)
             gaps = gaps_of(self.chain.query, np.isnan(clouds.lo), rows.expires[every])
             context, revised = self.chain.watch(self.state, names, arrived, values, wanted, gaps)
         if self.scorer is not None and len(hidden):

@@ -51,8 +51,8 @@ def check_method(method: str) -> None:
 
 
 def determinants(history: History, query: Query, then: str) -> list[str]:
-    """Columns that vary and are neither the attribute itself nor the row's name or times."""
-    aside = {then, query.id, query.time, query.expires}
+    """Columns that vary and are neither the attribute itself nor the row's name, times or version."""
+    aside = {then, query.id, query.time, query.expires, query.gone_column, query.version}
     return [name for name, column in history.columns.items() if name not in aside and _varies(column)]
 
 

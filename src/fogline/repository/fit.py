@@ -19,7 +19,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from fogline.errors import HistoryError
-from fogline.model import Query, Rule, duration
+from fogline.model import Query, Rule
+from fogline.question import duration
 from fogline.repository import entries, lattice
 from fogline.repository.discover import PLAIN, check_method, discover_one
 from fogline.repository.files import Files

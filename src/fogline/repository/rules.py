@@ -19,7 +19,8 @@ import yaml
 
 from fogline.documents import read_document
 from fogline.errors import QueryError, RuleError, did_you_mean
-from fogline.model import Rule, duration
+from fogline.model import Rule
+from fogline.question import duration
 from fogline.repository.history import History
 
 _TERM = re.compile(r"\s*([^\s(),>\-][^(),>]*?)\s*(?:\(\s*([^()]*?)\s*\))?\s*")

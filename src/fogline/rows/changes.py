@@ -92,7 +92,8 @@ def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.T
 
 
 def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table | None:
-    """Of each row in the answer the last change, as it was reported; None: there are no changes.
+    """Of each row in the answer (or where only the newest row of an id counts, of each id) the last change, as it was
+    reported; None: there are no changes.
 
     They stand for all that was reported before: what follows may be added to them instead.
     """
@@ -102,7 +103,7 @@ def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Ta
     reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
-    names, keys = reported.schema.names, [*query.by, "id", "arrived"]
+    names, keys = reported.schema.names, [*query.by, "id", *([] if query.latest else ["arrived"])]
     kept = [name for name in names if name not in keys]
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])

@@ -31,11 +31,14 @@ from fogline.kernels.arrow import (
 )
 from fogline.kernels.clouds import all_within
 from fogline.model import Query
+from fogline.question import duration, is_number
 from fogline.rows.cells import PAIRS, read_cells
 from fogline.rows.clean import Cleaner
 from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
+from fogline.rows.gone import read_gone
 from fogline.rows.ids import join_types, read_objects
 from fogline.rows.source import RowSource
+from fogline.rows.version import read_versions
 
 _LARGEST = float(np.finfo(np.float64).max)
 _NO_CLOCK = 0, NO_CLOCK
@@ -48,6 +51,7 @@ class Kinds:
     time: pa.DataType | None = None
     id: pa.DataType | None = None
     by: tuple[pa.DataType | None, ...] = ()
+    version: pa.DataType | None = None
 
 
 class Decoded(NamedTuple):
@@ -62,10 +66,19 @@ class Decoded(NamedTuple):
     outside: Ints | None  # (n,) how many of a row's cells are outside their limits; None: no cell is
     gaps: bool  # whether any cell is missing
     refused: Reasons  # row -> why it cannot be taken
+    gone: Flags | None = None  # (n,) which rows remove their id: of these only name and time count; None: none can
+    version: Ints | None = None  # (n,) orders rows of one id and time; None: the query has none
+    version_kind: pa.DataType | None = None  # whole numbers or timestamps
 
     def row(self, i: int) -> Mapping[str, Any]:
         """A row as it came."""
         return self.source.row(i)
+
+    def removals(self) -> Flags:
+        """(n,) the rows that remove their id, and can be taken."""
+        found = np.zeros(len(self.arrived), np.bool_) if self.gone is None else self.gone.copy()
+        found[list(self.refused)] = False
+        return found
 
     def left(self) -> Ints | None:
         """The rows that can be taken; None: all of them."""
@@ -101,9 +114,9 @@ class Reader:
 
     def __init__(self, query: Query, clock: pa.DataType | None = None, also: Collection[str] | None = None) -> None:
         self.query, self.clock = query, clock
-        asked = {*query.by, query.id, query.time, *query.names, *(also or ())} | {query.expires or query.id}
+        asked = {*query.columns, *(also or ())}
         self.columns = None if also is None else frozenset(asked)
-        self.cleaner = Cleaner({query.id, query.time, query.expires, *query.by, *query.names})
+        self.cleaner = Cleaner(query.columns)
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
         self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
@@ -123,17 +136,21 @@ class Reader:
         ]
         if None in ids:
             refuse(refused, np.array([each is None for each in ids]), f"the id {query.id!r} is missing")
-        decoded = self.decode(source, kinds.time, refused)
-        if decoded.kind is not kinds.time or id_kind is not kinds.id or keys:  # else: nothing new, as in most calls
+        decoded = self.decode(source, kinds.time, refused, kinds.version)
+        same = decoded.kind is kinds.time and id_kind is kinds.id and decoded.version_kind is kinds.version
+        if not same or keys:  # else: nothing new, as in most calls
             both = zip(query.by, seen, keys, strict=True)
             joined = tuple(join_types(old, new, name) for name, old, (_, new) in both)
-            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), joined)
+            kinds = Kinds(decoded.kind, join_types(kinds.id, id_kind, query.id), joined, decoded.version_kind)
         return Named(decoded, ids, tuple(values for values, _ in keys), kinds)
 
-    def decode(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Decoded:
-        """Times, expiries and attributes, without names; `kind` is that of the clock so far."""
-        query, unread = self.query, Reasons()
-        raw, clouds, code, codes, gaps, instants, fine = self._cells(source, unread)
+    def decode(
+        self, source: RowSource, kind: pa.DataType | None, refused: Reasons, versions: pa.DataType | None = None
+    ) -> Decoded:
+        """Times, expiries and attributes, without names; `kind` is that of the clock so far, `versions` of versions."""
+        query, unread, late = self.query, Reasons(), Reasons()
+        gone = self._gone(source, refused)
+        raw, clouds, code, codes, gaps, instants, fine = self._cells(source, unread, gone)
         if fine:
             times = Times(instants, self.clock_kind, {})
         else:
@@ -142,24 +159,49 @@ class Reader:
                 refused.setdefault(i, reason)
             if not all_within(times.value, _LARGEST):
                 refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
-        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), refused)
-        for i, reason in unread.items():
-            refused.setdefault(i, reason)
-        outside = self._look(code, refused) if codes else None
-        return Decoded(source, kind, times.value, expires, raw, clouds, outside, gaps, refused)
+        version, versions = self._version(source, versions, refused)
+        expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), late, gone)
+        late |= {i: reason for i, reason in unread.items() if i not in late}
+        outside = self._look(code, late) if codes else None
+        for i, reason in late.items():
+            if gone is None or not gone[i]:
+                refused.setdefault(i, reason)
+        if outside is not None and gone is not None:
+            outside[gone] = 0
+        more = (gone, version, versions)
+        return Decoded(source, kind, times.value, expires, raw, clouds, outside, gaps, refused, *more)
+
+    def _gone(self, source: RowSource, refused: Reasons) -> Flags | None:
+        """(n,) which rows are removals."""
+        query = self.query
+        if query.gone is None or query.gone_column is None:
+            return None
+        return read_gone(source.require(query.gone_column, "column of removals", sparse=True), query.gone, refused)
+
+    def _version(
+        self, source: RowSource, kind: pa.DataType | None, refused: Reasons
+    ) -> tuple[Ints | None, pa.DataType | None]:
+        """(n,) versions, and their kind."""
+        name = self.query.version
+        if name is None:
+            return None, None
+        return read_versions(source.require(name, "column of versions", sparse=True), name, kind, refused)
 
     def _expiry(
-        self, source: RowSource, times: Times, kind: pa.DataType | None, refused: Reasons
+        self, source: RowSource, times: Times, kind: pa.DataType | None, refused: Reasons, gone: Flags | None
     ) -> tuple[Floats, pa.DataType | None]:
         """When each row expires, and the kind of a clock that can show it."""
         query = self.query
+        if query.remember_removed is not None and kind is not None:
+            length_in(query.remember_removed, "remember_removed", query, kind)  # an error if the two do not fit
         if query.last is not None:
             return np.zeros(source.length), kind  # a matter of order, not of time: the group decides
         if query.lifetime is not None:
             life = lifetime_of(query, kind)
             return np.add(times.value, life), kind if life.is_integer() else join_kinds(kind, REAL, query.time)
-        assert query.expires is not None
-        column = source.require(query.expires, "expiry column")
+        if query.expires is None or (gone is not None and gone.all()):
+            return np.full(source.length, np.inf), kind  # it stays until it is replaced or removed
+        column = source.require(query.expires, "expiry column", sparse=query.latest)
         expires = read_times(column, query.expires, self.clock or times.kind)
         for i, reason in expires.refused.items():
             refused.setdefault(i, reason)
@@ -169,17 +211,25 @@ class Reader:
             refuse(refused, expires.value < times.value, "it expires before it arrives")
         return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
 
-    def _cells(self, source: RowSource, refused: Reasons) -> tuple[Any, ...]:
+    def _cells(self, source: RowSource, refused: Reasons, gone: Flags | None) -> tuple[Any, ...]:
         """What `arrow.read` gives; instants are fine only where the clock's column lies beside the attributes."""
         batch = source.batch
         if batch is None or self.schema is None or not batch.schema.equals(self.schema):
-            batch = self._arrange(source, refused)
+            batch = self._arrange(source, refused, gone)
         return arrow.read(batch, self.places, self.clock_place)
 
-    def _arrange(self, source: RowSource, refused: Reasons) -> pa.RecordBatch:
-        """The attributes as columns that the kernel can read; remembers where they lie, if they already were."""
-        names = list(self.query.names)
-        given = [source.require(name, "attribute") for name in names]
+    def _arrange(self, source: RowSource, refused: Reasons, gone: Flags | None) -> pa.RecordBatch:
+        """The attributes as columns that the kernel can read; remembers where they lie, if they already were.
+
+        Where all rows are removals the columns need not be there.
+        """
+        names, needless = list(self.query.names), gone is not None and bool(gone.all())
+        given = [
+            pa.nulls(source.length)
+            if needless and name not in source.names
+            else source.require(name, "attribute", sparse=self.query.latest)
+            for name in names
+        ]
         columns = [read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
         kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
@@ -223,8 +273,13 @@ def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:
 
 def lifetime_of(query: Query, kind: pa.DataType | None) -> float:
     """How long a row lives, in units of the clock."""
-    numeric, length = kind is not None and not pa.types.is_timestamp(kind), query.lifetime_us
-    if kind is not None and numeric != (length is None):
+    return length_in(query.lifetime, "lifetime", query, kind)
+
+
+def length_in(length: Any, what: str, query: Query, kind: pa.DataType | None) -> float:
+    """A length of time of the query in units of its clock."""
+    numeric, plain = kind is not None and not pa.types.is_timestamp(kind), is_number(length)
+    if kind is not None and numeric != plain:
         have, want = ("numbers", "a number") if numeric else ("timestamps", "a duration such as '5 minutes'")
-        raise QueryError(f"the times in {query.time!r} are {have}, so lifetime is {want}, not {query.lifetime!r}.")
-    return float(query.lifetime if length is None else length)  # type: ignore[arg-type]
+        raise QueryError(f"the times in {query.time!r} are {have}, so {what} is {want}, not {length!r}.")
+    return float(length if plain else duration(length))

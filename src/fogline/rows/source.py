@@ -19,6 +19,7 @@ class RowSource:
         """`columns`: those that are asked for; of a table in pieces the others are not put together. None: all."""
         self.batch: pa.RecordBatch | None = None  # all of it, when it came as Arrow
         self.known: list[str] = []
+        self.dicts = False
         self.column: Callable[[str], Any]
         self.row: Callable[[int], Mapping[str, Any]]
         if isinstance(rows, pa.RecordBatch | pa.Table):
@@ -50,6 +51,7 @@ class RowSource:
         self.row = lambda i: {name: frame[name].iloc[i] for name in self.known}
 
     def _dicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.dicts = True
         self.length, self.known = len(rows), list(dict.fromkeys(str(name) for row in rows for name in row))
         self.column = lambda name: [row.get(name) for row in rows]
         self.row = lambda i: rows[i]
@@ -71,8 +73,10 @@ class RowSource:
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # a mixture: as words
             return pa.array([None if each is None else str(each) for each in column])
 
-    def require(self, name: str, role: str) -> Any:
-        """The column, or an error that lists those there are."""
+    def require(self, name: str, role: str, *, sparse: bool = False) -> Any:
+        """The column, or an error that lists those there are. `sparse`: a dict leaves out what it does not have."""
+        if sparse and self.dicts and name not in self.known:
+            return [None] * self.length
         try:
             if self.batch is not None:
                 return self.batch.column(name)

@@ -31,7 +31,7 @@ class Contents(NamedTuple):
     clouds: Clouds
     signs: Floats  # (d,)
 
-    def part(self, which: list[int]) -> Contents:
+    def part(self, which: list[int] | Ints) -> Contents:
         """Of some of the rows."""
         return Contents(self.raw[which], self.expires[which], self.clouds.part(which), self.signs)
 
@@ -76,6 +76,18 @@ def duplicates(
     needed = [] if covering is None else [k for k in sorted(again) if covering[k]]
     kept = _conflicts(needed, again, group, (id, arrived), contents()) if needed else []
     return sorted(again.difference(kept)), kept
+
+
+def without_copies(names: Sequence[Any], time: Floats, version: Ints, contents: Callable[[], Contents]) -> Ints:
+    """The places of rows, of which each name has one for a time and version: of copies, the one that stays."""
+    stay = np.ones(len(names), np.bool_)
+    if len(set(names)) < len(names):
+        held: Contents | None = None
+        for copies in _together(zip(names, time.tolist(), version.tolist(), strict=True)):
+            held = held or contents()
+            stay[copies] = False
+            stay[held.best(copies)] = True
+    return np.flatnonzero(stay)
 
 
 def _conflicts(

@@ -12,9 +12,9 @@ The changes are those of ids: one whose row is replaced and that stays in the an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,18 @@ class LatestGroup:
     def markers(self) -> int:
         """How many ids have no row, and are remembered so that older rows are known to be stale. O(ids)."""
         return len(self.names.markers(self.clock))
+
+    def is_stale(self, ids: Sequence[Any], time: Floats, version: Ints) -> Flags:
+        """(n,) what of these ids would be ignored now, being older than what is known of them."""
+        number = np.array([self.names.number.get(each, -1) for each in ids], np.int64)
+        found, known = np.zeros(len(ids), np.bool_), number >= 0
+        found[known] = self.names.stale(number[known], time[known], version[known], self.clock)
+        return found
+
+    def ignore(self, time: Floats) -> None:
+        """Count rows of these times, which are stale."""
+        self.stale += len(time)
+        self.late += int(np.count_nonzero(time < self.clock))
 
     def advance(
         self, clock: float, now: float, rows: Batch | None, ticks: bool = True, removals: Removals | None = None

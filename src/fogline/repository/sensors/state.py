@@ -81,6 +81,7 @@ class SensorState:
         self.values = np.full((0, d, READINGS), np.nan)
         self.untouched = False  # whether it holds readings of the history, and none of the stream
         self.taken = 0  # rows since it was last looked at what is too old
+        self.versions: Ints | None = None  # (s,) of each sensor's newest reading, where rows have versions
 
     def update(
         self, names: Sequence[Name], time: Floats, values: Floats, wanted: Flags, code: Ints | None = None
@@ -119,6 +120,34 @@ class SensorState:
         row = np.append(order, -1)[found.row[:used]]  # -1 is the last
         revised = Revised(order[found.reading[:used]], found.target[:used], row, found.cells[:used])
         return out[place[wanted]], revised
+
+    def make_way(self, names: Sequence[Name], time: Floats, values: Floats, version: Ints | None = None) -> None:
+        """Forget what these readings correct; to be called before they are taken by `update` or `watch`.
+
+        A reading of the instant of its sensor's newest one takes the place of that one's values, unless its version is
+        smaller. Of readings that come together the newest, and among those the greatest version, is to come first. (Of
+        older instants what is there stays.) O(rows · d).
+        """
+        if self.untouched and len(time):
+            self._older_than(float(time.min()))
+        sensor, spoke = self._numbers(names), ~np.isnan(values).all(axis=1)
+        newest = self.times[sensor, :, 0].max(axis=1)
+        replaces = spoke & (time == newest)
+        if version is not None:
+            if self.versions is None or len(self.versions) < len(self.times):
+                known = np.empty(0, np.int64) if self.versions is None else self.versions
+                none = np.full(len(self.times) - len(known), np.iinfo(np.int64).min)
+                self.versions = np.concatenate((known, none))
+            replaces &= version >= self.versions[sensor]
+            last = np.flatnonzero(spoke & ((time > newest) | replaces))
+            last = last[np.lexsort((version[last], time[last]))]
+            self.versions[sensor[last]] = version[last]  # the last of a sensor stays
+        if replaces.any():
+            for j in range(self.d):
+                again = np.flatnonzero(replaces & ~np.isnan(values[:, j]) & (self.times[sensor, j, 0] == newest))
+                which = np.unique(sensor[again])
+                for array, empty in ((self.times, -np.inf), (self.values, np.nan)):
+                    array[which, j, :-1], array[which, j, -1] = array[which, j, 1:], empty
 
     def close(
         self, names: Sequence[Name], arrived: Floats, code: Ints | None = None, cells: Flags | None = None
@@ -181,6 +210,7 @@ class SensorState:
         names, gaps = list(self.number), self.open_gaps()
         self.number = {names[k]: i for i, k in enumerate(stay.tolist())}
         self.times, self.values = self.times[stay], self.values[stay]
+        self.versions = None if self.versions is None else self.versions[stay]
         if self.gaps is not None:
             self.gaps.load(gaps.part(stay))
 
@@ -243,6 +273,8 @@ class SensorState:
         }
         arrays = {"count": there.sum(axis=2, dtype=np.uint8), "times": times[there], "values": values[there]}
         kept = {} if self.gaps is None else {f"gap_{k}": each for k, each in self.open_gaps()._asdict().items()}
+        if self.versions is not None:
+            kept["versions"] = self.versions[: len(times)]
         return pack(header, {**arrays, **kept})
 
     def load(self, saved: bytes) -> SensorState:
@@ -254,6 +286,7 @@ class SensorState:
         gaps = GapList(*(arrays[f"gap_{name}"] for name in GapList._fields)) if header["hindsight"] else None
         self.holding([tuple(each) for each in header["names"]], times, values, gaps)
         self.untouched = header["untouched"]
+        self.versions = np.array(arrays["versions"]) if "versions" in arrays else None
         if self.gaps is not None:
             self.gaps.lost = header["lost"]
         return self

@@ -1,0 +1,234 @@
+"""Is the question well put?
+
+What each field of a `Query` may be. A field that is wrong, and fields that contradict each other, are errors that name
+what was there and the way out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fogline.errors import QueryError, did_you_mean
+
+if TYPE_CHECKING:
+    from fogline.model import Query
+
+_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within")
+_ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_SHORT = {
+    "us": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+}
+
+
+def duration(text: object) -> int:
+    """A duration in microseconds.
+
+    >>> duration("5 minutes"), duration("1 hour 30 min"), duration("250ms")
+    (300000000, 5400000000, 250000)
+    """
+    if isinstance(text, timedelta):
+        return round(text / timedelta(microseconds=1))
+    parts = re.findall(r"([0-9.]+)\s*([a-zA-Zµ]+)", str(text))
+    if not parts or re.sub(r"([0-9.]+)\s*([a-zA-Zµ]+)|[\s,]", "", str(text)):
+        raise QueryError(f"{text!r} is not a duration; write for instance '30 seconds', '5 minutes' or '1 day'.")
+    total = 0.0
+    for number, unit in parts:
+        word = unit.lower().replace("µ", "u")
+        word = word.removesuffix("s") if len(word) > 2 else word
+        word = _SHORT.get(word, word)
+        if word not in _UNITS:
+            raise QueryError(f"{unit!r} in {text!r} is not a unit of time; known are {', '.join(_UNITS)}.")
+        try:
+            total += float(number) * _UNITS[word]
+        except ValueError:
+            raise QueryError(f"{number!r} in {text!r} is not a number.") from None
+    return round(total)
+
+
+def is_number(value: object) -> bool:
+    """A number, and no truth value."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def length_of(given: Any) -> Any:
+    """A length of time: a number as it is, a duration in words that are the same for the same duration."""
+    if given is None:
+        return None
+    return float(given) if is_number(given) else f"{duration(given)} microseconds"
+
+
+def attributes_of(given: object) -> dict[str, str]:
+    """What counts, and which way."""
+    if not isinstance(given, Mapping) or not given:
+        raise QueryError("attributes maps each attribute to 'max' or 'min', for instance {'temperature': 'max'}.")
+    for name, way in given.items():
+        if way not in ("max", "min"):
+            raise QueryError(f"attribute {name!r} is {way!r}; it may be 'max' (more is better) or 'min'.")
+    return {str(name): str(way) for name, way in given.items()}
+
+
+def alpha_of(given: object) -> float:
+    """A threshold."""
+    if not is_number(given) or not 0 <= float(given) < 1:  # type: ignore[arg-type]
+        raise QueryError(
+            f"alpha is {given!r}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'."
+        )
+    return float(given)  # type: ignore[arg-type]
+
+
+def limits_of(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[float, float]]:
+    """Plausible values."""
+    if not isinstance(given, Mapping):
+        raise QueryError("limits maps attributes to (lowest, highest) plausible value.")
+    limits = {}
+    for name, pair in given.items():
+        _must_be_attribute(name, attributes, "limits name")
+        try:
+            low, high = (float(value) for value in pair)
+        except (TypeError, ValueError):
+            raise QueryError(f"the limits of {name!r} are {pair!r}; write (lowest, highest).") from None
+        if not low <= high:
+            raise QueryError(f"the limits of {name!r} are ({low:g}, {high:g}): nothing lies between them.")
+        limits[str(name)] = (low, high)
+    return limits
+
+
+def names_of(given: Any) -> tuple[Any, ...]:
+    """Names of columns, one or many."""
+    return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+def gone_of(given: Any) -> str | Mapping[str, tuple[str, ...]] | None:
+    """The column that removes an id where it is true; or a column and its values, as texts, that do.
+
+    >>> gone_of({"op": ["d", 3]})
+    mappingproxy({'op': ('d', '3')})
+    """
+    if given is None or isinstance(given, str):
+        return given
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise QueryError(
+            f"gone is {given!r}; it names a column that is true where an id is removed, or maps a column to the values "
+            "that mean so: gone={'op': ['d', 'delete']}."
+        )
+    ((column, values),) = given.items()
+    listed = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    if not listed or any(each is None or isinstance(each, list | dict | tuple) for each in listed):
+        raise QueryError(f"gone maps {column!r} to {values!r}; it lists the values there that remove an id.")
+    return MappingProxyType({column: tuple(as_text(each) for each in listed)})
+
+
+def as_text(value: object) -> str:
+    """A value as one would write it, the same whether it came as a number, a truth value or a text.
+
+    >>> as_text(True), as_text(3.0), as_text(" d ")
+    ('true', '3', 'd')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def check_expiry(query: Query) -> None:
+    """A row's expiry has one source, unless the newest row of each id counts: then it may have none."""
+    given = [name for name in ("expires", "lifetime", "last") if getattr(query, name) is not None]
+    if query.latest and query.last is not None:
+        raise QueryError(
+            f"latest keeps one row of each id, and last={query.last!r} the newest rows of all; ask for one of them "
+            "(with latest, lifetime or expires state when an id that has fallen silent leaves)."
+        )
+    if len(given) > 1 or not (given or query.latest):
+        found = " and ".join(given) if given else "none"
+        raise QueryError(
+            "a row's expiry has one source: expires (a column), lifetime (a duration) or last (a count); "
+            f"found {found}."
+        )
+    if query.last is not None and (not isinstance(query.last, int) or isinstance(query.last, bool) or query.last < 1):
+        raise QueryError(f"last is {query.last!r}; it counts rows, so it is a whole number of at least 1.")
+    if query.lifetime is not None and not 0 < _units(query.lifetime) < math.inf:
+        raise QueryError(f"lifetime is {query.lifetime!r}; a row must live for some time, and not for ever.")
+
+
+def check_latest(query: Query) -> None:
+    """What only makes sense where each id has one current row."""
+    if not isinstance(query.latest, bool):
+        raise QueryError(f"latest is {query.latest!r}; it is true (the newest row of each id counts) or false.")
+    for name in _ONLY_LATEST:
+        if not query.latest and getattr(query, name) not in (None, ()):
+            raise QueryError(f"{name} is for queries in which the newest row of each id counts; add latest=True.")
+    for name in query.carry:
+        _must_be_attribute(name, query.attributes, "carry names")
+    if len(set(query.carry)) < len(query.carry):
+        raise QueryError(f"carry names an attribute twice: {', '.join(query.carry)}.")
+    length, life = query.remember_removed, query.lifetime
+    if length is None:
+        return
+    if not 0 <= _units(length) < math.inf:
+        raise QueryError(
+            f"remember_removed is {length!r}; it is a length of time from 0 on, or left out: for ever without lifetime."
+        )
+    if life is not None and is_number(life) != is_number(length):
+        raise QueryError(
+            f"remember_removed is {length!r} and lifetime {life!r}: both are numbers, or both are durations."
+        )
+
+
+def check_columns(query: Query) -> None:
+    """Each column has one role, and none is called as a column of the changes."""
+    roles: dict[str, str] = {}
+    named: list[tuple[str, Sequence[Any]]] = [("attribute", query.names), ("id", (query.id,)), ("time", (query.time,))]
+    named += [("by", query.by)]
+    for role, names in named:
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise QueryError(f"{role} names a column, so it is a text, not {name!r}.")
+            if name in roles:
+                raise QueryError(f"column {name!r} is used twice: as {roles[name]} and as {role}.")
+            roles[name] = role
+    for role, name in (("expires", query.expires), ("gone", query.gone_column), ("version", query.version)):
+        if name is not None and (not isinstance(name, str) or not name or name in roles):
+            used = f", which is the {roles[name]}" if isinstance(name, str) and name in roles else ""
+            raise QueryError(f"{role} names a column of its own, not {name!r}{used}.")
+        roles |= {} if name is None else {name: f"column of {role}"}
+    for name in (*query.names, *query.by):
+        if name in _CHANGE_COLUMNS:
+            raise QueryError(
+                f"{roles[name]} {name!r} would collide with the column {name!r} of the changes; rename it."
+            )
+
+
+def _must_be_attribute(name: Any, attributes: Mapping[str, str], who: str) -> None:
+    if name not in attributes:
+        raise QueryError(
+            f"{who} {name!r}, which is no attribute of the query; it has {', '.join(attributes)}."
+            f"{did_you_mean(str(name), attributes)}"
+        )
+
+
+def _units(length: Any) -> float:
+    """A length of time as a number, in units of a clock."""
+    return float(length) if is_number(length) else float(duration(length))

@@ -1,0 +1,131 @@
+"""Which of two rows of one id and time is the later word?
+
+Versions are whole numbers of 64 bits, or timestamps, which count in microseconds (what is finer is cut; one without a
+zone counts as UTC); a stream has one of the two. Texts are read as what the stream has shown so far or, at first, as
+what most of them are. A missing version is the least. What is no version refuses its row and no other.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.arrays import Ints
+from fogline.errors import RowsError
+from fogline.kernels.arrow import EXACT
+from fogline.rows.clock import INTEGER, STAMP, Reasons, instant, is_missing, micros_of
+from fogline.rows.text import is_text, quoted
+
+LEAST = -(2**63)  # of a row without a version
+_GREATEST = 2**63 - 1
+_WHOLE = re.compile(r"([+-]?\d+)(\.0*)?")  # the second as whole numbers with gaps are often written
+
+
+class Versions(NamedTuple):
+    """A column of versions."""
+
+    value: Ints  # (n,) LEAST where it is missing
+    kind: pa.DataType | None  # int64 or timestamp[us]; None: nothing but nulls
+
+
+def read_versions(column: Any, name: str, kind: pa.DataType | None, refused: Reasons) -> Versions:
+    """A column of versions, an Arrow array or a list; `kind` is what the stream has shown so far.
+
+    >>> read_versions([3, None, "2"], "v", None, {}).value.tolist()[::2]
+    [3, 2]
+    """
+    if isinstance(column, pa.Array):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        own = column.type
+        if pa.types.is_integer(own) and not pa.types.is_uint64(own):
+            _same(kind, INTEGER, name)
+            return Versions(column.cast(INTEGER).fill_null(LEAST).to_numpy(zero_copy_only=False), INTEGER)
+        if pa.types.is_timestamp(own) or pa.types.is_date(own):
+            _same(kind, STAMP, name)
+            return _stamps(column, name, refused)
+        numeric = pa.types.is_integer(own) or pa.types.is_floating(own) or pa.types.is_decimal(own)
+        if not (numeric or is_text(own) or pa.types.is_null(own)):
+            raise RowsError(f"{name!r} has type {own}; a version is a whole number or a timestamp.")
+        if is_text(own) and (found := _texts(column, kind)) is not None:
+            return found
+        column = column.to_pylist()
+    return _read(list(column), name, kind, refused)
+
+
+def _same(kind: pa.DataType | None, shown: pa.DataType, name: str) -> None:
+    if kind not in (None, shown):
+        raise RowsError(f"{name!r} holds {shown}, and held {kind} before; one stream has one kind of version.")
+
+
+def _texts(column: pa.Array, kind: pa.DataType | None) -> Versions | None:
+    """Texts that are all plain whole numbers, as most are; None: they are to be looked at one by one."""
+    bare = pc.utf8_trim_whitespace(column)
+    try:
+        whole = pc.if_else(pc.equal(bare, ""), None, bare).cast(INTEGER)
+    except pa.ArrowInvalid:
+        return None
+    if kind not in (None, INTEGER) or whole.null_count == len(whole):
+        return None
+    return Versions(whole.fill_null(LEAST).to_numpy(zero_copy_only=False), INTEGER)
+
+
+def _stamps(column: pa.Array, name: str, refused: Reasons) -> Versions:
+    micros, far = micros_of(column)
+    for i in np.flatnonzero(far).tolist():
+        refused.setdefault(i, f"{name!r} is outside the years 1 to 9999")
+    missing = np.isnan(micros)
+    return Versions(np.where(missing, LEAST, np.where(missing, 0, micros).astype(np.int64)), STAMP)
+
+
+def _read(cells: list[Any], name: str, kind: pa.DataType | None, refused: Reasons) -> Versions:
+    """Values of any sort, one by one: those that are of the stream's kind, which is what most show where it is new."""
+    value = np.full(len(cells), LEAST, np.int64)
+    there = [
+        i for i, cell in enumerate(cells) if not is_missing(cell) and not (isinstance(cell, str) and not cell.strip())
+    ]
+    found = {i: _version(cells[i]) for i in there}
+    shown = [own for own, _ in found.values() if own is not None]
+    if kind is None and shown:
+        kind = max((INTEGER, STAMP), key=shown.count)
+    for i in there:
+        own, number = found[i]
+        if own is None or own != kind:
+            reason = (
+                "neither a whole number of 64 bits nor a timestamp" if own is None else f"no {_word(kind)} as others"
+            )
+            refused.setdefault(i, f"the version {name!r} is {quoted(cells[i])}, which is {reason}")
+        else:
+            value[i] = number
+    return Versions(value, kind)
+
+
+def _word(kind: pa.DataType | None) -> str:
+    return "whole number" if kind == INTEGER else "timestamp"
+
+
+def _version(cell: Any) -> tuple[pa.DataType | None, int]:
+    """The kind of one version, and its number; None: it is none."""
+    if isinstance(cell, bool | np.bool_):
+        return None, 0
+    if isinstance(cell, str) and (whole := _WHOLE.fullmatch(cell.strip())):
+        cell = int(whole[1])
+    if isinstance(cell, float | np.floating) and abs(float(cell)) <= EXACT and float(cell).is_integer():
+        cell = int(cell)  # a column of whole numbers with gaps often comes so; beyond 2^53 it would have been rounded
+    if isinstance(cell, Decimal) and cell.is_finite() and cell == cell.to_integral_value():
+        cell = int(cell)
+    if isinstance(cell, Integral):
+        return (INTEGER, int(cell)) if LEAST <= int(cell) <= _GREATEST else (None, 0)
+    try:
+        read = instant(cell, STAMP if isinstance(cell, str) else None)
+    except (ValueError, OverflowError, TypeError):
+        return None, 0
+    if read is None or not pa.types.is_timestamp(read[1]):
+        return None, 0
+    return STAMP, int(read[0])
