@@ -70,7 +70,7 @@ def _expires(row: Row, window: Mapping[str, Any]) -> Any:
 
 
 def _forgotten(row: Row, window: Mapping[str, Any], clock: Any) -> bool:
-    return clock > row["t"] + window.get("remember_removed", window.get("lifetime", np.inf))
+    return bool(clock > row["t"] + window.get("remember_removed", window.get("lifetime", np.inf)))
 
 
 @st.composite
@@ -79,7 +79,8 @@ def partial(draw) -> tuple[list[tuple[Any, list[Row]]], dict[str, Any], Fraction
     windows: list[dict[str, Any]] = [{}, {"lifetime": 4}, {"expires": "e"}, {"remember_removed": 1}]
     window = draw(st.sampled_from(windows))
     cell = st.sampled_from([None, None, 0, 1, 2, 3, HEAVY])
-    clock, calls, seen = 0, [], set()
+    calls: list[tuple[Any, list[Row]]] = []
+    clock, seen = 0, set()
     for _ in range(draw(st.integers(1, 6))):
         clock += draw(st.sampled_from([1, 0, 2, 5]))
         rows: list[Row] = []

@@ -247,7 +247,9 @@ def test_gaps_are_imputed_as_those_of_any_row(learnt):
 
 
 def test_hindsight_makes_no_sense_where_the_next_reading_replaces_the_row(learnt):
-    assert fl.Monitor(fl.Query(**SENSORS, lifetime=9), learnt).chain.hindsight
-    assert not fl.Monitor(LATEST, learnt).chain.hindsight
+    for query, on in ((fl.Query(**SENSORS, lifetime=9), True), (LATEST, False)):
+        chain = fl.Monitor(query, learnt).chain
+        assert chain is not None
+        assert chain.hindsight is on
     with pytest.raises(fl.FoglineError, match="a sensor's next reading replaces the row"):
         fl.Monitor(LATEST, learnt, hindsight=True)

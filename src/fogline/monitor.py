@@ -34,7 +34,7 @@ from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
-from fogline.taking import NOTHING, Taken, take
+from fogline.taking import NOTHING, TakenRows, take
 
 KEPT_REJECTS = 10_000
 
@@ -122,7 +122,7 @@ class Monitor:
         """The table of changes."""
         return self._tables.build(deltas, self.kinds)
 
-    def _step(self, until: float, taken: Taken, ticks: bool) -> list[tuple[Key, Delta]]:
+    def _step(self, until: float, taken: TakenRows, ticks: bool) -> list[tuple[Key, Delta]]:
         """What decoded and imputed rows, revisions and removals, by their groups, change in the answer up to then."""
         for key in (*taken.rows, *taken.removals):
             if key not in self.groups:

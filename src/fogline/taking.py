@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Keys = Sequence[Key] | None  # of each row; None: there is one group
 
 
-class Taken(NamedTuple):
+class TakenRows(NamedTuple):
     """What a call has for each group."""
 
     rows: dict[Key, Batch]
@@ -39,10 +39,10 @@ class Taken(NamedTuple):
     removals: dict[Key, Removals]
 
 
-NOTHING = Taken({}, {}, {})
+NOTHING = TakenRows({}, {}, {})
 
 
-def take(monitor: Monitor, read: Named) -> Taken:
+def take(monitor: Monitor, read: Named) -> TakenRows:
     """Rejects out, what is missing imputed, and the others by their groups; what they revise of earlier rows."""
     keys = list(zip(*read.by, strict=True)) if monitor.query.by else None
     if monitor.query.latest:
@@ -54,7 +54,7 @@ def take(monitor: Monitor, read: Named) -> Taken:
     return taken
 
 
-def _take(monitor: Monitor, read: Named, keys: Keys) -> Taken:
+def _take(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where every row counts for itself."""
     rows, which = read.rows, read.rows.left()
     every = slice(None) if which is None else which
@@ -65,12 +65,12 @@ def _take(monitor: Monitor, read: Named, keys: Keys) -> Taken:
         stay = np.isin(np.arange(len(read.id))[every], which)
         batch = batch.part(np.flatnonzero(stay))
     if keys is None:
-        return Taken({(): batch}, revisions, {})
+        return TakenRows({(): batch}, revisions, {})
     by_key = _by_key(keys, which, len(keys), numbered=True)
-    return Taken({key: batch.part(np.array(rows, np.int64)) for key, rows in by_key.items()}, revisions, {})
+    return TakenRows({key: batch.part(np.array(rows, np.int64)) for key, rows in by_key.items()}, revisions, {})
 
 
-def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> Taken:
+def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where each id has one current row."""
     called = _Call(monitor, read, keys)
     which, ignored = called.in_turn()
@@ -93,7 +93,7 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> Taken:
     removed = np.flatnonzero(called.gone)
     removals = Removals(objects(read.id)[removed], rows.arrived[removed], called.version[removed])
     of_rows, of_removals = (_by_key(keys, each, 0, numbered=True) for each in (which[stay], removed))
-    return Taken(
+    return TakenRows(
         {key: batch.part(np.array(some, np.int64)) for key, some in of_rows.items()},
         {},
         {key: removals.part(np.array(some, np.int64)) for key, some in of_removals.items()},

@@ -360,6 +360,6 @@ def test_the_newest_readings_need_no_spark(monkeypatch):
 
 def test_the_screen_states_what_is_asked():
     for latest, asked in ((True, "which sensors are worst now?"), (False, "which places are beaten by none?")):
-        console = Console(file=io.StringIO(), width=120, height=30)
-        console.print(frame(MineView(60, 0.5, latest=latest), 120, 30))
-        assert asked in console.file.getvalue()
+        terminal = io.StringIO()
+        Console(file=terminal, width=120, height=30).print(frame(MineView(60, 0.5, latest=latest), 120, 30))
+        assert asked in terminal.getvalue()
