@@ -179,6 +179,9 @@ def test_a_removed_or_expired_row_and_a_stale_one_give_nothing():
     assert place_of(monitored(row(1, place=2), row(2, gone=True), row(3))) == imputed
     assert place_of(monitored(row(1, place=2), row(7), lifetime=5)) == imputed
     assert place_of(monitored(row(2, place=2), row(1, place=1), row(3))) == ((2.0, 1.0),)
+    monitor = monitored(row(2))
+    monitor.advance(3, [row(1, place=1), row(3)])  # the older one comes with the row, and before it by its time
+    assert place_of(monitor) == imputed
 
 
 def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
