@@ -184,6 +184,7 @@ class Limits(NamedTuple):
     tolerance: float  # a probability that moved by no more is not reported again
     places: int  # a cloud of more places keeps no sums
     many: int  # from so many clouds on, it pays to sort the others first
+    exact: int  # a cloud of more places may be bracketed
 
 
 class Batch(NamedTuple):

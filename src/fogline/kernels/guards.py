@@ -210,12 +210,12 @@ def guarded_surely(live, guards, o, near):
 
 
 @inner
-def guard_out(live, guards, o, near, threshold, coarse, scratch):
+def guard_out(live, guards, o, near, limits, coarse, scratch):
     """Do o's rivals keep it out, by less than all its places and all of them? Remembers the guards, if so.
 
     `near` lies with the likeliest first. Returns whether, and whether all its places were asked.
     """
-    until, summed, taken = kept_out(live, o, near, threshold, coarse, scratch)
+    until, summed, taken = kept_out(live, o, near, limits, coarse, scratch)
     if until > -np.inf:
         remember(guards, o, near, taken)
     return until > -np.inf, summed
@@ -260,7 +260,7 @@ def judge_guarded(live, guards, opened, due, limits):
             if out:
                 remember(guards, o, near, enough(chances[:m], threshold))
             else:
-                out, summed = guard_out(live, guards, o, near, threshold, coarse, scratch)
+                out, summed = guard_out(live, guards, o, near, limits, coarse, scratch)
                 evaluations += summed
         if out:
             continue

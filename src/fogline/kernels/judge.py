@@ -179,13 +179,28 @@ lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
 
 
 @inner
-def kept_out(live, o, near, threshold, coarse, scratch):
+def product_of_sizes(clouds, o):
+    """How many places a cloud has."""
+    count = 1.0
+    for j in range(clouds.size.shape[1]):
+        count *= clouds.size[o, j]
+    return count
+
+
+@inner
+def kept_out(live, o, near, limits, coarse, scratch):
     """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?
 
-    A cloud without sums that was in is likely to be so again, and no bound shows it: that is left to its bracket. Also
+    A cloud without sums that was in is likely to be so again, and no bound shows it: all its places are summed at once.
+    (Not where they are so many that it may be bracketed: what decides then must not depend on what was reported.) Also
     returns how many of them, in their order, were taken.
     """
-    if live.columns.places[o] == 0 and not np.isnan(live.columns.reported[o]):
+    threshold = limits.threshold
+    if (
+        live.columns.places[o] == 0
+        and not np.isnan(live.columns.reported[o])
+        and product_of_sizes(live.clouds, o) <= limits.exact
+    ):
         return -np.inf, False, 0
     until, taken = coarse_witness(live, o, near, threshold, coarse, scratch)
     if until > -np.inf or live.columns.places[o] <= 1:
@@ -302,7 +317,7 @@ def judge(live, opened, due, limits, pruned, ladders):
         if threshold < 0.0:
             until = surely_out(live, o, near)
         elif until == -np.inf:
-            until, summed, _ = kept_out(live, o, near, threshold, coarse, scratch)
+            until, summed, _ = kept_out(live, o, near, limits, coarse, scratch)
             evaluations += summed
         if until > -np.inf:
             shut_out(live, o, near, until, limits.least, pruned)

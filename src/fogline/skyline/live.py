@@ -102,6 +102,7 @@ class Live:
             tolerance=TOLERANCE,
             places=min(PLACES, places),
             many=MANY,
+            exact=places,
         )
         self.slots = Slots(d, self.limits.places, known, shared)
         self.counts = Counts()
