@@ -11,16 +11,18 @@ from typer.testing import CliRunner
 from fogline.cli import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+NAME = re.compile(r"`(\w+\.yaml)`:")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_tutorial(tmp_path, monkeypatch, spark, capsys):
     monkeypatch.chdir(tmp_path)
     known: dict[str, object] = {}
-    printed = ""
-    for kind, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    printed, page = "", PAGE.read_text(encoding="utf-8")
+    names = iter(NAME.findall(page))
+    for kind, text in BLOCK.findall(page):
         if kind == "yaml":
-            (tmp_path / "query.yaml").write_text(text)
+            (tmp_path / next(names)).write_text(text)
         elif kind == "python":
             here = text.replace('csv("incoming"', f'csv("{tmp_path}/incoming"')  # the JVM of the tests began elsewhere
             exec(compile(here, "tutorial", "exec"), known)
