@@ -6,9 +6,11 @@ distributions, or gaps: bounds at first, a distribution (`Gap.first`) when it co
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,3 +150,23 @@ def _write(given: Any, i: int, j: int, cells: Sequence[Any], pools: list[list[fl
         pools[0] += [float(value) for value, _ in pairs]
         pools[1] += [float(weight) for _, weight in pairs]
         pools[2] += [float(sum(weight for _, weight in pairs[k:])) for k in range(len(pairs))]
+
+
+# --- Listed streams ---------------------------------------------------------------------------------------------------
+
+LISTED = json.loads((Path(__file__).parent / "vectors" / "changing.json").read_text())
+
+
+def of_listed(listed: Mapping[str, Any]) -> Changing:
+    """A listed stream: one call per listed tick."""
+    names = [f"a{j}" for j in range(listed["d"])]
+
+    def row(event: Mapping[str, Any]) -> dict[str, Any]:
+        cells = [[(value, Fraction(weight)) for value, weight in cell] for cell in event.get("values", [])]
+        return {"id": event["id"], "t": event["time"], "v": 0, "gone": event.get("gone", False)} | dict(
+            zip(names, cells, strict=False)
+        )
+
+    calls = [(tick["t"], [row(e) for e in listed["events"] if e["tick"] == tick["t"]]) for tick in listed["ticks"]]
+    window = {} if listed["lifetime"] is None else {"lifetime": listed["lifetime"]}
+    return Changing(dict.fromkeys(names, "max"), Fraction(listed["alpha"]), calls, window)

@@ -342,8 +342,10 @@ class Latest:
         return row[self.expires] if self.expires else None if self.lifetime is None else row["t"] + self.lifetime
 
     def order(self, row: Row) -> tuple[Any, ...]:
-        """In which order what befalls an id is taken: by time, version, rows before removals, then by content: the
-        better one in the first attribute in which they differ comes later, a number after a gap; then what stays longer.
+        """In which order what befalls an id is taken: by time, version, rows before removals, then by content.
+
+        The better row in the first attribute in which they differ comes later, a number after a gap; then what stays
+        longer.
         """
         if row.get("gone"):
             return row["t"], row.get("v", 0), True

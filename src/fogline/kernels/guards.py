@@ -124,7 +124,7 @@ def unguarded(live, guards, opened, died):
     have been one of them. `died`: slots that were open."""
     clouds, columns = live.clouds, live.columns
     for c in opened:
-        if columns.state[c] != OUT:
+        if columns.state[c] != OUT or columns.until[c] == -np.inf:  # one that waits to be judged has no guards yet
             continue
         if guards.joint[c, 0] == MANY:
             for g in died:

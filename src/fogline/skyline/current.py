@@ -23,17 +23,17 @@ from fogline.arrays import SHARED, VAGUE, Arrivals, Batch, Clouds, Guards, Ints,
 from fogline.kernels.clouds import dense
 from fogline.kernels.current import current, hand_over_now
 from fogline.kernels.report import report_changes
-from fogline.kernels.states import DEAD, HEAVY, OUT
+from fogline.kernels.states import DEAD, HEAVY, OUT, SEALED
 from fogline.kernels.tick import DONE, ROOM
 from fogline.kernels.tick import VAGUE as PENDING
-from fogline.kernels.words import BLOCK, words
+from fogline.kernels.words import words
 from fogline.model import TOLERANCE
 from fogline.skyline.live import NOT_SCREENED, SLACK, Live, Report
 from fogline.skyline.revision import NO_SLOTS, Fill
 from fogline.skyline.slots import Slots, longer
 
-
 GUARDS = 8  # so many are remembered of a row that is out
+UNSORTED = 64  # fewer open slots than this are not worth sorting
 
 
 class CurrentSlots(Slots):
@@ -62,9 +62,12 @@ class CurrentSlots(Slots):
         renumbered[alive] = np.arange(len(alive))
         self.compact(members)
         size = len(self.clouds.lo)
-        sure, joint = self.guards.sure[alive], self.guards.joint[alive]
-        sure, joint = (np.where(each >= 0, renumbered[each], each) for each in (sure, joint))
-        self.guards = Guards(longer(sure, size), longer(joint, size))
+        out, sealed = (self.columns.state[: self.used] == state for state in (OUT, SEALED))
+        sure, joint = (np.full((size, *each.shape[1:]), -1, np.int32) for each in self.guards)
+        kept = self.guards.joint[alive[out]]
+        sure[: self.used][sealed] = renumbered[self.guards.sure[alive[sealed]]]
+        joint[: self.used][out] = np.where(kept >= 0, renumbered[kept], kept)
+        self.guards = Guards(sure, joint)
         self.number = longer(self.number[alive], size)
         return renumbered[some].astype(np.int64)
 
@@ -200,7 +203,7 @@ class Current(Live):
     def _sort_opened(self) -> None:
         """Now and then put those that beat many last, where they are looked at first. It changes no answer."""
         n = len(self.opened)
-        if n > 2 * BLOCK and self._opened_since > n // 4:
+        if n > UNSORTED and self._opened_since > n // 4:
             s, strength = self.slots, np.zeros(n, np.int64)
             for j, cuts in enumerate(s.cuts):
                 strength += np.searchsorted(cuts, s.clouds.lo[self.opened, j], "right")
