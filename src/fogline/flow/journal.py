@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fogline.flow.plan import Plan
 from fogline.impute.scoring import Sums, to_plain
+from fogline.model import Query
 from fogline.rows.changes import change_schema
 from fogline.rows.clock import write_times
 from fogline.rows.keys import Key, key_values
@@ -24,6 +25,7 @@ COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
     "live", "answer", "conflicts", "inexact", "undecided", "revised",
 )  # fmt: skip
+CHANGED = ("stale", "removed", "markers")  # also counted where each id has one current row
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scoring`
 
@@ -50,7 +52,8 @@ def journal(
         columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
         parts.append((REJECTS, _with_group(plan, key, columns)))
     time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
-    numbers = {name: pa.array([health.get(name, 0)], pa.int64()) for name in COUNTERS}
+    counted = (*COUNTERS, *(CHANGED if plan.query.latest else ()))
+    numbers = {name: pa.array([health.get(name, 0)], pa.int64()) for name in counted}
     clipped = pa.array([float(health.get(CLIPPED, 0.0))], pa.float64())
     scored = pa.array([json.dumps(to_plain(scores)) if scores else None], pa.string())
     parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, CLIPPED: clipped, SCORES: scored})))
@@ -62,15 +65,16 @@ def beside(name: str, taken: Container[str]) -> str:
     return f"{name}_" if name in taken else name
 
 
-def group_columns(plan_by: tuple[str, ...], kind: str) -> list[str]:
+def group_columns(query: Query, kind: str) -> list[str]:
     """What the group's columns are called in a table of this kind."""
-    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *COUNTERS, CLIPPED, SCORES)}.get(kind, ())
-    return [beside(name, taken) for name in plan_by]
+    counted = (*COUNTERS, *(CHANGED if query.latest else ()))
+    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *counted, CLIPPED, SCORES)}.get(kind, ())
+    return [beside(name, taken) for name in query.by]
 
 
 def _with_group(plan: Plan, key: Key, columns: dict[str, Any]) -> pa.Table:
     n = len(next(iter(columns.values())))
     kind = REJECTS if "reason" in columns else HEALTH
-    names = group_columns(tuple(plan.query.by), kind)
+    names = group_columns(plan.query, kind)
     group = {name: pa.repeat(value, n) for name, value in zip(names, key_values(key, plan.by), strict=True)}
     return pa.table(group | columns)

@@ -105,7 +105,7 @@ class RunStatus:
         self.held += _sum(health["held"]) - _sum(health["released"])
         self.expired += _sum(health["expired"])
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0
-        names = group_columns(tuple(query.by), HEALTH)
+        names = group_columns(query, HEALTH)
         for row in health.select([*names, "live", "answer"]).to_pylist():
             key = json.dumps([row[name] for name in names], default=str)
             self.sizes[key] = row["live"], row["answer"]

@@ -24,15 +24,15 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.clock import INTEGER, REAL, ZONED
-from fogline.rows.reader import Kinds, Reader, lifetime_of
+from fogline.rows.clock import INTEGER, REAL, STAMP, ZONED
+from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
 CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
-_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle", "hindsight")
+_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle", "hindsight", "versions")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Plan:
     moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     buckets: int = BUCKETS  # of sensors: so many work in parallel; as long as a checkpoint lives
+    versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
 
     @cached_property
     def described(self) -> dict[str, str]:
@@ -66,6 +67,8 @@ class Plan:
             words["imputer"] = as_imputer(self.imputer, self.query).name
         if self.chain is not None and self.chain.sensors is not None:
             words["hindsight"] = self.chain.hindsight
+        if self.versions is not None:
+            words["type of version"] = str(self.versions)
         if self.deals:
             words["buckets"] = self.buckets
         return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}
@@ -103,13 +106,23 @@ class Plan:
 
     @property
     def settles(self) -> bool:
-        """Whether rows get their contexts when they are due, where their group is, since others may come before."""
-        return self.remembers and self.lateness > 0
+        """Whether gaps are imputed when rows are due, where their group is.
+
+        Others of their sensors may come before; or a row may carry values over from the one that it replaces.
+        """
+        return bool(self.query.carry) or (self.remembers and self.lateness > 0)
 
     @property
     def deals(self) -> bool:
         """Whether rows get their contexts as they come, in the buckets of their sensors."""
         return self.remembers and not self.settles
+
+    @cached_property
+    def remember_removed(self) -> float:
+        """How long an id that was removed is known to be so, in units of the clock."""
+        query = self.query
+        length = query.lifetime if query.remember_removed is None else query.remember_removed
+        return np.inf if length is None else length_in(length, "remember_removed", query, self.kind)
 
     @property
     def kinds(self) -> Kinds:
@@ -181,7 +194,8 @@ def make_plan(
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
     clocks = ahead_of(ahead, query, kind), silent, moves_idle
-    which = opened, imputer, *clocks, hindsight, buckets
+    versions = None if query.version is None else _version_kind(schema.field(query.version).type)
+    which = opened, imputer, *clocks, hindsight, buckets, versions
     plan = Plan(query, kind, schema.field(query.id).type, types, every, held, *which)  # type: ignore[arg-type]
     _ = plan.chain  # imputers refuse what does not fit
     return plan
@@ -189,6 +203,11 @@ def make_plan(
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _version_kind(kind: pa.DataType) -> pa.DataType:
+    """What versions are, by the type of their column: timestamps, or else whole numbers."""
+    return STAMP if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else INTEGER
 
 
 def _whole(lifetime: Any) -> bool:
