@@ -15,7 +15,7 @@ help:
 	@echo "make test    every test, on the same examples every time"
 	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
 	@echo "make check   format, lint, types, import rules, words"
-	@echo "make bench   Fogline beside recomputing the skyline at every tick"
+	@echo "make bench   Fogline beside recomputing the skyline at every tick: windows, and the newest row per id"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
 	@echo "make bench-spark    the pipeline beside an identity mapInArrow and a trivial stateful operator"
@@ -51,6 +51,7 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(PY) -m benchmarks.ticks $(BENCH)
+	$(PY) -m benchmarks.latest $(BENCH)
 
 bench-impute: $(STAMP)
 	$(PY) -m benchmarks.cost

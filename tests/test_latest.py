@@ -24,7 +24,7 @@ from tests.contracts import CLOSE, agree, members
 
 ALPHAS = [Fraction(a) for a in ("1/2", "0", "1/10", "9/10")]
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "changing.json").read_text())
-FORMS = {True: [True, 1, "true", "1"], False: [False, 0, None, "false"]}
+FORMS: dict[bool, list[Any]] = {True: [True, 1, "true", "1"], False: [False, 0, None, "false"]}
 
 Row = Mapping[str, Any]
 Answer = dict[tuple[Any, ...], tuple[Any, float]]  # (group…, id) -> (arrived, probability)
@@ -44,14 +44,14 @@ class Changing:
 
     @property
     def query(self) -> fl.Query:
-        more = {"version": "v"} if self.versions else {}
+        more: dict[str, Any] = {"version": "v"} if self.versions else {}
         return fl.Query(
             attributes=self.attributes, id="id", time="t", alpha=float(self.alpha), by=self.by, latest=True,
             gone="gone", remember_removed=self.remember, **self.window, **more,
         )  # fmt: skip
 
     def truth(self) -> oracle.Latest:
-        calls = [(now, [row | {"gone": row["gone"] in FORMS[True]} for row in rows]) for now, rows in self.calls]
+        calls = [(now, [{**row, "gone": row["gone"] in FORMS[True]} for row in rows]) for now, rows in self.calls]
         if not self.versions:
             calls = [(now, [{k: v for k, v in row.items() if k != "v"} for row in rows]) for now, rows in calls]
         remember = self.window.get("lifetime") if self.remember is None else self.remember
@@ -62,7 +62,8 @@ class Changing:
 def changing(draw, most: int = 7) -> Changing:
     """Every call may have rows of any time up to its own: few ids in two groups, over tiny domains."""
     attributes = {f"a{j}": draw(st.sampled_from(["max", "min"])) for j in range(draw(st.integers(1, 3)))}
-    window = draw(st.sampled_from([{}, {"lifetime": 3}, {"lifetime": 8}, {"expires": "e"}]))
+    windows: list[dict[str, Any]] = [{}, {"lifetime": 3}, {"lifetime": 8}, {"expires": "e"}]
+    window = draw(st.sampled_from(windows))
     number = st.integers(0, draw(st.sampled_from([1, 2, 4])))
     pairs = st.lists(st.tuples(number, st.sampled_from([1, 2, 5])), min_size=2, max_size=3)
     cell, name = st.one_of(number, number, pairs), st.sampled_from("abcde"[: draw(st.sampled_from([2, 5]))])
@@ -123,12 +124,12 @@ def full(answer: Answer) -> dict[tuple[Any, ...], float]:
 
 def run(stream: Changing, monitor: fl.Monitor, resume: Any = ()) -> list[Answer]:
     """Hold a Monitor to the oracle at every tick; returns the answer after each call."""
-    ticks, truth, answer, answers = defaultdict(list), {}, {}, []
-    course = stream.truth()
-    states = []
+    ticks, course = defaultdict(list), stream.truth()
+    truth: dict[tuple[Any, ...], Fraction] = {}
+    answer: Answer = {}
+    answers: list[Answer] = []
     for tick in course.ticks():
         ticks[tick.call].append(tick)
-        states.append(tick)
     for call, (now, rows) in enumerate(stream.calls):
         changes = monitor.advance(now, rows)
         assert {row["time"] for row in changes.to_pylist()} <= {tick.time for tick in ticks[call]}
@@ -164,7 +165,8 @@ def test_every_listed_stream_of_changing_rows_has_its_answers(listed):
         attributes=dict.fromkeys(names, "max"), id="id", time="t", alpha=float(Fraction(listed["alpha"])), latest=True,
         gone="gone", remember_removed=1000, **life,
     )  # fmt: skip
-    monitor, answer = fl.Monitor(query), {}
+    monitor = fl.Monitor(query)
+    answer: Answer = {}
     for tick in listed["ticks"]:
         rows = []
         for event in listed["events"]:

@@ -60,7 +60,7 @@ class Query:
     latest: bool = False
     """Only the newest row of each id counts: a newer one replaces it, and so does one of the same time. What falls
     silent leaves by `expires` or `lifetime`; with neither it stays."""
-    gone: str | Mapping[str, Sequence[str]] | None = None
+    gone: str | Mapping[str, Sequence[Any]] | None = None
     """With latest: the column that is true where an id is removed, or a column and its values that mean so, such as
     {'op': ['d', 'delete']}."""
     version: str | None = None

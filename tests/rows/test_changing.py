@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from fogline.rows.gone import read_gone
 from fogline.rows.reader import Kinds, Reader
 from fogline.rows.version import LEAST, read_versions
 
-FIELDS = {"attributes": {"a": "max", "b": "min"}, "id": "id", "time": "t", "latest": True}
+FIELDS: dict[str, Any] = {"attributes": {"a": "max", "b": "min"}, "id": "id", "time": "t", "latest": True}
 
 
 @pytest.mark.parametrize(
@@ -51,16 +52,19 @@ def test_what_is_neither_true_nor_false_is_rejected_with_the_reason():
 def test_the_listed_values_of_a_column_remove_and_all_others_do_not(made):
     refused: dict[int, str] = {}
     gone = fl.Query(**FIELDS, gone={"op": ["d", "delete"]}).gone
+    numbers = fl.Query(**FIELDS, gone={"op": [3]}).gone
+    assert gone is not None
+    assert numbers is not None
     assert read_gone(made(["c", "d", "u", None, "delete", " d", "D"]), gone, refused).tolist() == [
         False, True, False, False, True, True, False,
     ]  # fmt: skip
-    numbers = fl.Query(**FIELDS, gone={"op": 3}).gone
     assert read_gone(made([1, 3, None]), numbers, refused).tolist() == [False, True, False]
     assert not refused
 
 
 def test_versions_are_whole_numbers_of_64_bits_however_they_come():
-    large, refused = 2**62 + 1, {}
+    refused: dict[int, str] = {}
+    large = 2**62 + 1
     for column in ([large, None, -3], [f"{large}", "", "-3"], [Decimal(large), None, Decimal(-3)]):
         for made in (column, pa.array(column)):
             found = read_versions(made, "v", None, refused)
@@ -71,7 +75,8 @@ def test_versions_are_whole_numbers_of_64_bits_however_they_come():
 
 
 def test_versions_may_be_timestamps_which_count_in_microseconds():
-    noon, refused = datetime(2024, 5, 1, 12, 0, 0, 5), {}
+    refused: dict[int, str] = {}
+    noon = datetime(2024, 5, 1, 12, 0, 0, 5)
     micros = int((noon.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
     columns = [
         [noon, None],

@@ -156,11 +156,9 @@ def likeliest_first(live, near, ends, chances):
 @inner
 def remember(guards, o, near, taken):
     """The first `taken` of `near` guard o."""
-    if taken > guards.joint.shape[1]:
-        guards.joint[o, 0] = MANY
-        return
-    for k in range(guards.joint.shape[1]):
-        guards.joint[o, k] = near[k] if k < taken else NONE
+    most = guards.joint.shape[1]
+    for k in range(most):
+        guards.joint[o, k] = MANY if taken > most else near[k] if k < taken else NONE
 
 
 @inner
@@ -221,7 +219,7 @@ def judge_guarded(live, guards, opened, due, limits):
                 evaluations += summed
         if out:
             continue
-        guards.joint[o, 0] = MANY
+        remember(guards, o, near, guards.joint.shape[1] + 1)
         if columns.places[o] == 0:
             columns.state[o] = HEAVY
             heavy += 1

@@ -34,7 +34,7 @@ from fogline.monitor import Monitor
 from fogline.repository.repository import Repository
 from fogline.rows.changes import Key
 from fogline.rows.reader import Kinds, Named, Reader
-from fogline.skyline.group import Group
+from fogline.skyline.store import AnyGroup
 
 FOGLINE = "fogline"
 RIVALS = tuple(f"{one}+{two}" for one in ("DD", "mul", "con") for two in ("skyline", "skyline_tree"))
@@ -115,7 +115,7 @@ class TimedMonitor(Monitor):
     def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
         return self.border.around(super()._report)(deltas)
 
-    def _new_group(self) -> Group:
+    def _new_group(self) -> AnyGroup:
         group = super()._new_group()
         group.live.settled = self.judging.add
         return group

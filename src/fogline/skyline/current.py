@@ -56,6 +56,10 @@ class CurrentSlots(Slots):
         """As they lie: which expires first is of no use here."""
         return alive
 
+    def look_at_order(self) -> None:
+        """They lie in no order of expiry."""
+        self.latest = np.inf
+
     def compact_with(self, members: Ints, some: Ints) -> Ints:
         """As `compact`, and slots have other numbers then, in the same order. Returns those of some slots."""
         alive, renumbered = self.alive(), np.full(self.used, -1, np.int32)

@@ -21,6 +21,7 @@ from fogline.kernels.clouds import copy_sharing, dense, own_values
 from fogline.kernels.words import cut_points, fences, words
 
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
+SAMPLE = 50_000  # more clouds than this choose no better cut points
 
 _TYPES: dict[str, Any] = {
     "arrived": np.float64,
@@ -168,8 +169,9 @@ class Slots:
         return c._replace(lo=c.lo[:n], hi=c.hi[:n], start=c.start[:n], size=c.size[:n])
 
     def recode(self, clouds: Clouds) -> None:
-        """Choose cut points that spread these clouds, and write every word anew."""
-        self.cuts = cut_points(clouds.lo, clouds.hi)
+        """Choose cut points that spread these clouds, or some of very many, and write every word anew."""
+        some = slice(None, None, len(clouds.lo) // SAMPLE + 1)
+        self.cuts = cut_points(clouds.lo[some], clouds.hi[some])
         self.coded = len(clouds.lo)
         if self.used:
             n = self.used

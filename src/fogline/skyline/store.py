@@ -25,7 +25,7 @@ from fogline.skyline.slots import Slots
 from fogline.skyline.store_latest import LatestArrays, join_latest, save_latest
 
 AnyGroup = Group | LatestGroup
-G = TypeVar("G", Group, LatestGroup)
+G = TypeVar("G", bound=AnyGroup)
 
 _COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
 _CELLS = ("lo", "hi", "start", "size")
