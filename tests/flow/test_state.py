@@ -55,6 +55,11 @@ CHANGED = {
     "clock": plan(REAL),
     "type of id": plan(TEXT),
     "imputer": plan(imputer=some),
+    "latest": plan(latest=True),
+    "gone": plan(latest=True, gone="g"),
+    "version": plan(latest=True, version="s"),
+    "carry": plan(latest=True, carry=["a"]),
+    "remember_removed": plan(latest=True, remember_removed=4),
 }
 
 

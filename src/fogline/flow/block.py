@@ -41,7 +41,8 @@ class RowBlock(NamedTuple):
     def part(self, which: Ints) -> RowBlock:
         """Some of the rows; pools are shared."""
         columns = self.columns.take(pa.array(which))
-        gone, version = (None if each is None else each[which] for each in (self.gone, self.version))
+        gone = None if self.gone is None else self.gone[which]
+        version = None if self.version is None else self.version[which]
         return RowBlock(
             columns, self.arrived[which], self.expires[which], self.raw[which], self.known[which],
             self.clouds.part(which), self.covering[which], gone, version,

@@ -167,7 +167,8 @@ class Keeper:
         before = group.late, group.stale, group.removed
         deltas = advance(self.plan, group, turn)
         counts = zip(("late", "stale", "removed"), (group.late, group.stale, group.removed), before, strict=True)
-        health = {name: now - then for name, now, then in counts} | {"expired": expired, "markers": group.markers}
+        health: dict[str, float] = {name: now - then for name, now, then in counts}
+        health |= {"expired": expired, "markers": group.markers}
         idle = turn.rows is None and turn.since == turn.until
         return Stepped(self._table(key, deltas), [], settled, health, None if idle else turn)
 
@@ -189,7 +190,7 @@ class Keeper:
             self.settling.forget(loaded.sensors, parts)
         if loaded.log is not None and pages is not None:
             log.clear(loaded.log, pages)
-        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self._new_group(), -np.inf, None, [], None
+        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self._empty(), -np.inf, None, [], None
         loaded.sensors = None
         return self.tables.build([(self._by(key), delta)] if len(which) else [], self.plan.kinds)
 
@@ -275,14 +276,20 @@ class Keeper:
         marked = self.plan.remember_removed if isinstance(empty.group, LatestGroup) else 0.0
         return empty.clock + self.plan.lateness + max(float(life), kept, marked)
 
-    def _new_group(self) -> AnyGroup:
+    def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
-        if query.latest:
-            remember, width = plan.remember_removed, plan.width + len(query.carry)
-            how = (None, None) if plan.chain is None else (plan.chain.fill_sharing, plan.chain.shared)
-            return LatestGroup(len(query.names), query.alpha, 1_000_000, width, *how, remember)
         sizes, chain = (len(query.names), query.alpha, query.last, 1_000_000, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
+
+    def _empty(self) -> AnyGroup:
+        return self._new_latest() if self.plan.query.latest else self._new_group()
+
+    def _new_latest(self) -> LatestGroup:
+        plan, query = self.plan, self.plan.query
+        sizes = len(query.names), query.alpha, 1_000_000, plan.width + len(query.carry)
+        if plan.chain is None:
+            return LatestGroup(*sizes, remember=plan.remember_removed)
+        return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)
 
     def _taken_over(self, loaded: LoadedGroup) -> LoadedGroup:
         """A group that is at hand; from now on it is another than the one that was saved."""
@@ -292,7 +299,7 @@ class Keeper:
 
     def _load(self, state: bytes | None, pages: Cells | None = None) -> LoadedGroup:
         if state is None:
-            return LoadedGroup(self._new_group(), -np.inf, None, None)
+            return LoadedGroup(self._empty(), -np.inf, None, None)
         header, arrays = from_state(self.plan, state, _WHAT)
         group, where = self._open(header, arrays, pages)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
@@ -308,11 +315,18 @@ class Keeper:
             return self._split(header, arrays), None
         assert pages is not None, "the group lies in pages that are not there"
         where = Log.from_plain(header["log"])
-        return log.read(self.plan, where, pages, lambda saved: self._split(*from_cell(saved, _WHAT))), where
+        return log.read(self.plan, where, pages, self._based), where
+
+    def _based(self, saved: bytes) -> LatestGroup:
+        """A group as it lies in its pages."""
+        header, arrays = from_cell(saved, _WHAT)
+        (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_latest)
+        return group
 
     def _split(self, header: dict[str, Any], arrays: Arrays) -> AnyGroup:
-        (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_group)
-        return group
+        if self.plan.query.latest:
+            return split_groups([header["group"]], arrays, self.plan.query, self._new_latest)[0][0]
+        return split_groups([header["group"]], arrays, self.plan.query, self._new_group)[0][0]
 
     def _joined(self, group: AnyGroup) -> tuple[dict[str, Any], Arrays]:
         """The inverse of `_split`."""

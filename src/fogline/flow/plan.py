@@ -68,7 +68,7 @@ class Plan:
         if self.chain is not None and self.chain.sensors is not None:
             words["hindsight"] = self.chain.hindsight
         if self.versions is not None:
-            words["type of version"] = str(self.versions)
+            words["versions"] = str(self.versions)
         if self.deals:
             words["buckets"] = self.buckets
         return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}

@@ -54,8 +54,9 @@ class GroupProcessor(StatefulProcessor):
 
     def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.keeper = self.keeper or Keeper(self.plan)
-        beside = {"cells": self.cells, "parts": self.parts, "pages": self.pages}
-        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark, **beside)
+        outcome = self.keeper.take(
+            key, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
+        )
         self._write(outcome)
         if outcome.timer != outcome.before or watermark is not None:
             if outcome.before is not None and watermark is None:

@@ -1,0 +1,182 @@
+"""Do the stages answer for the newest row of each id as a Monitor does, however the stream is cut, kept and repeated?
+
+A Monitor per group is given what becomes due there, call by call. The groups' states travel as bytes, or are at hand;
+large ones lie as a base and the turns since, with so few of either that every path is met.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fogline as fl
+from fogline.flow import cache, log
+from fogline.flow.journal import CHANGES, HEALTH, Journal
+from fogline.flow.plan import Plan, make_plan
+from tests.contracts import DISTRIBUTION
+from tests.flow.driving import Engine, cut, rows_of
+from tests.test_latest import FORMS, Changing, changing
+
+Row = Mapping[str, Any]
+SIZES = {"slice_rows": 3, "chunk_rows": 5, "small": 0}
+
+
+def table_of(rows: Sequence[Row], attributes: Sequence[str]) -> pa.Table:
+    """Rows as Arrow, with a distribution in every cell that has a value."""
+    plain = [("id", pa.string()), ("g", pa.string()), ("t", pa.int64()), ("v", pa.int64()), ("gone", pa.bool_())]
+    schema = pa.schema([*plain, ("e", pa.int64()), *((a, DISTRIBUTION) for a in attributes)])
+
+    def cell(given: Any) -> Any:
+        pairs = given if isinstance(given, list) else [(given, 1)]
+        return None if given is None else [{"value": value, "weight": weight} for value, weight in pairs]
+
+    made = [{**row, "gone": row["gone"] in FORMS[True], **{a: cell(row[a]) for a in attributes}} for row in rows]
+    return pa.Table.from_pylist(made, schema=schema)
+
+
+@contextmanager
+def tiny(few: int = 1, turns: int = 2, spare: int = 1) -> Iterator[None]:
+    """Groups of two ids are large, and a third turn makes a new base."""
+    before = log.FEW, log.TURNS, log.SPARE, log.SHARE
+    log.FEW, log.TURNS, log.SPARE, log.SHARE = few, turns, spare, 0
+    cache._cached.clear()
+    try:
+        yield
+    finally:
+        log.FEW, log.TURNS, log.SPARE, log.SHARE = before
+        cache._cached.clear()
+
+
+class Repeated(Engine):
+    """Every task is done twice, from the same state."""
+
+    def _take(self, key: str, parcels: list[Any], watermark: int | None) -> Journal:
+        names = ("states", "timers", "cells", "parts", "pages")
+        before = copy.deepcopy({name: getattr(self, name) for name in names})
+        once = super()._take(key, parcels, watermark)
+        for name, each in before.items():
+            setattr(self, name, each)
+        again = super()._take(key, parcels, watermark)
+        assert [kind for kind, _ in once] == [kind for kind, _ in again]
+        assert all(a.equals(b) for (_, a), (_, b) in zip(once, again, strict=True))
+        return again
+
+
+class Judge:
+    """Monitors, one per group, that are given what becomes due when it does."""
+
+    def __init__(self, plan: Plan, repository: fl.Repository | None = None) -> None:
+        self.plan, self.repository = plan, repository
+        self.monitors: dict[str, fl.Monitor] = {}
+        self.waiting: dict[str, list[Row]] = {}
+
+    def hold_to(self, journal: Journal, rows: Sequence[Row], engine: Engine) -> None:
+        """The changes of a batch are those of the monitors, at the instants that its health shows."""
+        for row in rows:
+            self.waiting.setdefault(row["g"], []).append(row)
+        expected: dict[str, list[Any]] = {}
+        for health in rows_of(journal, HEALTH):
+            g, clock = health["g"], health["time"]
+            if clock is None:
+                continue
+            due = [row for row in self.waiting.get(g, []) if row["t"] <= clock]
+            self.waiting[g] = [row for row in self.waiting.get(g, []) if row["t"] > clock]
+            monitor = self.monitors.setdefault(g, fl.Monitor(self.plan.query, self.repository))
+            names = self.plan.query.names
+            changes = monitor.advance(clock, table_of(due, names), ticks=self.plan.every == "tick")
+            expected.setdefault(g, []).extend(changes.to_pylist())
+            counted = len(monitor.groups[(g,)].live.members()) if (g,) in monitor.groups else 0
+            assert health["answer"] == counted
+        found: dict[str, list[Any]] = {}
+        for change in rows_of(journal, CHANGES):
+            found.setdefault(change["g"], []).append(change)
+        assert found == {g: changes for g, changes in expected.items() if changes}
+        for g in list(self.monitors):
+            if f'["{g}"]' not in engine.states:  # the group has been forgotten, and would begin anew
+                assert not self.monitors[g].answer().num_rows
+                del self.monitors[g]
+
+
+def drive(stream: Changing, borders: Sequence[int], engine: Engine, judge: Judge) -> None:
+    """Every call of the stream is a batch, cut into partitions."""
+    for _, rows in stream.calls:
+        if rows:
+            parts = list(cut(table_of(rows, list(stream.attributes)), borders))
+            judge.hold_to(engine.batch(parts), rows, engine)
+
+
+def plan_of(stream: Changing, **how: Any) -> Plan:
+    how = {"ahead": "off", **how}
+    return make_plan(stream.query, table_of([], list(stream.attributes)).schema, **how)
+
+
+BORDERS = st.lists(st.integers(1, 4), max_size=3)
+EVERY = st.sampled_from(["tick", "batch"])
+
+
+@given(changing(), BORDERS, EVERY, st.sampled_from([0, 0, 1, 3]))
+@settings(max_examples=150)
+def test_the_stages_answer_as_a_monitor_does(stream, borders, every, lateness):
+    plan = plan_of(stream, every=every, lateness=lateness)
+    with tiny():
+        drive(stream, borders, Engine(plan, **SIZES), Judge(plan))
+
+
+@given(changing(), BORDERS, EVERY, st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=80)
+def test_a_task_that_is_done_again_reports_the_same(stream, borders, every, turns, spare):
+    plan = plan_of(stream, every=every)
+    with tiny(turns=turns, spare=spare):
+        drive(stream, borders, Repeated(plan, **SIZES, at_hand=False), Judge(plan))
+
+
+@given(changing(most=12), st.sampled_from([1, 3]), st.integers(0, 2))
+@settings(max_examples=60)
+def test_silent_groups_move_with_the_others_and_are_forgotten_when_nothing_is_left(stream, idle, few):
+    plan = plan_of(stream, idle=idle)
+    with tiny(few=few):
+        drive(stream, [], Engine(plan, **SIZES), Judge(plan))
+
+
+@given(changing(), st.integers(1, 4))
+@settings(max_examples=60)
+def test_a_group_at_hand_and_one_that_is_loaded_report_the_same(stream, turns):
+    plan = plan_of(stream)
+    journals: list[list[Any]] = []
+    for at_hand in (True, False):
+        engine, found = Engine(plan, **SIZES, at_hand=False), []
+        with tiny(turns=turns, spare=2):
+            for _, rows in stream.calls:
+                if not at_hand:
+                    cache._cached.clear()
+                found += engine.batch([table_of(rows, list(stream.attributes))]) if rows else []
+        journals.append([(kind, table.to_pylist()) for kind, table in found])
+    assert journals[0] == journals[1]
+
+
+@given(changing(), EVERY)
+@settings(max_examples=40)
+def test_every_row_is_counted_in_one_place(stream, every):
+    plan = plan_of(stream, every=every)
+    engine, journal = Engine(plan, **(SIZES | {"small": 100})), Journal()
+    monitors: dict[str, fl.Monitor] = {}
+    for _, rows in stream.calls:
+        for g in {row["g"] for row in rows}:
+            some = [row for row in rows if row["g"] == g]
+            monitor = monitors.setdefault(g, fl.Monitor(plan.query))
+            now = max([row["t"] for row in some] + ([] if monitor.clock < -1e9 else [int(monitor.clock)]))
+            monitor.advance(now, table_of(some, plan.query.names))
+        journal += engine.batch([table_of(rows, list(stream.attributes))]) if rows else []
+    for name in ("rows", "stale", "removed", "late"):
+        counted = sum(row[name] for row in rows_of(journal, HEALTH))
+        assert counted == sum(monitor.stats()[name] for monitor in monitors.values()), name
+    assert sum(row["rejected"] for row in rows_of(journal, HEALTH)) == 0
+    last = {row["g"]: row["markers"] for row in rows_of(journal, HEALTH)}
+    assert last == {g: monitor.stats()["markers"] for g, monitor in monitors.items()}
