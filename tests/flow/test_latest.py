@@ -42,10 +42,10 @@ def table_of(rows: Sequence[Row], attributes: Sequence[str]) -> pa.Table:
 
 
 @contextmanager
-def tiny(few: int = 1, turns: int = 2, spare: int = 1) -> Iterator[None]:
+def tiny(few: int = 1, turns: int = 2, spare: int = 1, share: int = 0) -> Iterator[None]:
     """Groups of two ids are large, and a third turn makes a new base."""
     before = log.FEW, log.TURNS, log.SPARE, log.SHARE
-    log.FEW, log.TURNS, log.SPARE, log.SHARE = few, turns, spare, 0
+    log.FEW, log.TURNS, log.SPARE, log.SHARE = few, turns, spare, share
     cache._cached.clear()
     try:
         yield
@@ -77,7 +77,7 @@ class Judge:
         self.monitors: dict[str, fl.Monitor] = {}
         self.waiting: dict[str, list[Row]] = {}
 
-    def hold_to(self, journal: Journal, rows: Sequence[Row], engine: Engine) -> None:
+    def hold_to(self, journal: Journal, rows: Sequence[Row]) -> None:
         """The changes of a batch are those of the monitors, at the instants that its health shows."""
         for row in rows:
             self.waiting.setdefault(row["g"], []).append(row)
@@ -98,8 +98,11 @@ class Judge:
         for change in rows_of(journal, CHANGES):
             found.setdefault(change["g"], []).append(change)
         assert found == {g: changes for g, changes in expected.items() if changes}
+
+    def forget(self, engine: Engine) -> None:
+        """Groups that the engine has forgotten begin anew."""
         for g in list(self.monitors):
-            if f'["{g}"]' not in engine.states:  # the group has been forgotten, and would begin anew
+            if f'["{g}"]' not in engine.states:
                 assert not self.monitors[g].answer().num_rows
                 del self.monitors[g]
 
@@ -109,7 +112,8 @@ def drive(stream: Changing, borders: Sequence[int], engine: Engine, judge: Judge
     for _, rows in stream.calls:
         if rows:
             parts = list(cut(table_of(rows, list(stream.attributes)), borders))
-            judge.hold_to(engine.batch(parts), rows, engine)
+            judge.hold_to(engine.batch(parts), rows)
+            judge.forget(engine)
 
 
 def plan_of(stream: Changing, **how: Any) -> Plan:
@@ -121,11 +125,11 @@ BORDERS = st.lists(st.integers(1, 4), max_size=3)
 EVERY = st.sampled_from(["tick", "batch"])
 
 
-@given(changing(), BORDERS, EVERY, st.sampled_from([0, 0, 1, 3]))
+@given(changing(), BORDERS, EVERY, st.sampled_from([0, 0, 1, 3]), st.integers(0, 2))
 @settings(max_examples=150)
-def test_the_stages_answer_as_a_monitor_does(stream, borders, every, lateness):
+def test_the_stages_answer_as_a_monitor_does(stream, borders, every, lateness, share):
     plan = plan_of(stream, every=every, lateness=lateness)
-    with tiny():
+    with tiny(share=share):
         drive(stream, borders, Engine(plan, **SIZES), Judge(plan))
 
 
