@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.flow import cache, log
-from fogline.flow.journal import CHANGES, HEALTH, Journal
+from fogline.flow import cache, keeper, log
+from fogline.flow.ahead import sift_ahead
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
 from fogline.flow.plan import Plan, make_plan
 from tests.contracts import DISTRIBUTION
 from tests.flow.driving import Engine, cut, rows_of
@@ -184,3 +186,67 @@ def test_every_row_is_counted_in_one_place(stream, every):
     assert sum(row["rejected"] for row in rows_of(journal, HEALTH)) == 0
     last = {row["g"]: row["markers"] for row in rows_of(journal, HEALTH)}
     assert last == {g: monitor.stats()["markers"] for g, monitor in monitors.items()}
+
+
+def row(id: str, t: int, a: float, **more: Any) -> Row:
+    return {"id": id, "g": "x", "t": t, "v": 0, "gone": False, "e": t + 50, "a": a, **more}
+
+
+def test_what_runs_ahead_is_held_and_enters_when_others_follow():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", by=["g"], latest=True, gone="gone", version="v")
+    plan = make_plan(query, table_of([], ["a"]).schema, ahead=10)
+    engine = Engine(plan, **SIZES)
+    with tiny():
+        engine.batch([table_of([row("p", 1, 1), row("q", 2, 2), row("r", 3, 3)], ["a"])])
+        held = engine.batch([table_of([row("r", 55, 9, gone=True), row("q", 4, 5)], ["a"])])
+        assert [each["reason"][:5] for each in rows_of(held, REJECTS)] == ["held:"]
+        assert [(each["id"], each["change"]) for each in rows_of(held, CHANGES)] == [("r", "leave"), ("q", "enter")]
+        follow = engine.batch([table_of([row("p", 51, 1), row("q", 52, 2), row("p", 56, 4)], ["a"])])
+        assert sum(each["released"] for each in rows_of(follow, HEALTH)) == 1
+        assert sum(each["removed"] for each in rows_of(follow, HEALTH)) == 1
+        of_r = [(each["time"], each["change"]) for each in rows_of(follow, CHANGES) if each["id"] == "r"]
+        assert of_r == [(52, "enter"), (55, "leave")]  # since q is no better; then it is removed, at its own time
+
+
+@given(changing(most=10), st.sampled_from([2, 4]), st.integers(0, 2))
+@settings(max_examples=80)
+def test_groups_that_begin_anew_and_rows_that_are_held_end_with_the_answer_of_what_was_taken(stream, ahead, few):
+    numbers = iter(range(10_000))  # versions that name rows
+    calls = [(now, [{**row, "v": next(numbers)} for row in rows]) for now, rows in stream.calls]
+    by_version = {row["v"]: row for _, rows in calls for row in rows}
+    stream = replace(stream, calls=calls, versions=True)
+    plan, taken = plan_of(stream, ahead=ahead), []
+
+    def noted(*given: Any) -> Any:
+        found = sift_ahead(*given)
+        taken.append((found.anew, [v for block in found.taken for v in block.version.tolist()]))
+        return found
+
+    monitors: dict[str, fl.Monitor] = {}
+    answer: dict[str, dict[Any, Any]] = {}
+    with tiny(few=few), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keeper, "sift_ahead", noted)
+        engine = Engine(plan, **(SIZES | {"small": 100}))
+        for _, rows in calls:
+            if not rows:
+                continue
+            taken.clear()
+            journal = engine.batch([table_of(rows, list(stream.attributes))])
+            for health, (anew, versions) in zip(rows_of(journal, HEALTH), taken, strict=True):
+                g = health["g"]
+                if anew or g not in monitors:
+                    monitors[g] = fl.Monitor(plan.query)
+                if health["time"] is not None:
+                    some = [by_version[v] for v in versions]
+                    monitors[g].advance(health["time"], table_of(some, plan.query.names))
+            for change in rows_of(journal, CHANGES):
+                rows_in = answer.setdefault(change["g"], {})
+                if change["change"] == "leave":
+                    del rows_in[change["id"]]
+                else:
+                    assert (change["change"] == "update") == (change["id"] in rows_in)
+                    rows_in[change["id"]] = change["arrived"], change["probability"]
+            for g, monitor in monitors.items():
+                now = {each["id"]: (each["arrived"], each["probability"]) for each in monitor.answer().to_pylist()}
+                assert answer.get(g, {}).keys() == now.keys()
+                assert all(abs(answer[g][name][1] - now[name][1]) < 3e-9 for name in now)
