@@ -49,6 +49,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12, help="measured in each turn, after as many to warm up")
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument(
+        "--groups", type=int, default=10_000, help="so many groups of 20 ids, of which the newest row counts"
+    )
     parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table", "living", "latest"])
     asked = parser.parse_args()
     log = Path(gettempdir()) / "fogline-bench-spark.log"
@@ -70,7 +73,7 @@ def main() -> None:
     if asked.only in (None, "groups"):
         groups(spark, query, repository)
     if asked.only in (None, "latest"):
-        latest(spark, query, repository, asked.batches)
+        latest(spark, query, repository, asked.batches, asked.groups)
     if asked.only == "table":
         table(spark, query, repository)
     spark.stop()
@@ -203,10 +206,10 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
 
 
-def latest(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int) -> None:
+def latest(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, many: int) -> None:
     """What does it cost that a few of many ids change?"""
     newest = fl.Query.from_dict({**query.to_dict(), "lifetime": None, "latest": True, "by": ["site"]})
-    for groups, ids, updates in ((1, 200_000, 1_000), (10_000, 20, 10_000)):
+    for groups, ids, updates in ((1, 200_000, 1_000), (many, 20, many)):
         parts = 1 if groups == 1 else spark.sparkContext.defaultParallelism
         spark.conf.set("spark.sql.shuffle.partitions", str(parts))
         rows = partial(changing, spark, groups, ids, updates)
@@ -238,7 +241,9 @@ def changing(spark: SparkSession, groups: int, ids: int, updates: int) -> DataFr
     }
     site = F.when(first, F.col("number") % groups).otherwise(number % groups)
     found = F.when(first, (F.col("number") / groups).cast("long")).otherwise(some)
-    return made.select(found.alias("id"), site.alias("site"), "time", *(each.alias(name) for name, each in cells.items()))
+    return made.select(
+        found.alias("id"), site.alias("site"), "time", *(each.alias(name) for name, each in cells.items())
+    )
 
 
 def table(spark: SparkSession, query: fl.Query, repository: fl.Repository, rows: int = 1_000_000) -> None:

@@ -219,7 +219,8 @@ def test_groups_that_begin_anew_and_rows_that_are_held_end_with_the_answer_of_wh
 
     def noted(*given: Any) -> Any:
         found = sift_ahead(*given)
-        taken.append((found.anew, [v for block in found.taken for v in block.version.tolist()]))
+        versions = [block.version for block in found.taken if block.version is not None]
+        taken.append((found.anew, [v for each in versions for v in each.tolist()]))
         return found
 
     monitors: dict[str, fl.Monitor] = {}

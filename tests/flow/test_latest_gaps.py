@@ -28,7 +28,9 @@ SENSORS = fl.Query(
 )  # fmt: skip
 
 
-@given(partial(), st.sampled_from(["tick", "batch"]), st.sampled_from([0, 0, 2]), st.lists(st.integers(1, 4), max_size=2))
+@given(
+    partial(), st.sampled_from(["tick", "batch"]), st.sampled_from([0, 0, 2]), st.lists(st.integers(1, 4), max_size=2)
+)
 @settings(max_examples=120)
 def test_rows_carry_over_what_they_would_in_a_monitor(made, every, lateness, borders):
     calls, window, alpha = made

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Flags, Floats
-from fogline.flow.block import RowBlock, concat, empty_block
+from fogline.arrays import Flags
+from fogline.flow.block import RowBlock, concat
 from fogline.flow.carrying import Carrying
 from fogline.flow.cells import Cells
 from fogline.flow.newest import distinct, in_turn
@@ -24,7 +24,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece, asked_at_once
 from fogline.flow.plan import Plan
 from fogline.flow.readings import ReadingStore, name_of
-from fogline.flow.recall import Recall, Recalled
+from fogline.flow.recall import Recall
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
 from fogline.rows.keys import Key, keyed
@@ -60,62 +60,61 @@ class Settling:
 
         `state`: the readings before, large ones in `parts`; None: what history knows. `clock`: of the group so far.
         """
-        if rows.gone is None or rows.version is None:
-            return self._settle(key, state, rows, None, clock, parts, group)
-        removed, came = np.flatnonzero(rows.gone), np.flatnonzero(~rows.gone)
-        removals = rows.part(removed) if len(removed) else None
-        if not len(came):
-            none = empty_block(len(self.plan.query.names), self.plan.width)
-            found = Settled(Parcel(none, {}, 0, 0, 0, 0), state, np.empty((0, len(self.plan.query.carry)), np.bool_))
-        else:
-            rows = rows.part(came[in_turn(rows.arrived[came], rows.version[came])])
-            found = self._settle(key, state, rows, removals, clock, parts, group)
+        came, removals = _set_apart(rows)
+        if came is None:
+            none = np.zeros((len(rows.arrived), len(self.carrying.columns)), np.bool_)
+            return Settled(Parcel(rows, {}, 0, 0, 0, 0), state, none)
+        piece, sensors, copies = self._piece(key, came)
+        if len(self.carrying.columns):
+            piece = self.carrying.carry(piece, removals, group, clock)
+        imputed = np.isnan(piece.rows.clouds.lo[:, self.carrying.columns])
+        if len(self.carrying.columns) and self.plan.chain is not None:
+            piece = asked_at_once(piece, self.plan)
+        self.screening.small = SMALL if (piece.rows.arrived > clock).all() else math.inf
+        parcel, state = self._screened(key, state, piece, sensors, parts)
+        found = Settled(replace(parcel, screened=parcel.screened + copies), state, imputed[self.screening.kept])
         return found if removals is None else _with_removals(found, removals)
 
-    def _settle(
-        self,
-        key: Key,
-        state: bytes | None,
-        rows: RowBlock,
-        removals: RowBlock | None,
-        clock: float,
-        parts: Cells,
-        group: AnyGroup,
-    ) -> Settled:
+    def _piece(self, key: Key, rows: RowBlock) -> tuple[Piece, list[Key], int]:
+        """The rows as one piece, the keys of their sensors, and how many copies were left out."""
         sensors, code = keyed(rows.columns, (*self.plan.query.by, self.plan.query.id))
-        copies = 0
+        came = len(code)
         if self.plan.query.latest:
             one = distinct(decoded(rows, self.plan), code)
-            copies = len(code) - len(one)
             rows, code = rows.part(one), code[one]
-        piece = Piece(decoded(rows, self.plan), rows, [key], np.zeros(len(code), np.int64), code, whole=False)
-        carried = self.carrying.columns
-        if len(carried):
-            piece = self.carrying.carry(piece, removals, group, clock)
-            piece = piece if self.plan.chain is None else asked_at_once(piece, self.plan)
-        imputed = np.isnan(piece.rows.clouds.lo[:, carried])
-        context: Floats | None = None
-        fresh, recalled = None, None
+        group = np.zeros(len(code), np.int64)
+        return Piece(decoded(rows, self.plan), rows, [key], group, code, whole=False), sensors, came - len(code)
+
+    def _screened(
+        self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells
+    ) -> tuple[Parcel, bytes | None]:
+        """The rows with bounds for their gaps, and the readings then."""
+        if self.recall is None or self.readings is None:
+            self.screening.take(piece)
+            [(_, parcel)] = self.screening.pack()
+            return parcel, state
         names = [name_of(each) for each in sensors]
-        if self.recall is not None and self.readings is not None:
-            opened = self.readings.open(key, state, names, parts)
-            fresh = rows.arrived > opened.kept.newest(names)[code]
-            recalled = self.recall.recall(opened.kept, names, piece)
-            context = recalled.context
-        self.screening.small = SMALL if (rows.arrived > clock).all() else math.inf
-        self.screening.take(piece, context, fresh)
+        opened = self.readings.open(key, state, names, parts)
+        fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
+        found = self.recall.recall(opened.kept, names, piece)
+        self.screening.take(piece, found.context, fresh)
         [(_, parcel)] = self.screening.pack()
-        parcel = replace(parcel, screened=parcel.screened + copies)
-        if self.recall is not None and self.readings is not None and recalled is not None:
-            events = self.recall.revisions(opened.kept, names, piece, recalled, self.screening.kept)
-            parcel = replace(parcel, revisions=events.get(key))
-            state = self.readings.save(opened, parts) or state
-        return Settled(parcel, state, imputed[self.screening.kept])
+        events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
+        return replace(parcel, revisions=events.get(key)), self.readings.save(opened, parts) or state
 
     def forget(self, state: bytes | None, parts: Cells) -> None:
         """The readings of this state leave."""
         if state is not None and self.readings is not None:
             self.readings.clear(state, parts)
+
+
+def _set_apart(rows: RowBlock) -> tuple[RowBlock | None, RowBlock | None]:
+    """Rows in the order in which they are taken, and removals; None where there are none."""
+    if rows.gone is None or rows.version is None:
+        return rows, None
+    removed, came = np.flatnonzero(rows.gone), np.flatnonzero(~rows.gone)
+    came = came[in_turn(rows.arrived[came], rows.version[came])]
+    return rows.part(came) if len(came) else None, rows.part(removed) if len(removed) else None
 
 
 def _with_removals(found: Settled, removals: RowBlock) -> Settled:

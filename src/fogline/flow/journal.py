@@ -32,6 +32,13 @@ SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogl
 Journal = list[tuple[str, pa.Table]]  # kind, table
 
 
+def _kind_of(counted: tuple[str, ...]) -> pa.StructType:
+    return pa.struct([*((name, pa.int64()) for name in counted), (CLIPPED, pa.float64()), (SCORES, pa.string())])
+
+
+_COUNTED, _CHANGED = _kind_of(COUNTERS), _kind_of((*COUNTERS, *CHANGED))
+
+
 def changes_schema(plan: Plan) -> pa.Schema:
     """Of the changes that a stream's answer has."""
     return change_schema(plan.query, plan.kinds)
@@ -52,11 +59,12 @@ def journal(
         columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
         parts.append((REJECTS, _with_group(plan, key, columns)))
     time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
-    counted = (*COUNTERS, *(CHANGED if plan.query.latest else ()))
-    numbers = {name: pa.array([health.get(name, 0)], pa.int64()) for name in counted}
-    clipped = pa.array([float(health.get(CLIPPED, 0.0))], pa.float64())
-    scored = pa.array([json.dumps(to_plain(scores)) if scores else None], pa.string())
-    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, CLIPPED: clipped, SCORES: scored})))
+    scored = json.dumps(to_plain(scores)) if scores else None
+    kind = _CHANGED if plan.query.latest else _COUNTED
+    row = {**health, CLIPPED: float(health.get(CLIPPED, 0.0)), SCORES: scored}
+    columns = pa.array([{field.name: row.get(field.name, 0) for field in kind}], kind).flatten()  # all in one call
+    numbers = dict(zip((field.name for field in kind), columns, strict=True))
+    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers})))
     return parts
 
 

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import LEAVE, Delta, Flags, Revisions
-from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow import cache, log
+from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells

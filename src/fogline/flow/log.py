@@ -1,12 +1,12 @@
 """What is written of a large group when a few of its ids change?
 
 What reached it: its *turn*, in a cell of its own. The whole group lies in another cell as it was a while ago, the
-*base*; base and turns since lead to what it is now, to the bit, since a turn has one outcome. When the turns have become
-many, the base is written anew.
+*base*; base and turns since lead to what it is now, to the bit, since a turn has one outcome. When the turns have
+become many, the base is written anew.
 
 A worker that has the group at hand as it was a few turns ago takes those turns, instead of opening the base. A state is
 known by its *mark*: the digest of the first base and all turns since. What is at hand under a mark that the state does
-not know (a task was retried, another worker was faster) is not used. So what is at hand saves time, and changes nothing.
+not know (a task was retried, another worker was faster) is not used. So it saves time, and changes nothing.
 """
 
 from __future__ import annotations

@@ -32,7 +32,19 @@ BUCKETS = 8  # of sensors, at least
 CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
-_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle", "hindsight", "versions")
+_OTHERWISE = (
+    "query",
+    "kind",
+    "id",
+    "by",
+    "opened",
+    "imputer",
+    "buckets",
+    "idle",
+    "moves_idle",
+    "hindsight",
+    "versions",
+)
 
 
 @dataclass(frozen=True)
