@@ -61,7 +61,7 @@ def changing(draw, most: int = 9, vague: bool = True) -> Changing:
     clock, calls = 0, []
     for _ in range(draw(st.integers(2, most))):
         clock += draw(st.sampled_from([1, 0, 1, 2, 5]))
-        rows = []
+        rows: list[dict[str, Any]] = []
         for name in draw(st.lists(st.sampled_from(names), max_size=5)):
             t = clock - draw(st.sampled_from([0, 0, 0, 1, 2, 6]))
             row = {"id": name, "t": t, "v": draw(versions), "gone": draw(st.integers(0, 5)) == 0}

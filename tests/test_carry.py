@@ -70,7 +70,7 @@ def _expires(row: Row, window: Mapping[str, Any]) -> Any:
 
 
 def _forgotten(row: Row, window: Mapping[str, Any], clock: Any) -> bool:
-    return clock > row["t"] + window.get("remember_removed", window.get("lifetime", np.inf))
+    return bool(clock > row["t"] + window.get("remember_removed", window.get("lifetime", np.inf)))
 
 
 @st.composite
@@ -79,7 +79,8 @@ def partial(draw) -> tuple[list[tuple[Any, list[Row]]], dict[str, Any], Fraction
     windows: list[dict[str, Any]] = [{}, {"lifetime": 4}, {"expires": "e"}, {"remember_removed": 1}]
     window = draw(st.sampled_from(windows))
     cell = st.sampled_from([None, None, 0, 1, 2, 3, HEAVY])
-    clock, calls, seen = 0, [], set()
+    calls: list[tuple[Any, list[Row]]] = []
+    clock, seen = 0, set()
     for _ in range(draw(st.integers(1, 6))):
         clock += draw(st.sampled_from([1, 0, 2, 5]))
         rows: list[Row] = []
@@ -96,7 +97,7 @@ def partial(draw) -> tuple[list[tuple[Any, list[Row]]], dict[str, Any], Fraction
 
 
 @given(partial(), st.sets(st.integers(0, 6)), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_carried_values_are_those_of_the_row_that_is_replaced(made, resume, eager):
     calls, window, alpha = made
     query, plain = query_of(window, alpha), completed(calls, window)
@@ -120,7 +121,7 @@ def test_carried_values_are_those_of_the_row_that_is_replaced(made, resume, eage
 
 
 @given(partial(), st.sets(st.integers(0, 20)))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_however_an_ordered_stream_is_cut_the_same_is_carried(made, cuts):
     calls, window, alpha = made
     rows = {(row["g"], row["id"], row["t"], row["v"]): row for _, part in calls for row in part}
@@ -178,6 +179,22 @@ def test_a_removed_or_expired_row_and_a_stale_one_give_nothing():
     assert place_of(monitored(row(1, place=2), row(2, gone=True), row(3))) == imputed
     assert place_of(monitored(row(1, place=2), row(7), lifetime=5)) == imputed
     assert place_of(monitored(row(2, place=2), row(1, place=1), row(3))) == ((2.0, 1.0),)
+    monitor = monitored(row(2))
+    monitor.advance(3, [row(1, place=1), row(3)])  # the older one comes with the row, and before it by its time
+    assert place_of(monitor) == imputed
+
+
+def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
+    history = pa.table({"place": [0.0, 3.0], "heat": pa.array([None, None], pa.float64())})
+    unsure = fl.Repository.fit(history, query_of({}), rules=[], retention=0)
+    for cut in (1, 3):
+        monitor, rows = fl.Monitor(query_of({}), unsure), [row(1, place=1), row(2, place=2, heat=None), row(3)]
+        for begin in range(0, 3, cut):
+            monitor.advance(begin + cut, rows[begin : begin + cut])
+        assert place_of(monitor) == ((1.0, 1.0),)
+        assert [each.reason for each in monitor.rejects] == [
+            "'heat' is missing, and the repository has no value for it"
+        ]
 
 
 def test_a_stale_row_with_a_gap_disturbs_no_monitor_that_has_nothing_to_impute_from():

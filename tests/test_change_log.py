@@ -57,7 +57,8 @@ def named(rows: pa.Table, id: Any) -> pa.Table:
 
 def logged(rows: pa.Table, attributes: dict[str, str], seed: int = 5) -> pa.Table:
     """The rows as a log: an id is inserted, updated, now and then deleted, and inserted again."""
-    rng, there = np.random.default_rng(seed), set()
+    rng = np.random.default_rng(seed)
+    there: set[str] = set()
     out: dict[str, list[Any]] = {name: [] for name in ("id", "time", "lsn", "op", *attributes)}
     for lsn, row in enumerate(rows.select(["id", "time", *attributes]).to_pylist()):
         deleted = row["id"] in there and rng.random() < DELETES
@@ -78,7 +79,9 @@ def test_the_answer_after_each_batch_is_that_of_the_table_a_change_log_describes
     query = fl.Query(**asked, latest=True, gone={"op": ["d"]}, version="lsn")
     complete = rows.select(list(attributes)).drop_null()
     repository = fl.Repository.fit(complete.slice(0, 500), query, rules=[], retention=0)
-    monitor, table, seen = fl.Monitor(query, repository), {}, set()
+    monitor = fl.Monitor(query, repository)
+    table: dict[str, dict[str, Any]] = {}
+    seen: set[str] = set()
     for begin in range(0, log.num_rows, BATCH):
         batch = log.slice(begin, BATCH)
         monitor.advance(pc.max(batch["time"]), batch)

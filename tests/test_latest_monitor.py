@@ -51,12 +51,18 @@ def test_changes_add_up_to_the_answer_by_id():
     monitor, rows = monitor_of(lifetime=6), walks(sensors=6, steps=20)
     rows = rows.rename_columns(["id", "t", "heat", "damp", "light"])
     rows = rows.append_column("gone", pa.array([k % 17 == 3 for k in range(rows.num_rows)]))
-    tables = [monitor.advance(t, rows.filter(pa.compute.equal(rows["t"], t))) for t in range(30)]
-    for upto in (7, 29):
-        there = answer_of(tables[: upto + 1], monitor.query).select(["id", "arrived", "probability"]).to_pylist()
-        at_then = answer_of(tables, monitor.query, at=upto).select(["id", "arrived", "probability"]).to_pylist()
-        assert there == at_then
-    assert answer_of(tables[:8], monitor.query).num_rows > 0
+    tables, answers = [], []
+    for t in range(30):
+        tables.append(monitor.advance(t, rows.filter(pa.compute.equal(rows["t"], t))))
+        answers.append(monitor.answer())
+
+    def shown(table: pa.Table) -> list[dict[str, Any]]:
+        return sorted(table.select(["id", "arrived", "probability"]).to_pylist(), key=lambda row: row["id"])
+
+    for upto, answer in enumerate(answers):
+        assert shown(answer_of(tables[: upto + 1], monitor.query)) == shown(answer)
+        assert shown(answer_of(tables, monitor.query, at=upto)) == shown(answer)
+    assert len({row["arrived"] for answer in answers for row in shown(answer)}) > 10
 
 
 # --- Removals ---------------------------------------------------------------------------------------------------------
@@ -214,6 +220,15 @@ def test_a_correction_is_what_was_read():
     assert heat_after(reading(101, 5, v=2), reading(101, 6, v=1), reading(102, None)) == ((5.0, 1.0),)
 
 
+def test_of_corrections_that_come_together_the_last_word_is_what_was_read():
+    rows = [reading(101, 6, v=1), reading(101, 5, v=2), reading(101, 7, v=0)]
+    for together in (rows, rows[::-1]):
+        monitor = fl.Monitor(LATEST, LAST)
+        monitor.advance(101, together)
+        monitor.advance(102, [reading(102, None)])
+        assert monitor.explain("s0")[0].cloud.values["heat"] == ((5.0, 1.0),)
+
+
 def test_a_stale_reading_enters_the_memory_and_revises_nothing():
     rows = [reading(101, 5), reading(105, None), reading(103, 7)]
     assert heat_after(*rows) == ((5.0, 1.0),)
@@ -247,7 +262,9 @@ def test_gaps_are_imputed_as_those_of_any_row(learnt):
 
 
 def test_hindsight_makes_no_sense_where_the_next_reading_replaces_the_row(learnt):
-    assert fl.Monitor(fl.Query(**SENSORS, lifetime=9), learnt).chain.hindsight
-    assert not fl.Monitor(LATEST, learnt).chain.hindsight
+    for query, on in ((fl.Query(**SENSORS, lifetime=9), True), (LATEST, False)):
+        chain = fl.Monitor(query, learnt).chain
+        assert chain is not None
+        assert chain.hindsight is on
     with pytest.raises(fl.FoglineError, match="a sensor's next reading replaces the row"):
         fl.Monitor(LATEST, learnt, hindsight=True)

@@ -34,7 +34,7 @@ from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
-from fogline.taking import NOTHING, Taken, take
+from fogline.taking import NOTHING, TakenRows, take
 
 KEPT_REJECTS = 10_000
 
@@ -99,6 +99,15 @@ class Monitor:
         Rows may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
         `ticks` only the answer at `now` is looked at, and the changes lead there from the answer last reported.
         O(rows · live set).
+
+        Where the newest row of each id counts, an id that stays in with another row is updated:
+
+        >>> query = Query(attributes={"gas": "max"}, id="sensor", time="t", latest=True, gone="gone")
+        >>> monitor = Monitor(query)
+        >>> rows = [{"sensor": "a", "t": 1, "gas": 5}, {"sensor": "a", "t": 2, "gas": 6}]
+        >>> rows += [{"sensor": "a", "t": 1, "gas": 9}, {"sensor": "a", "t": 3, "gone": True}]
+        >>> [(row["time"], row["change"], row["gas"]) for row in monitor.advance(3, rows).to_pylist()]
+        [(1, 'enter', 9.0), (2, 'update', 6.0), (3, 'leave', 6.0)]
         """
         read = self._read(rows)
         until = self._move(now, read)
@@ -113,7 +122,7 @@ class Monitor:
         """The table of changes."""
         return self._tables.build(deltas, self.kinds)
 
-    def _step(self, until: float, taken: Taken, ticks: bool) -> list[tuple[Key, Delta]]:
+    def _step(self, until: float, taken: TakenRows, ticks: bool) -> list[tuple[Key, Delta]]:
         """What decoded and imputed rows, revisions and removals, by their groups, change in the answer up to then."""
         for key in (*taken.rows, *taken.removals):
             if key not in self.groups:
@@ -151,7 +160,9 @@ class Monitor:
         far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now. `doubtful`
         counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`.
         `revised` counts live rows whose sensor has spoken again, `revised_cells` distributions that were made with such
-        readings, and `clipped` how much of those, as probability, lay outside what the cells could still become.
+        readings, and `clipped` how much of those, as probability, lay outside what the cells could still become. Where
+        the newest row of each id counts: `stale`, what was older than what was known of its id; `removed`, rows that
+        removals ended; `markers`, ids without a row of which it is known what would be stale.
         """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]

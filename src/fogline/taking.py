@@ -20,7 +20,7 @@ from fogline.model import Reject
 from fogline.repository.sensors.gaps import Revised
 from fogline.rows.changes import Key
 from fogline.rows.reader import Decoded, Named
-from fogline.skyline.carry import Coming, carry_over, join_standing, standing_of
+from fogline.skyline.carry import Coming, Standing, carry_over, join_standing, standing_of
 from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates, without_copies
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Keys = Sequence[Key] | None  # of each row; None: there is one group
 
 
-class Taken(NamedTuple):
+class TakenRows(NamedTuple):
     """What a call has for each group."""
 
     rows: dict[Key, Batch]
@@ -39,10 +39,10 @@ class Taken(NamedTuple):
     removals: dict[Key, Removals]
 
 
-NOTHING = Taken({}, {}, {})
+NOTHING = TakenRows({}, {}, {})
 
 
-def take(monitor: Monitor, read: Named) -> Taken:
+def take(monitor: Monitor, read: Named) -> TakenRows:
     """Rejects out, what is missing imputed, and the others by their groups; what they revise of earlier rows."""
     keys = list(zip(*read.by, strict=True)) if monitor.query.by else None
     if monitor.query.latest:
@@ -54,7 +54,7 @@ def take(monitor: Monitor, read: Named) -> Taken:
     return taken
 
 
-def _take(monitor: Monitor, read: Named, keys: Keys) -> Taken:
+def _take(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where every row counts for itself."""
     rows, which = read.rows, read.rows.left()
     every = slice(None) if which is None else which
@@ -65,105 +65,123 @@ def _take(monitor: Monitor, read: Named, keys: Keys) -> Taken:
         stay = np.isin(np.arange(len(read.id))[every], which)
         batch = batch.part(np.flatnonzero(stay))
     if keys is None:
-        return Taken({(): batch}, revisions, {})
+        return TakenRows({(): batch}, revisions, {})
     by_key = _by_key(keys, which, len(keys), numbered=True)
-    return Taken({key: batch.part(np.array(rows, np.int64)) for key, rows in by_key.items()}, revisions, {})
+    return TakenRows({key: batch.part(np.array(rows, np.int64)) for key, rows in by_key.items()}, revisions, {})
 
 
-def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> Taken:
-    """Where each id has one current row. Rows of one instant come with the greatest version first."""
-    rows, left = read.rows, read.rows.left()
-    left = np.arange(len(read.id)) if left is None else left
-    version = np.zeros(len(read.id), np.int64) if rows.version is None else rows.version
-    gone = rows.removals()
-    which, removed = left[~gone[left]], np.flatnonzero(gone)
-    names, old = _names(read.id, keys, which), _stale(monitor, read, keys, which, version)
-    ignored = which[old]
-    which = which[without_copies(names, rows.arrived[which], version[which], lambda: _contents(rows).part(which))]
-    which = which[np.lexsort((~version[which], rows.arrived[which]))]
+def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
+    """Where each id has one current row."""
+    called = _Call(monitor, read, keys)
+    which, ignored = called.in_turn()
     carried = [monitor.query.names.index(name) for name in monitor.query.carry]
-    if carried:
-        raw, clouds = _carried(monitor, read, keys, (which, removed), np.array(carried))
-        rows = rows._replace(raw=raw, clouds=clouds)
-        read = read._replace(rows=rows)
-    stale = np.isin(which, ignored)
-    imputed = np.isnan(rows.clouds.lo[which][:, carried])  # what is no fact, should the next row lack it
-    known, clouds, _ = _impute(monitor, read, keys, which, stale)
-    _ignore(monitor, read, keys, ignored)
+    incomplete = monitor.counts["incomplete"]
+    while True:
+        rows = called.carried(which, np.array(carried)) if carried else read.rows
+        stale, refused = np.isin(which, ignored), len(rows.refused)
+        known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, which, stale)
+        if not carried or len(rows.refused) == refused:
+            break
+        which = which[~np.isin(which, list(rows.refused))]  # what is rejected gives nothing: once more without it
+        monitor.counts["incomplete"] = incomplete
+    if carried:  # what was imputed is no fact, should the next row lack it
+        known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
+    called.ignore(ignored)
     stay = np.flatnonzero(~stale & ~np.isin(which, list(rows.refused)))
-    known = np.hstack((known, imputed)) if carried else known
-    cells = rows.raw[which], known, clouds
-    batch = Batch(objects(read.id)[which], rows.arrived[which], rows.expires[which], *cells, version[which]).part(stay)
-    gone_ids = Removals(objects(read.id)[removed], rows.arrived[removed], version[removed])
-    if keys is None:
-        return Taken({(): batch} if len(stay) else {}, {}, {(): gone_ids} if len(removed) else {})
-    of_rows, of_removals = (_by_key(keys, each, len(keys), numbered=True) for each in (which[stay], removed))
-    return Taken(
+    cells = rows.arrived[which], rows.expires[which], rows.raw[which], known, clouds
+    batch = Batch(objects(read.id)[which], *cells, called.version[which]).part(stay)
+    removed = np.flatnonzero(called.gone)
+    removals = Removals(objects(read.id)[removed], rows.arrived[removed], called.version[removed])
+    of_rows, of_removals = (_by_key(keys, each, 0, numbered=True) for each in (which[stay], removed))
+    return TakenRows(
         {key: batch.part(np.array(some, np.int64)) for key, some in of_rows.items()},
         {},
-        {key: gone_ids.part(np.array(some, np.int64)) for key, some in of_removals.items()},
+        {key: removals.part(np.array(some, np.int64)) for key, some in of_removals.items()},
     )
+
+
+class _Call:
+    """The rows and removals of one call, beside what their groups know of their ids."""
+
+    def __init__(self, monitor: Monitor, read: Named, keys: Keys) -> None:
+        self.monitor, self.read, self.keys = monitor, read, keys
+        n, version = len(read.id), read.rows.version
+        self.gone = read.rows.removals()  # (n,)
+        self.version = np.zeros(n, np.int64) if version is None else version  # (n,)
+
+    def in_turn(self) -> tuple[Ints, Ints]:
+        """The rows by their times, of one instant the greatest version first; and those that are stale.
+
+        Of rows with the same id, time and version one is left, by what they hold.
+        """
+        rows = self.read.rows
+        which = np.flatnonzero(~self.gone)
+        which = which[~np.isin(which, list(rows.refused))]
+        ignored = which[self._stale(which)]
+        time, version = rows.arrived[which], self.version[which]
+        which = which[without_copies(self._names(which), time, version, lambda: _contents(rows).part(which))]
+        return which[np.lexsort((~self.version[which], rows.arrived[which]))], ignored
+
+    def _names(self, which: Ints) -> list[Any]:
+        """What distinguishes the ids of these rows: in one group they do themselves."""
+        ids, keys, some = self.read.id, self.keys, which.tolist()
+        return [ids[k] for k in some] if keys is None else [(keys[k], ids[k]) for k in some]
+
+    def _group(self, key: Key) -> LatestGroup | None:
+        group = self.monitor.groups.get(key)
+        return group if isinstance(group, LatestGroup) else None
+
+    def _stale(self, which: Ints) -> Flags:
+        """(which,) the rows that are older than what their groups know of their ids."""
+        out, arrived = np.zeros(len(which), np.bool_), self.read.rows.arrived
+        behind = np.flatnonzero(arrived[which] <= self.monitor.clock)  # what is newer than the clock is newer than all
+        for key, places in _by_key(self.keys, which[behind], 0, numbered=True).items():
+            some = which[behind[places]]
+            if (group := self._group(key)) is not None:
+                ids = [self.read.id[k] for k in some.tolist()]
+                out[behind[places]] = group.is_stale(ids, arrived[some], self.version[some])
+        return out
+
+    def ignore(self, which: Ints) -> None:
+        """Count these rows, which are stale."""
+        for key, some in _by_key(self.keys, which, 0).items():
+            if (group := self._group(key)) is not None:
+                group.ignore(self.read.rows.arrived[some])
+
+    def carried(self, which: Ints, columns: Ints) -> Decoded:
+        """The rows with what they carry over in these columns."""
+        rows = self.read.rows
+        needy = which[np.isnan(rows.clouds.lo[which][:, columns]).any(axis=1)]
+        if not len(needy):
+            return rows
+        number: dict[Any, int] = {}
+        for name in self._names(needy):
+            number.setdefault(name, len(number))
+        both = np.concatenate((which, np.flatnonzero(self.gone)))
+        code = np.array([number.get(name, -1) for name in self._names(both)], np.int64)
+        some, code = both[code >= 0], code[code >= 0]
+        cells = rows.expires[some], self.gone[some], rows.raw[some], rows.clouds.part(some)
+        coming = Coming(code, rows.arrived[some], self.version[some], *cells)
+        found, clouds = carry_over(coming, self._standing(number, columns), columns, self.monitor.clock)
+        raw = rows.raw.copy()
+        raw[some] = found
+        return rows._replace(raw=raw, clouds=put(rows.clouds, some, clouds))
+
+    def _standing(self, number: dict[Any, int], columns: Ints) -> Standing:
+        """What the groups know of these ids."""
+        names, found = list(number), []
+        ids = names if self.keys is None else [id for _, id in names]
+        for key, some in _by_key(None if self.keys is None else [key for key, _ in names], None, len(names)).items():
+            if (group := self._group(key)) is not None:
+                asked = [ids[k] for k in some]
+                found.append(standing_of(group, asked, np.array(some), columns, self.monitor.clock))
+        return join_standing(found, len(self.monitor.query.names))
 
 
 def _contents(rows: Decoded) -> Contents:
     """What rows hold, larger being better; what is outside its limits is missing."""
     cells = np.where(np.isnan(rows.raw), np.nan, rows.clouds.lo)
     return Contents(cells, rows.expires, rows.clouds, np.ones(cells.shape[1]))
-
-
-def _names(ids: Sequence[Any], keys: Keys, which: Ints) -> list[Any]:
-    """What distinguishes the ids of these rows: in one group they do themselves."""
-    some = which.tolist()
-    return [ids[k] for k in some] if keys is None else [(keys[k], ids[k]) for k in some]
-
-
-def _carried(
-    monitor: Monitor, read: Named, keys: Keys, parts: tuple[Ints, Ints], columns: Ints
-) -> tuple[Floats, Clouds]:
-    """Values as they came and clouds, with what rows carry over; `parts`: rows and removals."""
-    rows, (which, removed) = read.rows, parts
-    needy = which[np.isnan(rows.clouds.lo[which][:, columns]).any(axis=1)]
-    if not len(needy):
-        return rows.raw, rows.clouds
-    number: dict[Any, int] = {}
-    for name in _names(read.id, keys, needy):
-        number.setdefault(name, len(number))
-    both = np.concatenate((which, removed))
-    code = np.array([number.get(name, -1) for name in _names(read.id, keys, both)], np.int64)
-    some, code = both[code >= 0], code[code >= 0]
-    held = []
-    for key, wanted in _by_key(None if keys is None else [name[0] for name in number], None, len(number)).items():
-        if isinstance(group := monitor.groups.get(key), LatestGroup):
-            ids = list(number) if keys is None else [name[1] for name in number]
-            held.append(standing_of(group, [ids[k] for k in wanted], np.array(wanted), columns, monitor.clock))
-    version = np.zeros(len(read.id), np.int64) if rows.version is None else rows.version
-    gone = np.isin(some, removed)
-    cells = rows.raw[some], rows.clouds.part(some)
-    coming = Coming(code, rows.arrived[some], version[some], rows.expires[some], gone, *cells)
-    found, clouds = carry_over(coming, join_standing(held, len(monitor.query.names)), columns, monitor.clock)
-    raw = rows.raw.copy()
-    raw[some] = found
-    return raw, put(rows.clouds, some, clouds)
-
-
-def _stale(monitor: Monitor, read: Named, keys: Keys, which: Ints, version: Ints) -> Flags:
-    """(which,) the rows that are older than what their groups know of their ids."""
-    out, arrived = np.zeros(len(which), np.bool_), read.rows.arrived
-    behind = np.flatnonzero(arrived[which] <= monitor.clock)  # what is newer than the clock is newer than all
-    for key, places in _by_key(keys, which[behind], 0, numbered=True).items():
-        some = which[behind[places]]
-        if isinstance(group := monitor.groups.get(key), LatestGroup):
-            ids = [read.id[k] for k in some.tolist()]
-            out[behind[places]] = group.is_stale(ids, arrived[some], version[some])
-    return out
-
-
-def _ignore(monitor: Monitor, read: Named, keys: Keys, which: Ints) -> None:
-    """Count these rows, which are stale."""
-    for key, some in _by_key(keys, which, 0).items():
-        group = monitor.groups[key]
-        assert isinstance(group, LatestGroup)
-        group.ignore(read.rows.arrived[some])
 
 
 def _revisions(monitor: Monitor, read: Named, keys: Keys, every: Any, revised: Revised | None) -> dict[Key, Revisions]:

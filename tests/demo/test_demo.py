@@ -5,6 +5,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -165,9 +166,9 @@ def follow(view, engine):
     view.follow(report)
 
 
-def viewed(shift, repository, parcels):
-    view, engine = MineView(60, 0.5), EmbeddedEngine()
-    engine.start(question(0.5), repository, at_once=None)
+def viewed(shift, repository, parcels, *, latest=False):
+    view, engine = MineView(60, 0.5, latest=latest), EmbeddedEngine()
+    engine.start(question(0.5, latest=latest), repository, at_once=None)
     for ticks in parcels:
         rows, happened = shift.next(ticks)
         engine.send(rows)
@@ -332,3 +333,33 @@ def test_the_help_teaches_what_fogline_is_and_names_the_demo():
 
 def test_the_version_is_shown():
     assert fogline("--version").output.startswith("fogline 0.")
+
+
+# --- The newest reading of each sensor --------------------------------------------------------------------------------
+
+
+def test_asked_for_the_newest_readings_the_demo_answers_the_same_and_reports_sensors(repository):
+    """Every sensor reports once in the lifetime of a reading, so both questions have the same answers."""
+    usual, _ = viewed(Shift(60, 3, question(0.5), repository), repository, [30, 60])
+    newest, engine = viewed(Shift(60, 3, question(0.5), repository), repository, [30, 60], latest=True)
+    assert newest.answer == pytest.approx(usual.answer)
+    assert (newest.since, newest.comparison.counts) == (usual.since, usual.comparison.counts)
+    assert [each.sensor for each in newest.recent] == [each.sensor for each in usual.recent]
+    assert (newest.live, sorted(engine.monitor.answer()["id"].to_pylist())) == (60, sorted(newest.answer))
+
+
+def test_the_newest_readings_need_no_spark(monkeypatch):
+    few = partial(earlier_shift, readings=2_000)
+    monkeypatch.setattr(run, "earlier_shift", few)
+    monkeypatch.setattr(run, "on_spark", None)
+    result = fogline("demo", "--latest", "--plain", "--seconds", "1", "--sensors", "60", "--speed", "600")
+    assert result.exit_code == 0
+    assert "Spark" not in result.output
+    assert "held against the true skyline" in result.output
+
+
+def test_the_screen_states_what_is_asked():
+    for latest, asked in ((True, "which sensors are worst now?"), (False, "which places are beaten by none?")):
+        terminal = io.StringIO()
+        Console(file=terminal, width=120, height=30).print(frame(MineView(60, 0.5, latest=latest), 120, 30))
+        assert asked in terminal.getvalue()

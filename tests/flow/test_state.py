@@ -56,10 +56,10 @@ CHANGED = {
     "type of id": plan(TEXT),
     "imputer": plan(imputer=some),
     "latest": plan(latest=True),
-    "gone": plan(latest=True, gone="g"),
-    "version": plan(latest=True, version="s"),
+    "gone": plan(latest=True, gone={"other": ["1"]}),
+    "version": plan(latest=True, version="other"),
     "carry": plan(latest=True, carry=["a"]),
-    "remember_removed": plan(latest=True, remember_removed=4),
+    "remember_removed": plan(latest=True, remember_removed=5),
 }
 
 

@@ -4,13 +4,15 @@ Small random streams of rows that are replaced, corrected, removed, late, stale,
 """
 
 from collections import defaultdict
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fogline.arrays import CHANGES
+from fogline.arrays import CHANGES, Delta
 from fogline.skyline import current, live
 from fogline.skyline.tree import audit, measure
 from tests import oracle
@@ -62,10 +64,12 @@ def same(given, true, within=CLOSE):
 def run(stream: Changing, resume=(), at_once=(), unchecked=()):
     """Drive a group through all calls and hold it to the oracle at every tick. Returns the group."""
     toy, truth, ticks = Toy(stream), stream.oracle(), defaultdict(list)
-    course, found = [], {}
+    course: list[Delta] = []
+    found: dict[Any, Fraction] = {}
+    answer: dict[Any, Any] = {}
     for tick in truth.ticks():
         ticks[tick.call].append((tick.time, members(tick.probabilities, stream.alpha)))
-    group, answer, clock, k = toy.group(), {}, -np.inf, 0
+    group, clock, k = toy.group(), -np.inf, 0
     for call, (now, rows) in enumerate(stream.calls):
         some = list(enumerate(rows, start=k))
         k += len(rows)
@@ -138,7 +142,8 @@ def test_every_tick_has_the_true_answer_and_the_changes_of_ids_lead_there(stream
 @pytest.mark.parametrize("listed", LISTED, ids=lambda each: f"stream {each['seed']}")
 def test_every_listed_tick_has_its_answer(listed):
     stream = of_listed(listed)
-    found, last = {}, {tick.call: tick.probabilities for tick in stream.oracle().ticks()}
+    found: dict[Any, Fraction] = {}
+    last = {tick.call: tick.probabilities for tick in stream.oracle().ticks()}
     for call, tick in enumerate(listed["ticks"]):
         found = last.get(call, found)
         assert {name: str(p) for (name, _), p in found.items()} == tick["probability"]
@@ -152,7 +157,7 @@ def test_every_listed_tick_has_its_answer(listed):
 
 RARE = {
     "few guards are remembered, so they are many": [(current, "GUARDS", 1)],
-    "gaps are closed at every tick": [(current, "SLACK", 0)],
+    "gaps are closed at every tick": [(current, "SLACK", 0), (current, "WASTE", 1)],
     "no row keeps sums": [(live, "PLACES", 1)],
     "open rows are sorted at every tick": [(current, "UNSORTED", 0)],
 }
@@ -166,3 +171,69 @@ def test_on_rare_paths_every_tick_has_the_true_answer(rare, stream, resume, at_o
         for module, name, value in RARE[rare]:
             patch.setattr(module, name, value)
         run(stream, resume, at_once)
+
+
+# --- One by one -------------------------------------------------------------------------------------------------------
+
+
+def rows_at(t, **cells):
+    """Rows of one time, by their ids; None is a removal."""
+    return [
+        {"id": name, "t": t, "v": 0, "gone": cell is None, "a0": 0 if cell is None else cell}
+        for name, cell in cells.items()
+    ]
+
+
+def one_by_one(alpha, *calls, resume=()):
+    """Ids in the answer after each call, held to the oracle; times are 0, 1, 2, …"""
+    stream = Changing({"a0": "max"}, Fraction(alpha), [(t, rows_at(t, **cells)) for t, cells in enumerate(calls)], {})
+    group, _ = run(stream, resume)
+    return set(now_in(group))
+
+
+HALF = [(0, 1), (9, 1)]  # beats what lies between every second time
+
+
+def test_a_row_that_two_keep_out_together_returns_when_either_leaves():
+    together = {"x": 5, "g": HALF, "h": HALF}
+    assert one_by_one("2/5", together) == {"g", "h"}
+    for left in "gh":
+        assert one_by_one("2/5", together, {left: 1}, resume=[0]) == {"x", "g", "h"} - {left}
+        assert one_by_one("2/5", together, {left: None}) == {"x", "g", "h"} - {left}
+
+
+def test_guards_are_known_by_their_new_slots_when_gaps_were_closed():
+    together = {"f": 0, "x": 5, "g": HALF, "h": HALF}
+    for left in "gh":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(current, "SLACK", 0)
+            patch.setattr(current, "WASTE", 1)
+            assert one_by_one("2/5", together, {"f": 1}, {"f": 2}, {left: 1}) == {"x", "g", "h"} - {left}
+
+
+def test_an_orphan_is_guarded_by_the_guard_of_the_one_that_left():
+    assert one_by_one("1/2", {"a": 3}, {"b": 2}, {"c": 1}, {"b": 0}) == {"a"}  # c was b's, now it is a's
+    assert one_by_one("1/2", {"a": 3}, {"b": 2}, {"c": 1}, {"b": None}, {"a": None}) == {"c"}
+    assert one_by_one("1/2", {"c": 1}, {"b": 2}, {"a": 3}, {"a": 0, "b": None}) == {"c"}  # a whole chain leaves at once
+
+
+def test_a_row_that_replaces_a_guard_guards_in_its_place_only_if_it_surely_beats():
+    assert one_by_one("1/2", {"a": 3, "b": 2}, {"a": 4}) == {"a"}
+    assert one_by_one("1/2", {"a": 3, "b": 2}, {"a": [(1, 1), (4, 3)]}) == {"a"}  # it likely does
+    assert one_by_one("1/2", {"a": 3, "b": 2}, {"a": [(1, 3), (4, 1)]}) == {"b"}
+
+
+def test_a_removed_id_comes_back_with_a_row_of_the_same_time_and_not_with_an_older_one():
+    late = {"id": "a", "t": 1, "v": 0, "gone": False, "a0": 5}
+    calls = [(0, rows_at(0, a=1)), (2, rows_at(2, a=None)), (3, [late]), (4, [late | {"t": 2}])]
+    group, deltas = run(Changing({"a0": "max"}, Fraction(1, 2), calls, {}))
+    assert [(d.time, CHANGES[d.change[0]]) for d in deltas] == [(0, "enter"), (2, "leave"), (3, "enter")]
+    assert (group.stale, group.late, group.removed, group.markers) == (1, 2, 1, 0)
+
+
+def test_a_correction_that_changes_nothing_is_not_reported():
+    row = {"id": "a", "t": 0, "v": 0, "gone": False, "a0": 5}
+    calls = [(0, [row]), (0, [row]), (0, [row | {"a0": 6}]), (1, [row | {"t": 1, "a0": 6}])]
+    _, deltas = run(Changing({"a0": "max"}, Fraction(1, 2), calls, {}))
+    assert [CHANGES[d.change[0]] for d in deltas] == ["enter", "update", "update"]
+    assert [(d.arrived[0], d.raw[0, 0]) for d in deltas] == [(0, 5), (0, 6), (1, 6)]

@@ -60,7 +60,7 @@ def inherited(live, guards, c):
 
 @inner
 def beater(live, c, slots, strong, begin):
-    """One of slots[begin:] that surely beats c, or NONE; the last are tried first. `strong`: the words of their `lo`."""
+    """One of slots[begin:] that surely beats c, or NONE; the last are tried first. `strong`: words of their `lo`."""
     lo, hi, word, fence = live.clouds.lo, live.clouds.hi, live.columns.word_hi[c], live.fence
     end = slots.shape[0]
     while end > begin:

@@ -33,6 +33,7 @@ from fogline.skyline.revision import NO_SLOTS, Fill
 from fogline.skyline.slots import Slots, longer
 
 GUARDS = 8  # so many are remembered of a row that is out
+WASTE = 2  # gaps are closed when there are so many slots for each row
 UNSORTED = 64  # fewer open slots than this are not worth sorting
 
 
@@ -125,7 +126,7 @@ class Current(Live):
     def tidy(self) -> bool:
         """Now and then close gaps and choose better cut points. Have slots got other numbers?"""
         s, moved = self.slots, False
-        if s.used > SLACK and 2 * self.alive < s.used:
+        if s.used > SLACK and s.used > WASTE * self.alive:
             self.opened = s.compact_with(self.members(), self.opened)
             moved = True
         elif s.used > 4 * s.coded:

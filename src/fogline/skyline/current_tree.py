@@ -1,7 +1,7 @@
 """Which current rows guard which, and is everything as it should be?
 
-Here guards are remembered, so the tree shows those: of a sealed row its guard, of a row that is out the likeliest of its
-guards (none, where they are many). Members are layer 1, rows that are out layer 2, and a sealed row lies one layer
+Here guards are remembered, so the tree shows those: of a sealed row its guard, of a row that is out the likeliest of
+its guards (none, where they are many). Members are layer 1, rows that are out layer 2, and a sealed row lies one layer
 below its guard: to beat surely is a strict order, so that ends.
 """
 
@@ -73,7 +73,8 @@ def audit_current(live: Current) -> None:
         )
         if c.state[o] == SEALED:
             g = int(s.guards.sure[o])
-            assert g >= 0 and c.state[g] >= SEALED, f"the guard of {s.id[o]} is gone"
+            assert g >= 0, f"{s.id[o]} is sealed and has no guard"
+            assert c.state[g] >= SEALED, f"the guard of {s.id[o]} is gone"
             assert beats(lo, g, hi, o), f"{s.id[g]} does not guard {s.id[o]}"
             assert not np.any(s.clouds.start[g] == VAGUE), f"{s.id[g]} guards others, and only its bounds are known"
         else:

@@ -27,7 +27,7 @@ from fogline.skyline.names import Names
 from fogline.skyline.revision import Fill
 
 
-class Events(NamedTuple):
+class News(NamedTuple):
     """What befalls ids: rows, then removals."""
 
     number: Ints  # (n,) of the id
@@ -35,9 +35,9 @@ class Events(NamedTuple):
     version: Ints  # (n,)
     row: Ints  # (n,) which row of the batch; -1: a removal
 
-    def part(self, which: Ints | slice | Flags) -> Events:
+    def part(self, which: Ints | slice | Flags) -> News:
         """Some of them."""
-        return Events(self.number[which], self.time[which], self.version[which], self.row[which])
+        return News(self.number[which], self.time[which], self.version[which], self.row[which])
 
 
 class LatestGroup:
@@ -92,7 +92,7 @@ class LatestGroup:
         self.names.forget(now, self.live.alive)
         return deltas
 
-    def _events(self, clock: float, rows: Batch | None, removals: Removals | None) -> Events | None:
+    def _events(self, clock: float, rows: Batch | None, removals: Removals | None) -> News | None:
         """What is taken of the rows and removals. What is stale is counted.
 
         That can be found out now: what comes at later ticks of the call is newer than all that is taken before.
@@ -101,13 +101,13 @@ class LatestGroup:
         if rows is not None and len(rows.id):
             n = len(rows.id)
             version = np.zeros(n, np.int64) if rows.version is None else rows.version
-            parts.append(Events(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
+            parts.append(News(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
         if removals is not None and len(removals.id):
             none = np.full(len(removals.id), -1)
-            parts.append(Events(self.names.numbers(removals.id), removals.time, removals.version, none))
+            parts.append(News(self.names.numbers(removals.id), removals.time, removals.version, none))
         if not parts:
             return None
-        events = parts[0] if len(parts) == 1 else Events(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+        events = parts[0] if len(parts) == 1 else News(*(np.concatenate(both) for both in zip(*parts, strict=True)))
         self.late += int(np.count_nonzero(events.time < clock))
         self.newest = max(self.newest, float(events.time.max()))
         stale = self.names.stale(events.number, events.time, events.version, clock)
@@ -116,7 +116,7 @@ class LatestGroup:
             events = events.part(~stale)
         return events if len(events.number) else None
 
-    def _ticks(self, clock: float, now: float, events: Events | None) -> Iterator[tuple[float, Events | None]]:
+    def _ticks(self, clock: float, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
         """The instants at which something happens, with what comes at each."""
         if events is not None:
             enters = np.maximum(events.time, clock)
@@ -129,7 +129,7 @@ class LatestGroup:
                 yield float(enters[a]), events.part(slice(a, b))
         yield from self._expiries(now, including=True)
 
-    def _at_once(self, now: float, events: Events | None) -> Iterator[tuple[float, Events | None]]:
+    def _at_once(self, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
         """One tick for all: which rows are current at `now` does not depend on the way there."""
         if events is not None or self.live.next_expiry <= now:
             yield now, events
@@ -142,7 +142,7 @@ class LatestGroup:
             if live.next_expiry == soon:
                 yield soon, None
 
-    def _step(self, tick: float, rows: Batch | None, events: Events | None) -> Report:
+    def _step(self, tick: float, rows: Batch | None, events: News | None) -> Report:
         """One tick: what changed of the answer."""
         live, names, slots = self.live, self.names, self.live.slots
         if live.tidy():
@@ -158,7 +158,7 @@ class LatestGroup:
         names.slot[slots.number[expired]] = -1
         return report
 
-    def _take(self, tick: float, rows: Batch | None, events: Events) -> tuple[Ints, Batch | None, Leaving]:
+    def _take(self, tick: float, rows: Batch | None, events: News) -> tuple[Ints, Batch | None, Leaving]:
         """The numbers of the ids that get another row, those rows, and what leaves. Ids come once each."""
         names, came = self.names, events.row >= 0
         old = names.slot[events.number]
@@ -188,7 +188,7 @@ class LatestGroup:
         assert np.count_nonzero(names.slot[:n] >= 0) == len(alive), "an id points to a row that is gone"
         assert all(names.id[k] == name for name, k in names.number.items()), "a number has another id"
 
-    def _newest_of_each(self, events: Events, rows: Batch | None) -> Ints:
+    def _newest_of_each(self, events: News, rows: Batch | None) -> Ints:
         """Of each id the one event that counts, in the order in which they came."""
         number, time, version, row = events
         order = np.lexsort((row < 0, version, time, number))

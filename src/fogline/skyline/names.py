@@ -1,9 +1,9 @@
 """Which row is current of each id, and what came last of those that have none?
 
-An id is a number from its first row on. What befalls an id (a row, a removal) has a time and a version, its *stamp*; the
-id keeps the greatest one. Something with a smaller stamp is stale. An id without a current row, because it was removed
-or the row has expired, is a *marker*: its stamp still tells what is stale. Markers are forgotten once the clock has
-passed their time by `remember`.
+An id is a number from its first row on. What befalls an id (a row, a removal) has a time and a version, its *stamp*;
+the id keeps the greatest one, and whatever has a smaller stamp is stale. An id without a current row, because it was
+removed or the row has expired, is a *marker*: its stamp still shows what is stale. Markers are forgotten once the clock
+has passed their time by `remember`.
 
 Invariant: an id with a number has a slot, or is a marker. A marker that is due to be forgotten counts as forgotten,
 though it may lie here for a while.
