@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import fogline as fl
 from fogline.arrays import CHANGES, Delta
 from fogline.skyline import current, live
-from fogline.skyline.tree import audit, measure
+from fogline.skyline.explain import explain
+from fogline.skyline.tree import audit, measure, tree
 from tests import oracle
 from tests.changing import LISTED, Changing, Toy, changing, of_listed
 from tests.contracts import CLOSE, agree, members
@@ -158,6 +160,7 @@ def test_every_listed_tick_has_its_answer(listed):
 RARE = {
     "few guards are remembered, so they are many": [(current, "GUARDS", 1)],
     "gaps are closed at every tick": [(current, "SLACK", 0), (current, "WASTE", 1)],
+    "equal rows are judged once": [(live, "MANY", 0)],
     "no row keeps sums": [(live, "PLACES", 1)],
     "open rows are sorted at every tick": [(current, "UNSORTED", 0)],
 }
@@ -208,7 +211,7 @@ def test_guards_are_known_by_their_new_slots_when_gaps_were_closed():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(current, "SLACK", 0)
             patch.setattr(current, "WASTE", 1)
-            assert one_by_one("2/5", together, {"f": 1}, {"f": 2}, {left: 1}) == {"x", "g", "h"} - {left}
+            assert one_by_one("2/5", together, {"f": 1}, {left: 1}) == {"x", "g", "h"} - {left}
 
 
 def test_an_orphan_is_guarded_by_the_guard_of_the_one_that_left():
@@ -237,3 +240,19 @@ def test_a_correction_that_changes_nothing_is_not_reported():
     _, deltas = run(Changing({"a0": "max"}, Fraction(1, 2), calls, {}))
     assert [CHANGES[d.change[0]] for d in deltas] == ["enter", "update", "update"]
     assert [(d.arrived[0], d.raw[0, 0]) for d in deltas] == [(0, 5), (0, 6), (1, 6)]
+
+
+def test_a_row_is_explained_by_the_rows_that_keep_it_out():
+    cells = {"x": 5, "g": HALF, "h": HALF, "z": -1}
+    group, _ = run(Changing({"a0": "max"}, Fraction(2, 5), [(0, rows_at(0, **cells))], {}))
+    slots, query = group.live.slots, fl.Query(attributes={"a0": "max"}, id="id", time="t", lifetime=1, alpha=0.4)
+    reasons = {slots.id[o]: explain(group.live, o, (), 0, query).reason for o in map(int, slots.alive())}
+    assert reasons["x"] == "several rows together guard it"
+    assert reasons["g"] == reasons["h"] == "more likely than alpha = 0.4 that no row beats it"
+    assert reasons["z"].endswith("surely beats it")
+    nodes = tree(group.live, (), float)
+    layers, parents = {node.id: node.layer or 0 for node in nodes}, {node.id: node.parent or ("",) for node in nodes}
+    assert (layers["g"], layers["h"], layers["x"], layers["z"]) == (1, 1, 2, 1 + layers[parents["z"][0]])
+    assert parents["g"] == parents["h"] == ("",)
+    assert parents["x"][0] in {"g", "h"}
+    assert not any(node.shadow for node in nodes)

@@ -20,10 +20,11 @@ import numpy as np
 
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats, beats_point, surely_beats
-from fogline.kernels.judge import add_up, kept_out, rivals, words_of
+from fogline.kernels.judge import add_up, follow, kept_out, rivals, words_of
 from fogline.kernels.places import ROOM, empty_grid, scratch_for
 from fogline.kernels.sorting import argsort
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT, SEALED, is_vague
+from fogline.kernels.twins import in_order, same_box, side_by_side
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 NONE, MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
@@ -85,7 +86,33 @@ def lo_sums(live, which):
 
 @inner
 def unbeaten(live, guards, pending):
-    """Those of some rows that none of them surely beats; the others get a guard among them.
+    """Those of some rows that none of them surely beats; the others get a guard among them. Of the same boxes one is
+    compared, for all of them."""
+    n, lo, hi = pending.shape[0], live.clouds.lo, live.clouds.hi
+    order, first, some, m = in_order(lo, hi, pending), np.empty(n, np.int64), np.empty(n, np.int64), 0
+    for k in range(n):
+        c = pending[order[k]]
+        if k == 0 or not same_box(lo, hi, some[m - 1], c):
+            some[m] = c
+            m += 1
+        first[order[k]] = some[m - 1]
+    out, kept = np.empty(n, np.int64), unbeaten_of(live, guards, some[:m])
+    m = kept.shape[0]
+    for k in range(m):
+        out[n - m + k] = kept[k]
+    for k in range(n):
+        c = pending[k]
+        if first[k] != c:
+            guards.sure[c] = guards.sure[first[k]]
+            if guards.sure[c] < 0:
+                m += 1
+                out[n - m] = c
+    return out[n - m :]
+
+
+@inner
+def unbeaten_of(live, guards, pending):
+    """`unbeaten`, of rows with different boxes.
 
     As in `admit.outlived`: with the sums of `lo` falling, only rows of an equal sum can beat one that came before them.
     The rows kept lie from the end of the list back, so that `beater` tries those of the greatest sums first.
@@ -195,6 +222,16 @@ def guard_out(live, guards, o, near, threshold, coarse, scratch):
 
 
 @inner
+def follow_guarded(live, guards, o, first, cursor):
+    """`judge.follow`: what guards one of two equal clouds guards the other; and each may be a guard of the other."""
+    cursor = follow(live, o, first, cursor)
+    live.columns.until[o] = -np.inf if live.columns.state[o] == IN else np.inf
+    for k in range(guards.joint.shape[1]):
+        guards.joint[o, k] = first if guards.joint[first, k] == o else guards.joint[first, k]
+    return cursor
+
+
+@inner
 def judge_guarded(live, guards, opened, due, limits):
     """As `judge.judge`, for rows that remember their guards."""
     clouds, columns, threshold = live.clouds, live.columns, limits.threshold
@@ -203,7 +240,15 @@ def judge_guarded(live, guards, opened, due, limits):
     space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
     strong, ends = words_of(columns.word_hi, opened), np.empty((2, clouds.lo.shape[1]))
     chances = np.empty(opened.shape[0])
-    for o in due:
+    due, again = side_by_side(clouds, due, due.shape[0] >= limits.many)
+    first = 0  # the last cloud that was not the same as the one before
+    for k in range(due.shape[0]):
+        o = due[k]
+        if again[k]:
+            cursor = follow_guarded(live, guards, o, first, cursor)
+            heavy += columns.state[o] == HEAVY
+            continue
+        first = o
         columns.state[o], columns.within[o], columns.until[o] = OUT, 0.0, np.inf
         m, until = rivals(live, o, opened, strong, threshold, space, ends)
         near = space[:m]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import SHARED, VAGUE, Arrivals, Batch, Clouds, Guards, Ints, Round
+from fogline.arrays import SHARED, VAGUE, Arrivals, Batch, Clouds, Guards, Ints, Revisions, Round
 from fogline.kernels.clouds import dense
 from fogline.kernels.current import current, hand_over_now
 from fogline.kernels.report import report_changes
@@ -134,6 +134,10 @@ class Current(Live):
         if s.filled > 2 * s.packed + 4096:
             s.pack_sums(self.members())
         return moved
+
+    def step(self, now: float, rows: Batch | None = None, revisions: Revisions | None = None) -> Report:
+        """Not here: rows that enter take the place of others, see `change`."""
+        raise TypeError("current rows are replaced, not only added; use change(), or LatestGroup.")
 
     def change(self, now: float, rows: Batch | None, leaving: Leaving = NONE_LEAVES) -> tuple[Report, Ints]:
         """One tick: rows leave, those that have expired too, others enter, what that concerns is judged.
