@@ -210,7 +210,7 @@ class Keeper:
         return self._table(key, group.advance(since, clock, batch, self.plan.every == "tick", revised))
 
     def _table(self, key: Key, deltas: list[Delta]) -> pa.Table:
-        by = self._by(key)
+        by = self._by(key) if deltas else ()
         return self.tables.build([(by, delta) for delta in deltas], self.plan.kinds)
 
     def _without_duplicates(

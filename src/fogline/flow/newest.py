@@ -35,11 +35,13 @@ def advance(plan: Plan, group: LatestGroup, turn: Turn) -> list[Delta]:
     if rows is None or rows.gone is None:
         return group.advance(turn.since, turn.until, None, ticks)
     gone, came = np.flatnonzero(rows.gone), np.flatnonzero(~rows.gone)
-    removals = rows.part(gone).removals(plan.query) if len(gone) else None
-    batch = None
+    batch, removals = None, None
+    if len(gone):
+        removals = rows.part(gone).removals(plan.query)
     if len(came):
-        batch = rows.part(came).batch(plan.query)
-        batch = batch._replace(known=np.hstack((batch.known, turn.imputed[came])))
+        batch = (rows.part(came) if len(gone) else rows).batch(plan.query)
+        if turn.imputed.shape[1]:
+            batch = batch._replace(known=np.hstack((batch.known, turn.imputed[came])))
     return group.advance(turn.since, turn.until, batch, ticks, removals)
 
 

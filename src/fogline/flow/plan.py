@@ -26,6 +26,7 @@ from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.rows.clock import INTEGER, REAL, STAMP, ZONED
 from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
+from fogline.rows.text import is_text
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
@@ -180,11 +181,13 @@ def make_plan(
     moves_idle: bool = True,
     clock: str | None = None,
     hindsight: bool | None = None,
+    versions: str | None = None,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
     `hindsight`: whether gaps are revised by later readings of their sensors; None: where that was learnt.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
+    `versions`: the same of versions that are texts; without, they are numbers.
     """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
@@ -206,8 +209,8 @@ def make_plan(
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
     clocks = ahead_of(ahead, query, kind), silent, moves_idle
-    versions = None if query.version is None else _version_kind(schema.field(query.version).type)
-    which = opened, imputer, *clocks, hindsight, buckets, versions
+    shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
+    which = opened, imputer, *clocks, hindsight, buckets, shown
     plan = Plan(query, kind, schema.field(query.id).type, types, every, held, *which)  # type: ignore[arg-type]
     _ = plan.chain  # imputers refuse what does not fit
     return plan
@@ -217,9 +220,10 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _version_kind(kind: pa.DataType) -> pa.DataType:
-    """What versions are, by the type of their column: timestamps, or else whole numbers."""
-    return STAMP if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else INTEGER
+def _version_kind(kind: pa.DataType, texts: str | None) -> pa.DataType:
+    """What versions are, by the type of their column; of texts, as stated: timestamps, or else whole numbers."""
+    stamps = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (is_text(kind) and texts == "timestamp")
+    return STAMP if stamps else INTEGER
 
 
 def _whole(lifetime: Any) -> bool:
