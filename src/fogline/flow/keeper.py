@@ -29,7 +29,7 @@ from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
 from fogline.flow.journal import CLIPPED, Journal, journal
-from fogline.flow.newest import Turn, advance
+from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
@@ -70,7 +70,9 @@ class Stepped(NamedTuple):
     rejects: list[tuple[str, str]]  # copies
     settled: Parcel | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
-    turn: Turn | None = None  # what the group took, where each id has one current row; None: nothing has reached it
+    turn: GroupTurn | None = (
+        None  # what the group took, where each id has one current row; None: nothing has reached it
+    )
 
 
 class Keeper:
@@ -154,7 +156,7 @@ class Keeper:
             )
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         if isinstance(group, LatestGroup):
-            return self._step_latest(key, group, Turn(loaded.clock, clock, rows, imputed), settled, expired)
+            return self._step_latest(key, group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
         changes = self._advance(key, group, loaded.clock, clock, rows, revised)
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
@@ -162,7 +164,9 @@ class Keeper:
             changes, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
         )
 
-    def _step_latest(self, key: Key, group: LatestGroup, turn: Turn, settled: Parcel | None, expired: int) -> Stepped:
+    def _step_latest(
+        self, key: Key, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int
+    ) -> Stepped:
         """The same, where each id has one current row."""
         before = group.late, group.stale, group.removed
         deltas = advance(self.plan, group, turn)
@@ -332,7 +336,7 @@ class Keeper:
         """The inverse of `_split`."""
         return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
 
-    def _write(self, then: LoadedGroup, turn: Turn | None, pages: Cells, *, forgotten: bool) -> None:
+    def _write(self, then: LoadedGroup, turn: GroupTurn | None, pages: Cells, *, forgotten: bool) -> None:
         """Where a group is large, only what has reached it is written."""
         assert isinstance(then.group, LatestGroup)
         if forgotten:

@@ -19,7 +19,7 @@ import numpy as np
 from fogline.flow import cache
 from fogline.flow.block import from_arrays, to_arrays
 from fogline.flow.cells import Cells
-from fogline.flow.newest import Turn, advance
+from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_cell, to_cell
 from fogline.flow.turns import Log, Noted
@@ -50,7 +50,7 @@ def _replayed(plan: Plan, group: LatestGroup, turns: tuple[Noted, ...], cells: C
 
 
 def write(
-    plan: Plan, log: Log | None, group: LatestGroup, turn: Turn | None, cells: Cells, save: Callable[[], bytes]
+    plan: Plan, log: Log | None, group: LatestGroup, turn: GroupTurn | None, cells: Cells, save: Callable[[], bytes]
 ) -> Log | None:
     """Write what the group's turn makes necessary; where it lies then. None: it is small, and lies in the state.
 
@@ -91,7 +91,7 @@ def _based(cells: Cells, saved: bytes, mark: str | None, turns: tuple[Noted, ...
     return Log(mark or blake2b(saved, digest_size=16).hexdigest(), len(saved), turns)
 
 
-def _packed(plan: Plan, turn: Turn) -> bytes:
+def _packed(plan: Plan, turn: GroupTurn) -> bytes:
     header, arrays = {"since": turn.since, "until": turn.until}, Arrays()
     if turn.rows is not None:
         named = turn.rows._replace(columns=turn.rows.columns.select([plan.query.id]))
@@ -99,9 +99,9 @@ def _packed(plan: Plan, turn: Turn) -> bytes:
     return to_cell(header, arrays)
 
 
-def _opened(plan: Plan, saved: bytes) -> Turn:
+def _opened(plan: Plan, saved: bytes) -> GroupTurn:
     header, arrays = from_cell(saved, _WHAT)
     times = header["since"], header["until"]
     if "imputed" not in arrays:
-        return Turn(*times, None, np.empty((0, len(plan.query.carry)), np.bool_))
-    return Turn(*times, from_arrays(arrays, plan.signs, plan.width), arrays["imputed"])
+        return GroupTurn(*times, None, np.empty((0, len(plan.query.carry)), np.bool_))
+    return GroupTurn(*times, from_arrays(arrays, plan.signs, plan.width), arrays["imputed"])

@@ -20,7 +20,7 @@ from fogline.skyline.duplicates import Contents, without_copies
 from fogline.skyline.latest import LatestGroup
 
 
-class Turn(NamedTuple):
+class GroupTurn(NamedTuple):
     """What reaches a group in one call: time, and what is due by then."""
 
     since: float  # the clock before
@@ -29,7 +29,7 @@ class Turn(NamedTuple):
     imputed: Flags  # (n, carried) which of the cells that a row may carry over were imputed, and are no facts
 
 
-def advance(plan: Plan, group: LatestGroup, turn: Turn) -> list[Delta]:
+def advance(plan: Plan, group: LatestGroup, turn: GroupTurn) -> list[Delta]:
     """The group takes its turn. The same turns from the same state lead to the same changes and the same state."""
     rows, ticks = turn.rows, plan.every == "tick"
     if rows is None or rows.gone is None:
