@@ -55,8 +55,8 @@ def digest(state: bytes) -> bytes:
 
 
 def put(mark: Mark, group: LoadedGroup, size: int) -> None:
-    """Keep a group whose state has `size` bytes. The oldest go."""
-    _cached[mark] = group, size
+    """Keep a group whose state has `size` bytes. The oldest go; one that lies in pages stays, however large it is."""
+    _cached[mark] = group, size if group.log is None else min(size, MOST)
     while sum(each for _, each in _cached.values()) > MOST:
         _cached.popitem(last=False)
 
