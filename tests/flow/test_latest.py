@@ -251,3 +251,17 @@ def test_groups_that_begin_anew_and_rows_that_are_held_end_with_the_answer_of_wh
                 now = {each["id"]: (each["arrived"], each["probability"]) for each in monitor.answer().to_pylist()}
                 assert answer.get(g, {}).keys() == now.keys()
                 assert all(abs(answer[g][name][1] - now[name][1]) < 3e-9 for name in now)
+
+
+def test_versions_that_are_texts_are_read_as_the_plan_states():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", latest=True, version="v")
+    schema = pa.schema([("id", pa.string()), ("t", pa.int64()), ("v", pa.string()), ("a", pa.float64())])
+    stamps = [("p", 1, "2024-05-01T12:00:00Z", 1.0), ("p", 1, "2024-04-01", 2.0), ("p", 1, "7", 3.0)]
+    numbers = [("p", 1, "10", 1.0), ("p", 1, "9", 2.0), ("p", 1, "2024-05-01", 3.0)]
+    for given, rows in (("timestamp", stamps), (None, numbers)):
+        plan = make_plan(query, schema, versions=given)
+        table = pa.Table.from_pylist([dict(zip(schema.names, each, strict=True)) for each in rows], schema=schema)
+        journal = Engine(plan).batch([table])
+        assert [each["a"] for each in rows_of(journal, CHANGES)] == [1.0]
+        [reject] = rows_of(journal, REJECTS)
+        assert "the version 'v' is" in reject["reason"]
