@@ -258,8 +258,8 @@ def test_versions_that_are_texts_are_read_as_the_plan_states():
     schema = pa.schema([("id", pa.string()), ("t", pa.int64()), ("v", pa.string()), ("a", pa.float64())])
     stamps = [("p", 1, "2024-05-01T12:00:00Z", 1.0), ("p", 1, "2024-04-01", 2.0), ("p", 1, "7", 3.0)]
     numbers = [("p", 1, "10", 1.0), ("p", 1, "9", 2.0), ("p", 1, "2024-05-01", 3.0)]
-    for given, rows in (("timestamp", stamps), (None, numbers)):
-        plan = make_plan(query, schema, versions=given)
+    for meant, rows in (("timestamp", stamps), (None, numbers)):
+        plan = make_plan(query, schema, versions=meant)
         table = pa.Table.from_pylist([dict(zip(schema.names, each, strict=True)) for each in rows], schema=schema)
         journal = Engine(plan).batch([table])
         assert [each["a"] for each in rows_of(journal, CHANGES)] == [1.0]

@@ -277,9 +277,14 @@ class Screening:
     def _newest_of(
         self, cell: Ints, name: Ints, arrived: Floats, version: Ints | None, which: Any = slice(None)
     ) -> Ints:
-        """The rows `which` that no other of their cell and id replaces for sure."""
+        """The rows `which` that no other of their cell and id replaces for sure; those that run ahead all stay."""
         assert version is not None
-        return newest(cell, name, arrived, version[which], at_end=self.at_end)
+        kept = newest(cell, name, arrived, version[which], at_end=self.at_end)
+        if (near := self.hearing.near(cell)) is None:
+            return kept
+        stay = ~near
+        stay[kept] = True
+        return np.flatnonzero(stay)
 
     def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
         """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
