@@ -1,11 +1,12 @@
 """Is every change reported exactly once when the power fails?
 
-    python -m benchmarks.crash --kills 10 [--living [--lateness 5]]
+    python -m benchmarks.crash --kills 10 [--living [--lateness 5]] [--latest] [--worker-kills 40]
 
 One stream of files is run undisturbed. The same stream is run again, and its driver (Python and JVM) is killed with
 SIGKILL at random moments, each time resumed by the same command; then once more while Python workers are killed with
 SIGKILL, with task retries on. The changes, read through Spark, must be the same rows. `--living`: rows are readings of
 sensors with gaps, which are revised when the sensor has spoken again; with `--lateness`, where their groups are.
+`--latest`: only the newest row of each id counts; of the ids, over a thousand in each group, some are removed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks.fit import below
 from fogline.synthetic import Stream, rows
 
 FILES, ROWS, SENSORS = 40, 500, 90
+IDS = 4_500  # of which the newest row counts, in three groups
 
 
 def main() -> None:
@@ -40,16 +42,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--living", action="store_true", help="rows are readings of sensors, which are remembered")
     parser.add_argument("--lateness", type=int, default=0)
+    parser.add_argument("--latest", action="store_true", help="the newest row of each id counts, and ids are removed")
+    parser.add_argument("--worker-kills", type=int, default=0, help="at least so many, in as many runs as it takes")
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        prepare(root, asked.living)
+        prepare(root, asked.living, asked.latest)
         start = partial(started, root, asked.lateness)
         run = partial(finished, start)
         began = monotonic()
         run("calm")
-        if asked.living:
+        if asked.living and not asked.latest:
             count_revised(root)
         whole = monotonic() - began
         kills = tries = 0
@@ -71,30 +75,33 @@ def main() -> None:
         run("crashed")
         same(root, "calm", "crashed")
         print(f"{kills} kills of the driver: the changes are those of the undisturbed run")
-        workers(root, start, chance)
+        killed = workers(root, start, chance, "workers")
+        while killed < asked.worker_kills:
+            killed += workers(root, start, chance, f"workers-{killed}")
+        print(f"{killed} kills of Python workers in all")
 
 
-def prepare(root: Path, living: bool) -> None:
+def prepare(root: Path, living: bool, latest: bool) -> None:
     """A stream of files with gaps, a history and a question."""
     made = Stream(d=3, missing=0.3, m=1, seed=3, rate=50, groups=3)
     (root / "in").mkdir()
     for k in range(FILES):
         batch = pa.Table.from_batches([rows(made, k * ROWS, (k + 1) * ROWS)])
         path = root / "in" / f"{k:03}.parquet"
-        pq.write_table(wandering(batch) if living else batch, path)
+        batch = wandering(batch) if living else batch
+        pq.write_table(changing(batch, k) if latest else batch, path)
         os.utime(path, (1e9 + k, 1e9 + k))  # Spark takes files in the order of these times, and equal ones in any
     past = Stream(d=3, missing=0.0, seed=3, rate=50, groups=3)
     history = pa.Table.from_batches([rows(past, 10**6, 10**6 + 5000)])
-    (root / "q.yaml").write_text(
-        "attributes: {a0: max, a1: max, a2: max}\nid: id\ntime: time\nlifetime: 40\nby: [site]\n"
-    )
+    life = "latest: true\ngone: gone\nversion: v\nremember_removed: 30\n" if latest else "lifetime: 40\n"
+    (root / "q.yaml").write_text(f"attributes: {{a0: max, a1: max, a2: max}}\nid: id\ntime: time\n{life}by: [site]\n")
     rules = ["a1(0.001) -> a0(0.001)", "a0(0.001) -> a1(0.001)", "a0(0.001) -> a2(0.001)"]
     query = fl.Query.load(root / "q.yaml")
     if not living:
         return fl.Repository.fit(history, query, rules=rules).save(root / "repo")
     repository = fl.Repository.fit(wandering(history), query)
     assert repository.sensors is not None, "nothing was learnt: there would be nothing to remember"
-    assert repository.sensors.hindsight, "nothing was learnt from both sides: there would be nothing to revise"
+    assert latest or repository.sensors.hindsight, "nothing was learnt from both sides: nothing would be revised"
     repository.save(root / "repo")
 
 
@@ -107,6 +114,22 @@ def wandering(table: pa.Table) -> pa.Table:
         moved = pa.array(wave, mask=np.isnan(wave))
         out = out.set_column(out.schema.get_field_index(f"a{j}"), f"a{j}", moved)
     return out
+
+
+def changing(table: pa.Table, k: int) -> pa.Table:
+    """The same rows as changes of ids: one in twenty removes its id, and a few come late."""
+    number = np.arange(table.num_rows) + k * ROWS
+    late = np.where(number % 31 == 0, 3, 0)
+    columns = {
+        "id": table["id"].to_numpy() % IDS,
+        "time": table["time"].to_numpy() - late,
+        "v": number,
+        "gone": number * 7919 % 20 == 0,
+    }
+    for name, column in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.append_column(name, pa.array(column)) if at < 0 else table.set_column(at, name, pa.array(column))
+    return table
 
 
 def count_revised(root: Path) -> None:
@@ -135,12 +158,12 @@ def finished(start: Start, output: str) -> None:
         sys.exit(f"the run into {output} failed")
 
 
-def workers(root: Path, start: Start, chance: random.Random) -> None:
-    """Kill Python workers in the middle of batches."""
-    process, killed = start("workers", "local[2,8]"), 0
+def workers(root: Path, start: Start, chance: random.Random, output: str) -> int:
+    """Kill Python workers in the middle of batches; how many were there?"""
+    process, killed = start(output, "local[2,8]"), 0
     while process.poll() is None:
         sleep(chance.uniform(0.5, 2.0))
-        if batches(root / "workers") < 1:
+        if batches(root / output) < 1:
             continue
         there = [pid for pid in below(process.pid) if is_worker(pid)]
         if there and process.poll() is None:
@@ -148,8 +171,9 @@ def workers(root: Path, start: Start, chance: random.Random) -> None:
             killed += 1
     if process.returncode:
         sys.exit("the run whose workers were killed failed")
-    same(root, "calm", "workers")
+    same(root, "calm", output)
     print(f"{killed} kills of Python workers: the changes are those of the undisturbed run")
+    return killed
 
 
 def is_worker(pid: int) -> bool:

@@ -10,6 +10,9 @@ Living: the same stream as readings of a thousand sensors, with and without the 
 and without hindsight: gaps that are revised when their sensors have spoken again.
 Groups: a thousand groups in one stream, held against one Monitor per group; and one group over 8 partitions of a table,
 with 1 core of this machine and with 2. What Spark logs goes to a file.
+Latest: the newest row of each id counts, every="batch": 200,000 ids in one group with 1,000 updates a micro-batch, and
+10,000 groups of 20 ids with one update each; held against a trivial `transformWithStateInPandas` over the same keys
+with a state of 1 KB a key.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter, sleep
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +49,10 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12, help="measured in each turn, after as many to warm up")
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table", "living"])
+    parser.add_argument(
+        "--groups", type=int, default=10_000, help="so many groups of 20 ids, of which the newest row counts"
+    )
+    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table", "living", "latest"])
     asked = parser.parse_args()
     log = Path(gettempdir()) / "fogline-bench-spark.log"
     spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g", log=log)
@@ -65,6 +72,8 @@ def main() -> None:
         living(spark, query, asked.batches, asked.rows)
     if asked.only in (None, "groups"):
         groups(spark, query, repository)
+    if asked.only in (None, "latest"):
+        latest(spark, query, repository, asked.batches, asked.groups)
     if asked.only == "table":
         table(spark, query, repository)
     spark.stop()
@@ -197,6 +206,46 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
 
 
+def latest(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, many: int) -> None:
+    """What does it cost that a few of many ids change?"""
+    newest = fl.Query.from_dict({**query.to_dict(), "lifetime": None, "latest": True, "by": ["site"]})
+    for groups, ids, updates in ((1, 200_000, 1_000), (many, 20, many)):
+        parts = 1 if groups == 1 else spark.sparkContext.defaultParallelism
+        spark.conf.set("spark.sql.shuffle.partitions", str(parts))
+        rows = partial(changing, spark, groups, ids, updates)
+        ways: dict[str, Callable[[], DataFrame]] = {
+            "trivial": lambda rows=rows: trivial(rows(), 1_000, by="site"),  # type: ignore[misc]
+            "watch": lambda rows=rows: fl.spark.watch(rows(), newest, repository, every="batch"),  # type: ignore[misc]
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(2):
+            for name, way in ways.items():
+                took = measured(way(), batches)
+                seconds[name] += took
+                print(f"  turn {turn}, {name}: {median(took) * 1e3:,.0f} ms, at most {max(took) * 1e3:,.0f} ms")
+        base, watched = (median(each) for each in seconds.values())
+        print(f"{groups:,} groups of {ids:,} ids, {updates:,} updates a batch: {watched * 1e3:,.0f} ms", end=", ")
+        print(f"{watched / base:.2f}x a trivial stateful batch ({base * 1e3:,.0f} ms)")
+
+
+def changing(spark: SparkSession, groups: int, ids: int, updates: int) -> DataFrame:
+    """Every id once in the first micro-batch, and then so many updates in each."""
+    made = stream(spark, reader=spark.readStream, batch=updates, rate=updates, partitions=2)
+    many, number = groups * ids // updates, F.col("id")
+    first, some = number < updates, F.pmod(F.hash(number, F.lit(1)), F.lit(ids))
+    again = F.explode(F.when(first, F.sequence(F.lit(0), F.lit(many - 1))).otherwise(F.array(F.lit(0))))
+    made = made.withColumn("copy", again).withColumn("number", number * many + F.col("copy"))
+    cells = {
+        f"a{j}": F.when(F.col(f"a{j}").isNotNull(), F.pmod(F.hash("number", F.lit(j)), F.lit(10**6)) / 1e6)
+        for j in range(D)
+    }
+    site = F.when(first, F.col("number") % groups).otherwise(number % groups)
+    found = F.when(first, (F.col("number") / groups).cast("long")).otherwise(some)
+    return made.select(
+        found.alias("id"), site.alias("site"), "time", *(each.alias(name) for name, each in cells.items())
+    )
+
+
 def table(spark: SparkSession, query: fl.Query, repository: fl.Repository, rows: int = 1_000_000) -> None:
     """One group over 8 partitions."""
     df = stream(spark, reader=spark.read, rows=rows, partitions=8)
@@ -210,11 +259,14 @@ def table(spark: SparkSession, query: fl.Query, repository: fl.Repository, rows:
     print(f"{rows:,} rows, 1 group, 8 partitions, {cores} core(s): {median(took[1:]):.2f} s, {count:,} in the answer")
 
 
-def trivial(df: DataFrame, size: int) -> DataFrame:
+def trivial(df: DataFrame, size: int, by: str | None = None) -> DataFrame:
     """Packs the rows of a batch, keeps a state of so many bytes and a timer, and hands a few rows on."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
+            if by is not None:
+                yield from pack_each(batch)
+                continue
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_batch(batch)
@@ -222,16 +274,34 @@ def trivial(df: DataFrame, size: int) -> DataFrame:
             columns = [pa.array(["[]"]), pa.array([sink.getvalue().to_pybytes()], pa.binary()), newest]
             yield pa.record_batch(columns, ["group", "parcel", "event"])
 
+    def pack_each(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        order = pc.sort_indices(batch.column(by))
+        batch = batch.take(order)
+        keys = batch.column(by).to_numpy()
+        ends = [*(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)] if len(keys) else []
+        parts = [batch.slice(a, b - a) for a, b in zip([0, *ends], ends, strict=False)]
+        packed = []
+        for part in parts:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, part.schema) as writer:
+                writer.write_batch(part)
+            packed.append(sink.getvalue().to_pybytes())
+        times = pa.array([int(part.column("time")[-1].as_py()) * 1_000_000 for part in parts], pa.int64())
+        groups = pa.array([str(part.column(by)[0].as_py()) for part in parts], pa.string())
+        columns = [groups, pa.array(packed, pa.binary()), times.cast(pa.timestamp("us", "UTC"))]
+        yield pa.record_batch(columns, ["group", "parcel", "event"])
+
     packed = df.mapInArrow(pack, "group string, parcel binary, event timestamp")
     keyed = packed.withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
-    return keyed.transformWithStateInPandas(Trivial(size), "group string, rows long", "Update", "EventTime")
+    few = 20 if by is None else 2
+    return keyed.transformWithStateInPandas(Trivial(size, few), "group string, rows long", "Update", "EventTime")
 
 
 class Trivial(StatefulProcessor):  # type: ignore[misc]
     """Reads and rewrites its state, and moves its timer."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, few: int) -> None:
+        self.size, self.few = size, few
 
     def init(self, handle: Any) -> None:
         self.handle = handle
@@ -245,7 +315,7 @@ class Trivial(StatefulProcessor):  # type: ignore[misc]
         saved = self.state.get()
         self.state.update((bytes(self.size) if saved is None else bytes(saved[0]),))
         self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 10**12)
-        yield pd.DataFrame({"group": [key[0]] * 20, "rows": [count] * 20})
+        yield pd.DataFrame({"group": [key[0]] * self.few, "rows": [count] * self.few})
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         yield from ()

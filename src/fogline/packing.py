@@ -7,6 +7,7 @@ Snapshots of monitors, parcels between stages and the state of sensors are all s
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from typing import Any
@@ -44,7 +45,7 @@ def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, A
     header = json.loads(saved[20 : 20 + length])
     arrays, at = {}, 20 + length
     for name, kind, shape in header["arrays"]:
-        arrays[name] = np.frombuffer(saved, kind, int(np.prod(shape)), at).reshape(shape).copy()
+        arrays[name] = np.frombuffer(saved, kind, math.prod(shape), at).reshape(shape).copy()
         at += arrays[name].nbytes
     return header, arrays
 

@@ -47,6 +47,8 @@ class Engine:
     groups: dict[str, LoadedGroup] = field(default_factory=dict)  # the same, cached
     cells: dict[str, MemoryCells] = field(default_factory=dict)
     parts: dict[str, MemoryCells] = field(default_factory=dict)
+    pages: dict[str, MemoryCells] = field(default_factory=dict)
+    at_hand: bool = True  # whether groups are sometimes cached
     readings: dict[int, tuple[bytes | None, MemoryCells]] = field(default_factory=dict)  # of buckets of sensors
     turn: int = 0
     timers: dict[str, int | None] = field(default_factory=dict)
@@ -88,15 +90,17 @@ class Engine:
 
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
-        kept = self.groups if self.turn % 3 else self.states
-        cells, parts = (each.setdefault(key, MemoryCells()) for each in (self.cells, self.parts))
-        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, cells=cells, parts=parts)
+        kept = self.groups if self.at_hand and self.turn % 3 else self.states
+        cells, parts, pages = (each.setdefault(key, MemoryCells()) for each in (self.cells, self.parts, self.pages))
+        where = {"cells": cells, "parts": parts, "pages": pages}
+        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, **where)
         assert outcome.before == self.timers.get(key)
         if outcome.state is None:
             assert outcome.timer is None
             assert not cells.saved
             assert not parts.saved
-            for each in (self.states, self.groups, self.timers, self.cells, self.parts):
+            assert not pages.saved
+            for each in (self.states, self.groups, self.timers, self.cells, self.parts, self.pages):
                 each.pop(key, None)
             return outcome.journal
         self.states[key], self.timers[key], self.groups[key] = outcome.state, outcome.timer, outcome.group

@@ -106,6 +106,8 @@ def run(
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:
         typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
+    if status.stale:
+        typer.echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
     if status.waiting:
         typer.echo(f"{status.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
     typer.echo(f"See the answer with: fogline answer {output}")

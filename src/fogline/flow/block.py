@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import ONE, VAGUE, Batch, Clouds, Flags, Floats, Ints, empty_clouds, objects
+from fogline.arrays import ONE, VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Removals, empty_clouds, objects
 from fogline.kernels.clouds import dense
 from fogline.model import Query
 from fogline.packing import Arrays, table_as_bytes, table_from_bytes
@@ -35,19 +35,32 @@ class RowBlock(NamedTuple):
     known: Floats  # (n, width) what imputers keep; NaN for rows without gaps
     clouds: Clouds
     covering: Flags  # (n,) whether others were dropped because of it
+    gone: Flags | None = None  # (n,) which rows remove their id, where each id has one current row; None: it has many
+    version: Ints | None = None  # (n,) orders what befalls one id at one time
 
     def part(self, which: Ints) -> RowBlock:
         """Some of the rows; pools are shared."""
         columns = self.columns.take(pa.array(which))
+        gone = None if self.gone is None else self.gone[which]
+        version = None if self.version is None else self.version[which]
         return RowBlock(
             columns, self.arrived[which], self.expires[which], self.raw[which], self.known[which],
-            self.clouds.part(which), self.covering[which],
+            self.clouds.part(which), self.covering[which], gone, version,
         )  # fmt: skip
+
+    def names(self, query: Query) -> Objects:
+        """The ids of the rows."""
+        return objects(self.columns.column(query.id).to_pylist())
 
     def batch(self, query: Query) -> Batch:
         """As the live set takes them."""
-        id = objects(self.columns.column(query.id).to_pylist())
-        return Batch(id, self.arrived, self.expires, self.raw, self.known, self.clouds)
+        names = self.names(query)
+        return Batch(names, self.arrived, self.expires, self.raw, self.known, self.clouds, self.version)
+
+    def removals(self, query: Query) -> Removals:
+        """Of rows that all remove their ids, what there is to know."""
+        assert self.version is not None
+        return Removals(self.names(query), self.arrived, self.version)
 
     def row(self, i: int, query: Query) -> dict[str, Any]:
         """A row as it came."""
@@ -64,7 +77,11 @@ def block_of(rows: Decoded, names: Sequence[str], query: Query, width: int) -> R
     columns = pa.RecordBatch.from_arrays([batch.column(name) for name in kept], kept)
     known = np.full((len(rows.arrived), width), np.nan)
     none = np.zeros(len(rows.arrived), np.bool_)
-    return RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds, none)
+    block = RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds, none)
+    if not query.latest:
+        return block
+    version = np.zeros(len(none), np.int64) if rows.version is None else rows.version
+    return block._replace(gone=none if rows.gone is None else rows.gone, version=version)
 
 
 def empty_block(d: int, width: int) -> RowBlock:
@@ -84,7 +101,13 @@ def concat(blocks: Sequence[RowBlock]) -> RowBlock:
     arrived, expires, raw, known, covering = (
         np.concatenate([getattr(each, name) for each in blocks]) for name in names
     )
-    return RowBlock(columns, arrived, expires, raw, known, _joined([each.clouds for each in blocks]), covering)
+    clouds = _joined([each.clouds for each in blocks])
+    gone, version = (_both([getattr(each, name) for each in blocks]) for name in ("gone", "version"))
+    return RowBlock(columns, arrived, expires, raw, known, clouds, covering, gone, version)
+
+
+def _both(parts: Sequence[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
 
 
 def _joined(clouds: Sequence[Clouds]) -> Clouds:
@@ -104,6 +127,8 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
     out["columns"] = table_as_bytes(pa.Table.from_batches([block.columns]))
     if block.covering.any():
         out["covering"] = np.flatnonzero(block.covering)
+    if block.gone is not None and block.version is not None:
+        out |= {"gone": np.flatnonzero(block.gone), "version": block.version}
     clouds, came = block.clouds, block.raw * signs + 0.0
     if block.known.shape[1]:
         lacking = np.flatnonzero((clouds.start == VAGUE).any(axis=1))
@@ -135,4 +160,9 @@ def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
     clouds = Clouds(lo, hi, start, size, *(arrays.get(name, none) for name in _POOLS))
     covering = np.zeros(len(raw), np.bool_)
     covering[arrays.get("covering", np.empty(0, np.int64))] = True
-    return RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, clouds, covering)
+    block = RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, clouds, covering)
+    if "version" not in arrays:
+        return block
+    gone = np.zeros(len(raw), np.bool_)
+    gone[arrays["gone"]] = True
+    return block._replace(gone=gone, version=arrays["version"])

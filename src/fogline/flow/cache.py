@@ -13,8 +13,9 @@ from hashlib import blake2b
 
 from fogline.flow.ahead import Ahead
 from fogline.flow.block import RowBlock
+from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot
-from fogline.skyline.group import Group
+from fogline.skyline.store import AnyGroup
 
 LARGE = 100_000  # bytes of state; smaller ones are loaded as quickly as found
 MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about four times as large
@@ -24,13 +25,14 @@ MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about fou
 class LoadedGroup:
     """A group between two calls."""
 
-    group: Group
+    group: AnyGroup
     clock: float
     waiting: RowBlock | None  # rows that are ahead of the clock
     timer: int | None  # in milliseconds of event time
     ahead: Ahead = field(default_factory=Ahead)  # what runs ahead of it
     slots: list[Slot] = field(default_factory=list)  # in which more such rows lie
     sensors: bytes | None = None  # what its sensors have read, where rows get their contexts here; None: as in history
+    log: Log | None = None  # where the group lies, if not in its state
 
     @property
     def empty(self) -> bool:
@@ -53,8 +55,8 @@ def digest(state: bytes) -> bytes:
 
 
 def put(mark: Mark, group: LoadedGroup, size: int) -> None:
-    """Keep a group whose state has `size` bytes. The oldest go."""
-    _cached[mark] = group, size
+    """Keep a group whose state has `size` bytes. The oldest go; one that lies in pages stays, however large it is."""
+    _cached[mark] = group, size if group.log is None else min(size, MOST)
     while sum(each for _, each in _cached.values()) > MOST:
         _cached.popitem(last=False)
 

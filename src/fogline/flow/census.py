@@ -49,7 +49,7 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     """The census of one partition, as plain values."""
     out, decoder = Census(), Decoder(plan)
     for each in slices(batches, SLICE):
-        screening, piece = Screening(plan), decoder.decode(each)
+        screening, piece = Screening(plan, imputes=not plan.query.carry), decoder.decode(each)
         removes = piece.rows.removals()
         if removes.any():  # of these nothing but name and time is looked at
             piece = decoder.decode(each.filter(pa.array(~removes)))

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fogline.flow.plan import Plan
 from fogline.impute.scores import Sums, to_plain
+from fogline.model import Query
 from fogline.rows.changes import change_schema
 from fogline.rows.clock import write_times
 from fogline.rows.keys import Key, key_values
@@ -24,10 +25,18 @@ COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
     "live", "answer", "conflicts", "inexact", "undecided", "revised", "unwatched",
 )  # fmt: skip
+CHANGED = ("stale", "removed", "markers")  # also counted where each id has one current row
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
 SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scores`
 
 Journal = list[tuple[str, pa.Table]]  # kind, table
+
+
+def _kind_of(counted: tuple[str, ...]) -> pa.StructType:
+    return pa.struct([*((name, pa.int64()) for name in counted), (CLIPPED, pa.float64()), (SCORES, pa.string())])
+
+
+_COUNTED, _CHANGED = _kind_of(COUNTERS), _kind_of((*COUNTERS, *CHANGED))
 
 
 def changes_schema(plan: Plan) -> pa.Schema:
@@ -50,10 +59,12 @@ def journal(
         columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
         parts.append((REJECTS, _with_group(plan, key, columns)))
     time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
-    numbers = {name: pa.array([health.get(name, 0)], pa.int64()) for name in COUNTERS}
-    clipped = pa.array([float(health.get(CLIPPED, 0.0))], pa.float64())
-    scored = pa.array([json.dumps(to_plain(scores)) if scores else None], pa.string())
-    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers, CLIPPED: clipped, SCORES: scored})))
+    scored = json.dumps(to_plain(scores)) if scores else None
+    kind = _CHANGED if plan.query.latest else _COUNTED
+    row = {**health, CLIPPED: float(health.get(CLIPPED, 0.0)), SCORES: scored}
+    columns = pa.array([{field.name: row.get(field.name, 0) for field in kind}], kind).flatten()  # all in one call
+    numbers = dict(zip((field.name for field in kind), columns, strict=True))
+    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers})))
     return parts
 
 
@@ -62,15 +73,16 @@ def beside(name: str, taken: Container[str]) -> str:
     return f"{name}_" if name in taken else name
 
 
-def group_columns(plan_by: tuple[str, ...], kind: str) -> list[str]:
+def group_columns(query: Query, kind: str) -> list[str]:
     """What the group's columns are called in a table of this kind."""
-    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *COUNTERS, CLIPPED, SCORES)}.get(kind, ())
-    return [beside(name, taken) for name in plan_by]
+    counted = (*COUNTERS, *(CHANGED if query.latest else ()))
+    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *counted, CLIPPED, SCORES)}.get(kind, ())
+    return [beside(name, taken) for name in query.by]
 
 
 def _with_group(plan: Plan, key: Key, columns: dict[str, Any]) -> pa.Table:
     n = len(next(iter(columns.values())))
     kind = REJECTS if "reason" in columns else HEALTH
-    names = group_columns(tuple(plan.query.by), kind)
+    names = group_columns(plan.query, kind)
     group = {name: pa.repeat(value, n) for name, value in zip(names, key_values(key, plan.by), strict=True)}
     return pa.table(group | columns)

@@ -22,28 +22,34 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import LEAVE, Delta, Flags, Revisions
+from fogline.flow import cache, log
 from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
 from fogline.flow.journal import CLIPPED, Journal, journal
+from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import as_json
-from fogline.flow.state import from_state, to_state
+from fogline.flow.state import from_cell, from_state, to_cell, to_state
+from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
 from fogline.impute.scores import Sums, add
+from fogline.packing import Arrays
 from fogline.question import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key, key_values
 from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
 from fogline.skyline.group import Group
-from fogline.skyline.store import join_groups, save_group, split_groups
+from fogline.skyline.latest import LatestGroup
+from fogline.skyline.store import AnyGroup, join_groups, save_group, split_groups
 
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 _SENSORS = "sensors"
+_WHAT = "state of a group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,9 @@ class Stepped(NamedTuple):
     rejects: list[tuple[str, str]]  # copies
     settled: Parcel | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
+    turn: GroupTurn | None = (
+        None  # what the group took, where each id has one current row; None: nothing has reached it
+    )
 
 
 class Keeper:
@@ -84,17 +93,18 @@ class Keeper:
         end: bool = False,
         cells: Cells | None = None,
         parts: Cells | None = None,
+        pages: Cells | None = None,
     ) -> Outcome:
         """Rows reach the group, or the watermark (in milliseconds) does. At the `end` of input no row waits.
 
-        Where many rows wait they lie in the `cells` of this group, many readings in its `parts`; without, all lie in
-        its state.
+        Where many rows wait they lie in the `cells` of this group, many readings in its `parts`, and many ids in its
+        `pages`; without, all lie in its state.
         """
         plan = self.plan
-        loaded = state if isinstance(state, LoadedGroup) else self._load(state)
+        loaded = self._taken_over(state) if isinstance(state, LoadedGroup) else self._load(state, pages)
         found = sift_ahead(loaded.ahead, parcels, plan.ahead)
         parts = MemoryCells() if parts is None else parts
-        before = self._begun_anew(key, loaded, cells, parts) if found.anew else None
+        before = self._begun_anew(key, loaded, cells, parts, pages) if found.anew else None
         clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
         if watermark is not None and plan.idle is not None and plan.moves_idle:
             clock = max(clock, reached(plan.kind, watermark) - plan.idle)
@@ -106,7 +116,7 @@ class Keeper:
         rejects = [pair for parcel in counted for pair in parcel.rejects] + step.rejects
         held = reports(found, plan, end=end)
         waiting, slots = put_away(plan, waiting, slots, cells)
-        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors)
+        then = LoadedGroup(loaded.group, clock, waiting, None, found.state, slots, loaded.sensors, loaded.log)
         forgotten = outlived and then.empty
         if forgotten and self.settling is not None:
             self.settling.forget(then.sensors, parts)
@@ -119,6 +129,8 @@ class Keeper:
             add(scores, parcel.scores)
         both = step.changes if before is None or step.changes is None else pa.concat_tables([before, step.changes])
         report = journal(plan, key, both, rejects + held, health, scores, clock)
+        if pages is not None and isinstance(then.group, LatestGroup):
+            self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
         return Outcome(None if forgotten else self._save(then), report, then.timer, loaded.timer, then)
 
     def _step(
@@ -137,21 +149,40 @@ class Keeper:
         late, before = group.late, (group.live.counts.revised, self._clipped)
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
         expired = self._expired(rows, loaded.clock)
+        imputed = np.zeros((0 if rows is None else len(rows.arrived), 0), np.bool_)
         if rows is not None and self.settling is not None:
-            settled, loaded.sensors = self.settling.settle(key, loaded.sensors, rows, loaded.clock, parts)
+            settled, loaded.sensors, imputed = self.settling.settle(
+                key, loaded.sensors, rows, loaded.clock, parts, group
+            )
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
-        changes = self._advance(key, loaded, clock, rows, revised)
+        if isinstance(group, LatestGroup):
+            return self._step_latest(key, group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
+        changes = self._advance(key, group, loaded.clock, clock, rows, revised)
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
         return Stepped(
             changes, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
         )
 
+    def _step_latest(
+        self, key: Key, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int
+    ) -> Stepped:
+        """The same, where each id has one current row."""
+        before = group.late, group.stale, group.removed
+        deltas = advance(self.plan, group, turn)
+        counts = zip(("late", "stale", "removed"), (group.late, group.stale, group.removed), before, strict=True)
+        health: dict[str, float] = {name: now - then for name, now, then in counts}
+        health |= {"expired": expired, "markers": group.markers}
+        idle = turn.rows is None and turn.since == turn.until
+        return Stepped(self._table(key, deltas), [], settled, health, None if idle else turn)
+
     @property
     def _clipped(self) -> float:
         return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
 
-    def _begun_anew(self, key: Key, loaded: LoadedGroup, cells: Cells | None, parts: Cells) -> pa.Table:
+    def _begun_anew(
+        self, key: Key, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None
+    ) -> pa.Table:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
@@ -161,7 +192,9 @@ class Keeper:
         open_slots(self.plan, loaded.slots, np.inf, cells)
         if self.settling is not None:
             self.settling.forget(loaded.sensors, parts)
-        loaded.group, loaded.clock, loaded.waiting, loaded.slots = self._new_group(), -np.inf, None, []
+        if loaded.log is not None and pages is not None:
+            log.clear(loaded.log, pages)
+        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self._empty(), -np.inf, None, [], None
         loaded.sensors = None
         return self.tables.build([(self._by(key), delta)] if len(which) else [], self.plan.kinds)
 
@@ -175,20 +208,21 @@ class Keeper:
         return tuple(value.as_py() for value in key_values(key, self.plan.by))
 
     def _advance(
-        self, key: Key, loaded: LoadedGroup, clock: float, rows: RowBlock | None, revised: Revisions | None
+        self, key: Key, group: Group, since: float, clock: float, rows: RowBlock | None, revised: Revisions | None
     ) -> pa.Table:
-        plan = self.plan
-        batch = None if rows is None else rows.batch(plan.query)
-        deltas = loaded.group.advance(loaded.clock, clock, batch, plan.every == "tick", revised)
-        by = self._by(key)
-        return self.tables.build([(by, delta) for delta in deltas], plan.kinds)
+        batch = None if rows is None else rows.batch(self.plan.query)
+        return self._table(key, group.advance(since, clock, batch, self.plan.every == "tick", revised))
+
+    def _table(self, key: Key, deltas: list[Delta]) -> pa.Table:
+        by = self._by(key) if deltas else ()
+        return self.tables.build([(by, delta) for delta in deltas], self.plan.kinds)
 
     def _without_duplicates(
         self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
     ) -> tuple[RowBlock | None, list[tuple[str, str]], int]:
         """The rows but for copies, these as rejects, and how many copies are kept because others were dropped."""
-        if rows is None:
-            return None, [], 0
+        if rows is None or not isinstance(loaded.group, Group):
+            return rows, [], 0
         query = self.plan.query
         names = rows.columns.column(query.id).to_pylist()
         contents = partial(Contents, rows.raw, rows.expires, rows.clouds, self.plan.signs)
@@ -218,6 +252,8 @@ class Keeper:
         elif plan.idle is None:
             return None  # the others do not move it
         elif plan.query.last is None:
+            if isinstance(then.group, LatestGroup):
+                then.group.live.look_at_expiries()
             instants.append(then.group.live.next_expiry)
         if then.waiting is not None:
             instants.append(float(then.waiting.arrived.min()))
@@ -240,34 +276,84 @@ class Keeper:
             life = empty.clock - empty.group.newest if np.isfinite(empty.group.newest) else 0.0
         elif isinstance(life, str):
             life = duration(life)
-        kept = 0.0 if self.settling is None or empty.sensors is None else self.settling.recall.sensors.longest
-        return empty.clock + self.plan.lateness + max(float(life), kept)
+        kept = 0.0 if self.settling is None or empty.sensors is None else self.settling.longest
+        marked = self.plan.remember_removed if isinstance(empty.group, LatestGroup) else 0.0
+        return empty.clock + self.plan.lateness + max(float(life), kept, marked)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
         sizes, chain = (len(query.names), query.alpha, query.last, 1_000_000, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
-    def _load(self, state: bytes | None) -> LoadedGroup:
+    def _empty(self) -> AnyGroup:
+        return self._new_latest() if self.plan.query.latest else self._new_group()
+
+    def _new_latest(self) -> LatestGroup:
+        plan, query = self.plan, self.plan.query
+        sizes = len(query.names), query.alpha, 1_000_000, plan.width + len(query.carry)
+        if plan.chain is None:
+            return LatestGroup(*sizes, remember=plan.remember_removed)
+        return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)
+
+    def _taken_over(self, loaded: LoadedGroup) -> LoadedGroup:
+        """A group that is at hand; from now on it is another than the one that was saved."""
+        if loaded.log is not None:
+            cache.pop((loaded.log.mark.encode(), self.plan.digest))
+        return loaded
+
+    def _load(self, state: bytes | None, pages: Cells | None = None) -> LoadedGroup:
         if state is None:
-            return LoadedGroup(self._new_group(), -np.inf, None, None)
-        header, arrays = from_state(self.plan, state, "state of a group")
-        (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_group)
+            return LoadedGroup(self._empty(), -np.inf, None, None)
+        header, arrays = from_state(self.plan, state, _WHAT)
+        group, where = self._open(header, arrays, pages)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
         rows = from_arrays(waiting, self.plan.signs, self.plan.width) if waiting else None
         ahead = Ahead.from_arrays(arrays, self.plan.signs, self.plan.width)
         slots = [Slot(*each) for each in header["slots"]]
         sensors = arrays[_SENSORS].tobytes() if _SENSORS in arrays else None
-        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots, sensors)
+        return LoadedGroup(group, header["clock"], rows, header["timer"], ahead, slots, sensors, where)
+
+    def _open(self, header: dict[str, Any], arrays: Arrays, pages: Cells | None) -> tuple[AnyGroup, Log | None]:
+        """The group of a state, and where it lies, if not there."""
+        if header.get("log") is None:
+            return self._split(header, arrays), None
+        assert pages is not None, "the group lies in pages that are not there"
+        where = Log.from_plain(header["log"])
+        return log.read(self.plan, where, pages, self._based), where
+
+    def _based(self, saved: bytes) -> LatestGroup:
+        """A group as it lies in its pages."""
+        header, arrays = from_cell(saved, _WHAT)
+        (group,), _ = split_groups([header["group"]], arrays, self.plan.query, self._new_latest)
+        return group
+
+    def _split(self, header: dict[str, Any], arrays: Arrays) -> AnyGroup:
+        if self.plan.query.latest:
+            return split_groups([header["group"]], arrays, self.plan.query, self._new_latest)[0][0]
+        return split_groups([header["group"]], arrays, self.plan.query, self._new_group)[0][0]
+
+    def _joined(self, group: AnyGroup) -> tuple[dict[str, Any], Arrays]:
+        """The inverse of `_split`."""
+        return {"group": save_group(group)}, join_groups([group], len(self.plan.query.names), self.plan.id)
+
+    def _write(self, then: LoadedGroup, turn: GroupTurn | None, pages: Cells, *, forgotten: bool) -> None:
+        """Where a group is large, only what has reached it is written."""
+        assert isinstance(then.group, LatestGroup)
+        if forgotten:
+            log.clear(then.log, pages)
+            return
+        then.log = log.write(self.plan, then.log, then.group, turn, pages, lambda: to_cell(*self._joined(then.group)))
+        if then.log is not None:
+            cache.put((then.log.mark.encode(), self.plan.digest), then, then.log.size)
 
     def _save(self, loaded: LoadedGroup) -> bytes:
-        header = {
-            "clock": loaded.clock,
-            "timer": loaded.timer,
-            "slots": loaded.slots,
-            "group": save_group(loaded.group),
-        }
-        arrays = join_groups([loaded.group], len(self.plan.query.names), self.plan.id)
+        header: dict[str, Any] = {"clock": loaded.clock, "timer": loaded.timer, "slots": loaded.slots}
+        arrays: Arrays = {}
+        if loaded.log is None:
+            more, arrays = self._joined(loaded.group)
+            header |= more
+        else:
+            header["log"] = loaded.log.to_plain()
         if loaded.waiting is not None:
             rows = to_arrays(loaded.waiting, self.plan.signs)
             arrays |= {f"{_WAITING}{name}": array for name, array in rows.items()}
@@ -282,7 +368,7 @@ def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
     return rows if stay.all() else rows.part(np.flatnonzero(stay)) if stay.any() else None
 
 
-def _health(parcels: Sequence[Parcel], rejected: int, group: Group, waiting: int) -> dict[str, float]:
+def _health(parcels: Sequence[Parcel], rejected: int, group: AnyGroup, waiting: int) -> dict[str, float]:
     return {
         "rows": sum(parcel.came for parcel in parcels),
         "rejected": rejected,

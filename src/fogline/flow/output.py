@@ -81,6 +81,7 @@ class RunStatus:
     rejected: int = 0
     held: int = 0  # rows that ran ahead of their group, and have not entered
     expired: int = 0  # rows that had expired before they could enter
+    stale: int = 0  # rows that were ignored: something newer of their ids was there
     changes: int = 0
     waiting: int = 0
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
@@ -104,8 +105,9 @@ class RunStatus:
         self.rejected += _sum(health["rejected"])
         self.held += _sum(health["held"]) - _sum(health["released"])
         self.expired += _sum(health["expired"])
+        self.stale += _sum(health["stale"]) if query.latest else 0
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0
-        names = group_columns(tuple(query.by), HEALTH)
+        names = group_columns(query, HEALTH)
         for row in health.select([*names, "live", "answer"]).to_pylist():
             key = json.dumps([row[name] for name in names], default=str)
             self.sizes[key] = row["live"], row["answer"]

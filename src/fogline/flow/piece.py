@@ -16,6 +16,7 @@ import pyarrow as pa
 from fogline.arrays import Ints
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
+from fogline.flow.newest import without_values
 from fogline.flow.plan import Plan
 from fogline.impute.intake import look, put
 from fogline.rows.clock import Reasons
@@ -94,7 +95,7 @@ class Decoder:
         refuse(refused, nameless, f"the id {query.id!r} is missing")
         for column in (query.id, *query.by):
             nameable(batch.column(column), column, refused)
-        rows = self.reader.decode(source, plan.kind, refused)
+        rows = without_values(self.reader.decode(source, plan.kind, refused, plan.versions))
         refuse_future(rows, plan, now)
         return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
 

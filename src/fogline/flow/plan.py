@@ -24,15 +24,28 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.clock import INTEGER, REAL, ZONED
-from fogline.rows.reader import Kinds, Reader, lifetime_of
+from fogline.rows.clock import INTEGER, REAL, STAMP, ZONED
+from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
+from fogline.rows.text import is_text
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
 CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
-_OTHERWISE = ("query", "kind", "id", "by", "opened", "imputer", "buckets", "idle", "moves_idle", "hindsight")
+_OTHERWISE = (
+    "query",
+    "kind",
+    "id",
+    "by",
+    "opened",
+    "imputer",
+    "buckets",
+    "idle",
+    "moves_idle",
+    "hindsight",
+    "versions",
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ class Plan:
     moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     buckets: int = BUCKETS  # of sensors: so many work in parallel; as long as a checkpoint lives
+    versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
 
     @cached_property
     def described(self) -> dict[str, str]:
@@ -66,6 +80,8 @@ class Plan:
             words["imputer"] = as_imputer(self.imputer, self.query).name
         if self.chain is not None and self.chain.sensors is not None:
             words["hindsight"] = self.chain.hindsight
+        if self.versions is not None:
+            words["versions"] = str(self.versions)
         if self.deals:
             words["buckets"] = self.buckets
         return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}
@@ -108,13 +124,23 @@ class Plan:
 
     @property
     def settles(self) -> bool:
-        """Whether rows get their contexts when they are due, where their group is, since others may come before."""
-        return self.remembers and self.lateness > 0
+        """Whether gaps are imputed when rows are due, where their group is.
+
+        Others of their sensors may come before; or a row may carry values over from the one that it replaces.
+        """
+        return bool(self.query.carry) or (self.remembers and self.lateness > 0)
 
     @property
     def deals(self) -> bool:
         """Whether rows get their contexts as they come, in the buckets of their sensors."""
         return self.remembers and not self.settles
+
+    @cached_property
+    def remember_removed(self) -> float:
+        """How long an id that was removed is known to be so, in units of the clock."""
+        query = self.query
+        length = query.lifetime if query.remember_removed is None else query.remember_removed
+        return np.inf if length is None else length_in(length, "remember_removed", query, self.kind)
 
     @property
     def kinds(self) -> Kinds:
@@ -160,11 +186,13 @@ def make_plan(
     moves_idle: bool = True,
     clock: str | None = None,
     hindsight: bool | None = None,
+    versions: str | None = None,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
     `hindsight`: whether gaps are revised by later readings of their sensors; None: where that was learnt.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
+    `versions`: the same of versions that are texts; without, they are numbers.
     """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
@@ -185,7 +213,8 @@ def make_plan(
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp("us", "UTC")
     types = tuple(schema.field(name).type for name in query.by)
-    how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets
+    shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
+    how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets, shown
     answers: Every = "tick" if every == "tick" else "batch"
     plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how)
     _ = plan.chain  # imputers refuse what does not fit
@@ -194,6 +223,12 @@ def make_plan(
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _version_kind(kind: pa.DataType, texts: str | None) -> pa.DataType:
+    """What versions are, by the type of their column; of texts, as stated: timestamps, or else whole numbers."""
+    stamps = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (is_text(kind) and texts == "timestamp")
+    return STAMP if stamps else INTEGER
 
 
 def _whole(lifetime: Any) -> bool:

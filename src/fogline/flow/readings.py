@@ -24,12 +24,14 @@ from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import MOST, Name, SensorState, sensor_names
 from fogline.rows.keys import Key
+from fogline.rows.version import LEAST as NO_VERSION
 
 SMALL = 1_000  # sensors of a bucket that lie in its state
 PART = 64  # sensors of a part, when parts are made; up to twice as many later
 
 _WHAT = "state of sensors"
 _GAPS = "gaps "  # before the names of arrays
+_VERSIONS = "versions"
 
 
 def bucket_of(name: Name, buckets: int) -> int:
@@ -147,6 +149,8 @@ class ReadingStore:
             return kept
         names = [tuple(each) for header, _ in found for each in header["names"]]
         times, values = (np.concatenate([arrays[name] for _, arrays in found]) for name in ("times", "values"))
+        if any(_VERSIONS in arrays for _, arrays in found):
+            kept.versions = np.concatenate([_versions_of(*each) for each in found])
         if kept.gaps is None:
             return kept.holding(names, times, values)
         return kept.holding(names, times, values, joined([_gaps_of(arrays) for _, arrays in found]))
@@ -161,10 +165,18 @@ def _held_by(kept: SensorState, which: Ints | None = None) -> tuple[dict[str, An
     if which is not None:
         names, times, values = [names[k] for k in which.tolist()], times[which], values[which]
     arrays: Arrays = {"times": times, "values": values}
+    if kept.versions is not None:
+        known = np.append(kept.versions, np.full(max(len(kept.number) - len(kept.versions), 0), NO_VERSION))
+        arrays[_VERSIONS] = known[: len(kept.number)] if which is None else known[which]
     if kept.gaps is not None:
         gaps = kept.open_gaps() if which is None else kept.open_gaps().part(which)
         arrays |= {f"{_GAPS}{name}": each for name, each in gaps._asdict().items()}
     return {"names": names}, arrays
+
+
+def _versions_of(header: dict[str, Any], arrays: Arrays) -> Ints:
+    found: Ints = arrays[_VERSIONS] if _VERSIONS in arrays else np.full(len(header["names"]), NO_VERSION)
+    return found
 
 
 def _gaps_of(arrays: Arrays) -> GapList:

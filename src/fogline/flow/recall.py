@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
+from fogline.flow.newest import distinct
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
+from fogline.impute.past import readings
 from fogline.impute.scoring import Scorer
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.hiding import Hidden
@@ -48,9 +50,17 @@ class Recall:
         values = chain.values(rows.clouds, rows.raw)
         apart = np.zeros(len(values), np.bool_) if near is None else ~near
         apart[list(rows.refused)] = True  # what is refused is no reading either
+        if rows.gone is not None:
+            apart |= rows.gone
+        if self.query.latest:
+            apart[np.delete(np.arange(len(apart)), distinct(rows, piece.name))] = True
         values[apart] = np.nan
         wanted = np.asarray(np.isnan(values).any(axis=1))
         hiding = None if self.scorer is None else self.scorer.hiding(rows.arrived, values)
+        if self.query.latest:  # a correction is the truer reading
+            version = None if self.query.version is None else rows.version
+            each = [names[k] for k in piece.name.tolist()]
+            kept.make_way(each, rows.arrived, readings(values, self.sensors, self.query), version)
         if not chain.hindsight:
             context = chain.contexts(kept, names, rows.arrived, values, wanted, piece.name, hiding)
             return Recalled(context, np.zeros(len(values), np.bool_), None, None if hiding is None else hiding.hidden)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
 from fogline.flow.block import RowBlock, concat, empty_block
 from fogline.flow.heard import Heard, hash_ids
 from fogline.flow.hearing import Hearing
+from fogline.flow.newest import newest
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece, numbered
 from fogline.flow.plan import Plan
@@ -110,7 +111,10 @@ class Screening:
         cell = self._hear(piece, group[every], rows.arrived[every], which)
         new = (np.ones(len(group), np.bool_) if fresh is None else fresh)[every]
         kept, covering = np.arange(len(new)), np.zeros(len(new), np.bool_)
-        if len(group) > self.small:
+        if len(group) > self.small and self.query.latest:
+            kept = self._newest_of(cell, piece.name[every], rows.arrived[every], piece.block.version, every)
+            covering = covering[kept]
+        elif len(group) > self.small:
             kept, covering = self._matter(cell, rows.arrived[every], rows.expires[every], looked.clouds, new)
         found = looked.part(kept)
         some = kept if which is None else which[kept]
@@ -119,7 +123,9 @@ class Screening:
         self.size += len(group)
 
     def refuse_copies(self, piece: Piece) -> None:
-        """Of the copies in one piece the best stays."""
+        """Of the copies in one piece the best stays, unless a later row of an id replaces the others anyway."""
+        if self.query.latest:
+            return
         rows = piece.rows
         copies: dict[int, list[int]] = {}
         for i, first in zip(*(each.tolist() for each in repeats(piece.group, piece.name, rows.arrived)), strict=True):
@@ -157,7 +163,7 @@ class Screening:
     def _compared(self, left: Survivors) -> Survivors:
         """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
         exact = left._replace(rows=self._exact(left.rows))
-        if np.array_equal(exact.rows.clouds.hi, left.rows.clouds.hi):
+        if self.query.latest or np.array_equal(exact.rows.clouds.hi, left.rows.clouds.hi):
             return exact
         return self._again(exact)
 
@@ -172,7 +178,12 @@ class Screening:
             np.concatenate([getattr(each, name) for each in self.survivors]) for name in ("cell", "fresh", "place")
         )
         left = Survivors(cell, concat([each.rows for each in self.survivors]), fresh, place)
-        later, first = repeats(cell, numbered(left.rows.columns.column(self.query.id)), left.rows.arrived)
+        name = numbered(left.rows.columns.column(self.query.id))
+        if self.query.latest:
+            if self.size <= self.small:
+                return left
+            return left.part(self._newest_of(cell, name, left.rows.arrived, left.rows.version))
+        later, first = repeats(cell, name, left.rows.arrived)
         fresh[later] = False
         if self.query.last is None:
             fresh[first] = False  # their group decides which of the copies stays
@@ -267,6 +278,18 @@ class Screening:
         kept, covering = matter(cell[there], rows.part(there))
         return there[kept], covering
 
+    def _newest_of(
+        self, cell: Ints, name: Ints, arrived: Floats, version: Ints | None, which: Any = slice(None)
+    ) -> Ints:
+        """The rows `which` that no other of their cell and id replaces for sure; those that run ahead all stay."""
+        assert version is not None
+        kept = newest(cell, name, arrived, version[which], at_end=self.at_end)
+        if (near := self.hearing.near(cell)) is None:
+            return kept
+        stay = ~near
+        stay[kept] = True
+        return np.flatnonzero(stay)
+
     def _newest(self, cell: Ints, arrived: Floats, fresh: Flags) -> Ints:
         """The newest `last` rows of each cell, and those that arrived with the last of them; copies count once."""
         assert self.query.last is not None
@@ -297,6 +320,8 @@ class Screening:
         rows = piece.rows
         values = self.scorer.chain.values(rows.clouds, rows.raw)
         values[list(rows.refused)] = np.nan
+        if rows.gone is not None:
+            values[rows.gone] = np.nan  # a removal has none
         if hidden is None:
             hidden = self.scorer.hiding(rows.arrived, values).hidden
         taken = np.array([i not in rows.refused for i in hidden.row.tolist()], np.bool_)

@@ -23,6 +23,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cells import Cells
 from fogline.flow.heard import hash_ids
 from fogline.flow.hearing import Hearing
+from fogline.flow.newest import in_turn
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Decoder, Piece, asked_at_once
 from fogline.flow.plan import Plan
@@ -164,9 +165,13 @@ class SensorStage:
             blocks.append(from_arrays(arrays, self.plan.signs, 0))
             outside.append(arrays.get("outside", np.zeros(len(arrays["raw"]), np.int64)))
         block = concat(blocks)
-        rows = decoded(block, self.plan, np.concatenate(outside))
-        piece = Piece(rows, block, list(groups), np.concatenate(group), np.concatenate(name), whole=False)
-        return piece, list(sensors)
+        columns = tuple(np.concatenate(each) for each in (group, name, outside))
+        if block.version is not None:
+            order = in_turn(block.arrived, block.version)
+            block, columns = block.part(order), tuple(each[order] for each in columns)
+        of_group, of_sensor, beyond = columns
+        rows = decoded(block, self.plan, beyond)
+        return Piece(rows, block, list(groups), of_group, of_sensor, whole=False), list(sensors)
 
 
 def _opened(packets: list[bytes]) -> tuple[list[Packet], list[Rejected]]:
@@ -189,4 +194,5 @@ def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded
         for j, name in left:
             columns = columns.append_column(name, pa.array(block.raw[:, j], from_pandas=True))
     source = RowSource(columns)
-    return Decoded(source, plan.kind, block.arrived, block.expires, block.raw, block.clouds, few, gaps, {})
+    cells = block.raw, block.clouds, few, gaps
+    return Decoded(source, plan.kind, block.arrived, block.expires, *cells, {}, block.gone, block.version)

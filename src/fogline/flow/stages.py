@@ -38,7 +38,7 @@ def screened(
         screening = Screening(plan, math.inf, imputes=False)
     for each in slices(batches, slice_rows):
         piece = decoder.decode(each)
-        screening.take(asked_at_once(piece, plan) if plan.settles else piece)
+        screening.take(asked_at_once(piece, plan) if plan.settles and not plan.query.carry else piece)
         if screening.size >= chunk_rows:
             yield as_batch(plan, screening.pack())
     if screening.size:
@@ -58,7 +58,7 @@ def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     """The rows of a partition that cannot be taken: row as JSON, reason."""
     decoder = Decoder(plan)
     for each in slices(batches, SLICE):
-        screening = Screening(plan)
+        screening = Screening(plan, imputes=not plan.query.carry)  # what is carried over is known where groups are
         screening.take(decoder.decode(each))
         found = [pair for counts in screening.counts for pair in counts.rejects]
         yield pa.record_batch([pa.array([pair[k] for pair in found], pa.string()) for k in (0, 1)], ["row", "reason"])

@@ -104,6 +104,8 @@ def _use(repository: Repository | None) -> None:
             plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository, buckets=2)
             _screen(plan, table)
             skyline(table, query, repository)
+    for table in (rows, uncertain):
+        _watch(table, _query(latest=True, lifetime=5), repository)
 
 
 def _screen(plan: Plan, table: pa.Table) -> None:

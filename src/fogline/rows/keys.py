@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]
 
 def key_values(key: Key, kinds: Iterable[pa.DataType]) -> list[pa.Scalar]:
     """The values of a group's columns, in the types they came in."""
+    return list(_values(key, tuple(kinds)))
+
+
+@lru_cache(maxsize=1_000)
+def _values(key: Key, kinds: tuple[pa.DataType, ...]) -> tuple[pa.Scalar, ...]:
     values = []
     for value, kind in zip(json.loads(key), kinds, strict=True):
         if value is None:
@@ -47,7 +53,7 @@ def key_values(key: Key, kinds: Iterable[pa.DataType]) -> list[pa.Scalar]:
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             plain = pa.array([bytes.fromhex(value)])
         values.append((plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)[0])
-    return values
+    return tuple(values)
 
 
 def _letters(kind: pa.DataType) -> pa.DataType:

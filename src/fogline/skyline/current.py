@@ -119,9 +119,11 @@ class Current(Live):
         shared: Clouds | None = None,
     ) -> None:
         super().__init__(d, alpha, places=places, known=known, fill=fill, shared=shared)
-        self.slots = CurrentSlots(d, self.limits.places, known, shared)
         self.opened: Ints = NO_SLOTS  # the open slots; those that beat many are last, …
         self._opened_since = 0  # … but for so many that opened since they were sorted
+
+    def _new_slots(self, d: int, known: int, shared: Clouds | None) -> CurrentSlots:
+        return CurrentSlots(d, self.limits.places, known, shared)
 
     def tidy(self) -> bool:
         """Now and then close gaps and choose better cut points. Have slots got other numbers?"""

@@ -104,13 +104,16 @@ class Live:
             many=MANY,
             exact=places,
         )
-        self.slots = Slots(d, self.limits.places, known, shared)
+        self.slots = self._new_slots(d, known, shared)
         self.counts = Counts()
         self.now = -np.inf
         self.alive = 0
         self.next_expiry = np.inf  # when the first live cloud expires
         self.settled: Callable[[float], None] | None = None  # is given the seconds that judging took: then in two calls
         self._nothing = no_rows(d)
+
+    def _new_slots(self, d: int, known: int, shared: Clouds | None) -> Slots:
+        return Slots(d, self.limits.places, known, shared)
 
     @property
     def least(self) -> float:
@@ -144,6 +147,7 @@ class Live:
         there = np.where(s.shared >= 0, s.lists.size[:1].sum(axis=0), -1)
         if np.any((clouds.start == SHARED) & (clouds.size != there)):
             raise SnapshotError("the repository that this was saved with had other values; use the same one.")
+        s.coded = len(which)  # cut points are chosen below
         s.make_room(rows)
         s.pool = copy_sharing(clouds, which, s.clouds, 0, s.pool, unshared(s.d), s.shared)
         s.raw[: len(which)] = rows.raw

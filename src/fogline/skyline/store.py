@@ -7,7 +7,7 @@ be added up anew, being integers with the same result, but that takes longer tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from fogline.model import Query
 from fogline.packing import Arrays, as_bytes, from_bytes
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
+from fogline.skyline.live import Counts
 from fogline.skyline.slots import Slots
 from fogline.skyline.store_latest import LatestArrays, join_latest, save_latest
 
@@ -28,13 +29,14 @@ AnyGroup = Group | LatestGroup
 G = TypeVar("G", bound=AnyGroup)
 
 _COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
+_COUNTS = tuple(each.name for each in fields(Counts))
 _CELLS = ("lo", "hi", "start", "size")
 _POOLS = ("value", "weight", "tail")
 
 
 def save_group(group: AnyGroup) -> dict[str, Any]:
     """The small values of a group, for the header."""
-    counts = asdict(group.live.counts)
+    counts = {name: getattr(group.live.counts, name) for name in _COUNTS}
     return {
         "rows": group.live.alive,
         "now": group.live.now,
@@ -68,12 +70,12 @@ def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) ->
     out["known"] = _join([s.known[which] for s, which in slots], (0, 0))
     ids = [each for s, which in slots for each in s.id[which]]
     out["id"] = as_bytes(ids, kind)
+    if latest := [group for group in groups if isinstance(group, LatestGroup)]:
+        return out | join_latest(latest, kind)
     out["newest_id"] = as_bytes([each for group in groups for each in _newest_ids(group)], kind)
     keys = [group.window.keys() for group in groups if group.window is not None]
     out["queue_arrived"] = _join([arrived for arrived, _ in keys], (0,))
     out["queue_id"] = as_bytes([each for _, names in keys for each in names], kind)
-    if latest := [group for group in groups if isinstance(group, LatestGroup)]:
-        out |= join_latest(latest, kind)
     return out
 
 
@@ -95,8 +97,8 @@ def split_groups(
 ) -> tuple[list[G], pa.DataType]:
     """The groups again, and the type of their ids."""
     ids, kind = from_bytes(arrays["id"])
-    newest, queued = from_bytes(arrays["newest_id"])[0], from_bytes(arrays["queue_id"])[0]
     latest = LatestArrays(arrays) if "guard" in arrays else None
+    newest, queued = ([] if latest else from_bytes(arrays[name])[0] for name in ("newest_id", "queue_id"))
     groups: list[G] = []
     row = pool = near = queue = sum_ = 0
     for header, size, length in zip(headers, arrays["pools"], arrays["sums"].tolist(), strict=True):

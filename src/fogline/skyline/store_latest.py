@@ -56,14 +56,14 @@ def join_latest(groups: list[LatestGroup], kind: pa.DataType | None) -> Arrays:
         )
         ids += names.id[markers].tolist()
     joined: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return joined | {"marker_id": as_bytes(ids, kind)}
+    return joined | ({"marker_id": as_bytes(ids, kind)} if ids else {})
 
 
 class LatestArrays:
     """The joined columns again, group after group."""
 
     def __init__(self, arrays: Arrays) -> None:
-        self.arrays, self.ids = arrays, from_bytes(arrays["marker_id"])[0]
+        self.arrays, self.ids = arrays, from_bytes(arrays["marker_id"])[0] if "marker_id" in arrays else []
         self.at = dict.fromkeys(("guard", "joint", "open", "version", "marker_time", "marker_version", "id"), 0)
 
     def _next(self, name: str, n: int) -> Any:

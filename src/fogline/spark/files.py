@@ -26,7 +26,8 @@ from fogline.flow.listing import must_exist, pattern_of
 from fogline.flow.piece import CORRUPT
 from fogline.flow.plan import CLOCKS, meant_by
 from fogline.model import Query
-from fogline.rows.clock import meaning_of
+from fogline.rows.clock import STAMP, meaning_of
+from fogline.rows.version import read_versions
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
 
@@ -91,14 +92,13 @@ def shape_of(
         schema = schema.add(CORRUPT, StringType())
     shape = {"kind": kind, "columns": schema.json(), "pattern": pattern, "casts": json.dumps(casts), "clock": ""}
     numeric = kind == "json" and query.time in found.names and found[query.time].dataType != StringType()
-    return shape | {
-        "clock": _clock(spark, path, shape, query, clock or ("number" if numeric else None), lateness, remark)
-    }
+    meant = _clock(spark, path, shape, query, clock or ("number" if numeric else None), lateness, remark)
+    return shape | {"clock": meant, "versions": _versions(spark, path, shape, query)}
 
 
 def _json(found: StructType, query: Query, remark: Callable[[str], None]) -> tuple[StructType, dict[str, str]]:
     """Columns that later lines will fit as well, and into which types names are cast."""
-    open_names = {*query.names, query.time, *([] if query.expires is None else [query.expires])}
+    open_names = set(query.columns).difference((query.id, *query.by))
     fields, casts = [], {}
     for field in found.fields:
         single = not isinstance(field.dataType, ArrayType | MapType | StructType)
@@ -136,8 +136,23 @@ def _clock(
     return meant
 
 
+def _versions(spark: SparkSession, path: str, shape: Shape, query: Query) -> str:
+    """What versions that are texts mean, as the first rows show: numbers or timestamps. Empty: no texts."""
+    columns = StructType.fromJson(json.loads(shape["columns"]))
+    if query.version is None or query.version not in columns.names or columns[query.version].dataType != StringType():
+        return ""
+    with plainly():
+        kind = read_versions(_first(table(spark, path, shape), query.version), query.version, None, {}).kind
+    return "timestamp" if kind == STAMP else "number"
+
+
 def _meaning(df: DataFrame, query: Query) -> str | None:
-    return meaning_of([row[0] for row in df.select(F.col(_quoted(query.time))).limit(LOOKED).collect()])
+    return meaning_of(_first(df, query.time))
+
+
+def _first(df: DataFrame, name: str) -> list[Any]:
+    """The first cells of a column."""
+    return [row[0] for row in df.select(F.col(_quoted(name))).limit(LOOKED).collect()]
 
 
 def table(spark: SparkSession, path: str, shape: Shape) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import current_timestamp
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from fogline.errors import FoglineError, QueryError
+from fogline.errors import FoglineError
 from fogline.flow import stages
 from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import CHANGES, changes_schema
@@ -91,8 +91,6 @@ def journal(df: DataFrame, plan: Plan, spill: Spill | None = None) -> DataFrame:
 
     Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
-    if plan.query.latest:
-        raise QueryError("latest is not answered on a pipeline yet; give the rows to a Monitor, in one process.")
     if not df.isStreaming:
         return _parcels(df, plan).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)

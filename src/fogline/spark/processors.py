@@ -36,7 +36,8 @@ class GroupProcessor(StatefulProcessor):
         self.state = handle.getValueState("group", "mark binary, saved binary")
         self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
         self.cells = cells_of(handle, "waiting") if self.plan.lateness else None
-        self.parts = cells_of(handle, "readings") if self.plan.settles else None
+        self.parts = cells_of(handle, "readings") if self.plan.settles and self.plan.remembers else None
+        self.pages = cells_of(handle, "pages") if self.plan.query.latest else None
         handle.getValueState(*self.identity)
         self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
 
@@ -53,7 +54,9 @@ class GroupProcessor(StatefulProcessor):
 
     def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.keeper = self.keeper or Keeper(self.plan)
-        outcome = self.keeper.take(key, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts)
+        outcome = self.keeper.take(
+            key, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
+        )
         self._write(outcome)
         if outcome.timer != outcome.before or watermark is not None:
             if outcome.before is not None and watermark is None:
@@ -84,7 +87,8 @@ class GroupProcessor(StatefulProcessor):
         mark = cache.digest(outcome.state)
         self.state.update((mark, None))
         self.large.update((outcome.state,))
-        cache.put((mark, self.plan.digest), outcome.group, len(outcome.state))
+        if outcome.group.log is None:  # else what lies apart has been cached
+            cache.put((mark, self.plan.digest), outcome.group, len(outcome.state))
 
     def _clear(self) -> None:
         if self.found:

@@ -61,7 +61,12 @@ class Run:
         source, shape, new = self._source(files_per_batch, clock)
         with plainly():
             how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
-            how |= {"clock": shape["clock"] or None, "moves_idle": follow, "buckets": self.output.buckets}
+            how |= {
+                "clock": shape["clock"] or None,
+                "versions": shape.get("versions") or None,
+                "moves_idle": follow,
+                "buckets": self.output.buckets,
+            }
             plan = plan_for(source, config.query, config.repository, **how)
             if new:
                 self.output.begin(shape, plan.buckets)

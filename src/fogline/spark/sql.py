@@ -28,7 +28,7 @@ from pyspark.sql.udtf import (
 )
 from pyspark.util import PythonEvalType
 
-from fogline.errors import FoglineError
+from fogline.errors import FoglineError, QueryError
 from fogline.impute.rules import Rules
 from fogline.model import Query
 from fogline.repository.repository import Repository
@@ -101,6 +101,11 @@ class TableQuestion:
 
 def ask(query: Query, repository: Repository | None) -> TableQuestion:
     """The question, if query and repository fit each other."""
+    if query.latest:
+        raise QueryError(
+            "a table function answers about all rows of its table, and latest asks for the newest of each id; choose "
+            "those in SQL and leave latest out, or give the table to watch."
+        )
     if repository is None:
         return TableQuestion(query)
     Rules(repository, query)  # refuses a repository that does not fit
