@@ -75,7 +75,7 @@ class Judge:
     """Monitors, one per group, that are given what becomes due when it does."""
 
     def __init__(self, plan: Plan, repository: fl.Repository | None = None) -> None:
-        self.plan, self.repository = plan, repository
+        self.plan, self.repository = plan, repository  # beside the plan's own imputer
         self.monitors: dict[str, fl.Monitor] = {}
         self.waiting: dict[str, list[Row]] = {}
 
@@ -90,7 +90,9 @@ class Judge:
                 continue
             due = [row for row in self.waiting.get(g, []) if row["t"] <= clock]
             self.waiting[g] = [row for row in self.waiting.get(g, []) if row["t"] > clock]
-            monitor = self.monitors.setdefault(g, fl.Monitor(self.plan.query, self.repository))
+            monitor = self.monitors.setdefault(
+                g, fl.Monitor(self.plan.query, self.repository, imputer=self.plan.imputer)
+            )
             names = self.plan.query.names
             changes = monitor.advance(clock, table_of(due, names), ticks=self.plan.every == "tick")
             expected.setdefault(g, []).extend(changes.to_pylist())

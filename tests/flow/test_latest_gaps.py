@@ -44,6 +44,23 @@ def test_rows_carry_over_what_they_would_in_a_monitor(made, every, lateness, bor
                 judge.hold_to(engine.batch(list(cut(table_of(rows, list(ATTRIBUTES)), borders))), rows)
 
 
+@given(partial(), st.lists(st.integers(1, 4), max_size=2))
+@settings(max_examples=40)
+def test_a_function_is_asked_after_values_are_carried_over(made, borders):
+    calls, window, alpha = made
+    plan = make_plan(query_of(window, alpha), table_of([], list(ATTRIBUTES)).schema, imputer=some, ahead="off")
+    with tiny():
+        engine, judge = Engine(plan, **SIZES), Judge(plan)
+        for _, rows in calls:
+            if rows:
+                judge.hold_to(engine.batch(list(cut(table_of(rows, list(ATTRIBUTES)), borders))), rows)
+
+
+def some(rows: pa.RecordBatch) -> dict[str, Any]:
+    """An impute function."""
+    return {name: [[(1, 1), (2, 1)]] * rows.num_rows for name in ATTRIBUTES}
+
+
 def test_a_gap_that_is_not_carried_over_is_rejected_where_nothing_imputes_it():
     query = fl.Query(
         attributes=ATTRIBUTES, id="id", time="t", by=["g"], latest=True, gone="gone", version="v", carry=["place"]
