@@ -153,6 +153,20 @@ def test_silent_groups_move_with_the_others_and_are_forgotten_when_nothing_is_le
         drive(stream, [], Engine(plan, **SIZES), Judge(plan))
 
 
+def test_a_group_without_rows_is_kept_while_its_markers_count():
+    asked = {"attributes": {"a": "max"}, "id": "id", "time": "t", "by": ["g"], "latest": True, "gone": "gone"}
+    query = fl.Query(**asked, version="v", lifetime=2, remember_removed=30)
+    engine = Engine(make_plan(query, table_of([], ["a"]).schema, ahead="off", idle=0))
+    engine.batch([table_of([row("p", 5, 1), row("p", 6, 1, gone=True)], ["a"])])
+    for t in (10, 20, 25):
+        engine.batch([table_of([row("q", t, 1, g="y"), row("r", t, 1, g="y")], ["a"])])
+    late = engine.batch([table_of([row("p", 5, 1)], ["a"])])
+    assert sum(health["stale"] for health in rows_of(late, HEALTH)) == 1
+    for t in (40, 60, 61):
+        engine.batch([table_of([row("q", t, 1, g="y"), row("r", t, 1, g="y")], ["a"])])
+    assert '["x"]' not in engine.states
+
+
 @given(changing(), st.integers(1, 4))
 @settings(max_examples=60)
 def test_a_group_at_hand_and_one_that_is_loaded_report_the_same(stream, turns):
