@@ -75,7 +75,7 @@ class Judge:
     """Monitors, one per group, that are given what becomes due when it does."""
 
     def __init__(self, plan: Plan, repository: fl.Repository | None = None) -> None:
-        self.plan, self.repository = plan, repository
+        self.plan, self.repository = plan, repository  # beside the plan's own imputer
         self.monitors: dict[str, fl.Monitor] = {}
         self.waiting: dict[str, list[Row]] = {}
 
@@ -90,7 +90,9 @@ class Judge:
                 continue
             due = [row for row in self.waiting.get(g, []) if row["t"] <= clock]
             self.waiting[g] = [row for row in self.waiting.get(g, []) if row["t"] > clock]
-            monitor = self.monitors.setdefault(g, fl.Monitor(self.plan.query, self.repository))
+            monitor = self.monitors.setdefault(
+                g, fl.Monitor(self.plan.query, self.repository, imputer=self.plan.imputer)
+            )
             names = self.plan.query.names
             changes = monitor.advance(clock, table_of(due, names), ticks=self.plan.every == "tick")
             expected.setdefault(g, []).extend(changes.to_pylist())
@@ -149,6 +151,20 @@ def test_silent_groups_move_with_the_others_and_are_forgotten_when_nothing_is_le
     plan = plan_of(stream, idle=idle)
     with tiny(few=few):
         drive(stream, [], Engine(plan, **SIZES), Judge(plan))
+
+
+def test_a_group_without_rows_is_kept_while_its_markers_count():
+    asked = {"attributes": {"a": "max"}, "id": "id", "time": "t", "by": ["g"], "latest": True, "gone": "gone"}
+    query = fl.Query(**asked, version="v", lifetime=2, remember_removed=30)
+    engine = Engine(make_plan(query, table_of([], ["a"]).schema, ahead="off", idle=0))
+    engine.batch([table_of([row("p", 5, 1), row("p", 6, 1, gone=True)], ["a"])])
+    for t in (10, 20, 25):
+        engine.batch([table_of([row("q", t, 1, g="y"), row("r", t, 1, g="y")], ["a"])])
+    late = engine.batch([table_of([row("p", 5, 1)], ["a"])])
+    assert sum(health["stale"] for health in rows_of(late, HEALTH)) == 1
+    for t in (40, 60, 61):
+        engine.batch([table_of([row("q", t, 1, g="y"), row("r", t, 1, g="y")], ["a"])])
+    assert '["x"]' not in engine.states
 
 
 @given(changing(), st.integers(1, 4))
