@@ -68,7 +68,8 @@ bench-forks: $(STAMP)
 
 crash: $(STAMP)
 	$(PY) -m benchmarks.crash
-	$(PY) -m benchmarks.crash --living
+	$(PY) -m benchmarks.crash --living --worker-kills 40
+	$(PY) -m benchmarks.crash --latest --worker-kills 40
 
 lab: $(STAMP)
 	$(VENV)/bin/fogline lab run $(if $(DATA),--data $(DATA)) $(LAB)
