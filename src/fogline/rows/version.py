@@ -24,7 +24,7 @@ from fogline.rows.text import is_text, quoted
 
 LEAST = -(2**63)  # of a row without a version
 _GREATEST = 2**63 - 1
-_WHOLE = re.compile(r"([+-]?\d+)(\.0*)?")  # the second as whole numbers with gaps are often written
+_WHOLE = re.compile(r"([+-]?\d{1,400})(\.0*)?")  # the second as whole numbers with gaps are often written
 
 
 class Versions(NamedTuple):
@@ -66,12 +66,14 @@ def _same(kind: pa.DataType | None, shown: pa.DataType, name: str) -> None:
 
 def _texts(column: pa.Array, kind: pa.DataType | None) -> Versions | None:
     """Texts that are all plain whole numbers, as most are; None: they are to be looked at one by one."""
-    bare = pc.utf8_trim_whitespace(column)
+    bare = pc.utf8_trim_whitespace(column.cast(pa.large_string()))  # not every kind of text can be trimmed
     try:
         whole = pc.if_else(pc.equal(bare, ""), None, bare).cast(INTEGER)
     except pa.ArrowInvalid:
         return None
     if kind not in (None, INTEGER) or whole.null_count == len(whole):
+        return None
+    if pc.any(pc.match_substring(bare, "x", ignore_case=True)).as_py():  # Arrow reads 0x10, and others do not
         return None
     return Versions(whole.fill_null(LEAST).to_numpy(zero_copy_only=False), INTEGER)
 
