@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from fogline.arrays import Ints
 from fogline.errors import RowsError
 from fogline.kernels.arrow import EXACT
+from fogline.question import is_short
 from fogline.rows.clock import INTEGER, STAMP, Reasons, instant, is_missing, micros_of
 from fogline.rows.text import is_text, quoted
 
@@ -120,7 +121,7 @@ def _version(cell: Any) -> tuple[pa.DataType | None, int]:
         cell = int(whole[1])
     if isinstance(cell, float | np.floating) and abs(float(cell)) <= EXACT and float(cell).is_integer():
         cell = int(cell)  # a column of whole numbers with gaps often comes so; beyond 2^53 it would have been rounded
-    if isinstance(cell, Decimal) and cell.is_finite() and cell == cell.to_integral_value():
+    if isinstance(cell, Decimal) and is_short(cell) and cell == cell.to_integral_value():
         cell = int(cell)
     if isinstance(cell, Integral):
         return (INTEGER, int(cell)) if LEAST <= int(cell) <= _GREATEST else (None, 0)
