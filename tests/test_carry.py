@@ -197,6 +197,17 @@ def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
         ]
 
 
+def test_of_copies_the_best_that_is_not_rejected_counts():
+    history = pa.table({"place": [0.0, 3.0], "heat": pa.array([None, None], pa.float64())})
+    for asked in (query_of({}), fl.Query.from_dict({**query_of({}).to_dict(), "carry": []})):
+        monitor = fl.Monitor(asked, fl.Repository.fit(history, asked, rules=[], retention=0))
+        changes = monitor.advance(1, [row(1, place=2, heat=None), row(1, place=1, heat=3), row(1, place=0, heat=9)])
+        assert changes.select(["id", "change", "place", "heat"]).to_pylist() == [
+            {"id": "a", "change": "enter", "place": 1.0, "heat": 3.0}
+        ]
+        assert monitor.stats()["rejected"] == 1
+
+
 def test_a_stale_row_with_a_gap_disturbs_no_monitor_that_has_nothing_to_impute_from():
     monitor = fl.Monitor(query_of({}))
     monitor.advance(5, [row(5, place=2)])

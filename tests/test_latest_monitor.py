@@ -220,6 +220,16 @@ def test_a_correction_is_what_was_read():
     assert heat_after(reading(101, 5, v=2), reading(101, 6, v=1), reading(102, None)) == ((5.0, 1.0),)
 
 
+def test_after_a_restart_a_smaller_version_still_does_not_correct_what_was_read():
+    for versions, expected in (((2, 1), 5.0), ((2, 2), 6.0), ((2, 3), 6.0), ((2, None), 5.0)):
+        monitor = fl.Monitor(LATEST, LAST)
+        monitor.advance(101, [reading(101, 5, v=versions[0])])
+        monitor = fl.Monitor.restore(LATEST, monitor.snapshot(), LAST)
+        monitor.advance(101, [reading(101, 6, v=versions[1])])
+        monitor.advance(102, [reading(102, None)])
+        assert monitor.explain("s0")[0].cloud.values["heat"] == ((expected, 1.0),)
+
+
 def test_of_corrections_that_come_together_the_last_word_is_what_was_read():
     rows = [reading(101, 6, v=1), reading(101, 5, v=2), reading(101, 7, v=0)]
     for together in (rows, rows[::-1]):

@@ -304,8 +304,9 @@ class Monitor:
         newest instant is past."""
         if len(self.groups) > 1:
             for key, group in list(self.groups.items()):
-                kept = group.markers if isinstance(group, LatestGroup) else group.window is not None
-                if group.live.alive == 0 and not kept and group.newest < self.clock:
+                if group.live.alive or group.newest >= self.clock:
+                    continue
+                if not (group.markers if isinstance(group, LatestGroup) else group.window is not None):
                     del self.groups[key]
                     for name, number in measure(group).items():
                         self.past[name] = self.past.get(name, 0) + number

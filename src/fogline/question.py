@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -143,14 +144,23 @@ def gone_of(given: Any) -> str | Mapping[str, tuple[str, ...]] | None:
 def as_text(value: object) -> str:
     """A value as one would write it, the same whether it came as a number, a truth value or a text.
 
-    >>> as_text(True), as_text(3.0), as_text(" d ")
-    ('true', '3', 'd')
+    >>> as_text(True), as_text(3.0), as_text(" d "), as_text(b"d")
+    ('true', '3', 'd', 'd')
     """
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
+    if isinstance(value, Decimal) and is_short(value) and value == value.to_integral_value():
+        return str(int(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace").strip()
     return str(value).strip()
+
+
+def is_short(value: Decimal) -> bool:
+    """A number that is quickly written out: one of few letters may have a thousand million digits."""
+    return value.is_finite() and value.adjusted() < 40
 
 
 def check_expiry(query: Query) -> None:

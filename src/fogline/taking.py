@@ -73,17 +73,16 @@ def _take(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
 def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where each id has one current row."""
     called = _Call(monitor, read, keys)
-    which, ignored = called.in_turn()
     carried = [monitor.query.names.index(name) for name in monitor.query.carry]
     incomplete = monitor.counts["incomplete"]
     while True:
+        which, ignored, copies = called.in_turn()
         rows = called.carried(which, np.array(carried)) if carried else read.rows
         stale, refused = np.isin(which, ignored), len(rows.refused)
         known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, which, stale)
-        if not carried or len(rows.refused) == refused:
+        if not (carried or copies) or len(rows.refused) == refused:
             break
-        which = which[~np.isin(which, list(rows.refused))]  # what is rejected gives nothing: once more without it
-        monitor.counts["incomplete"] = incomplete
+        monitor.counts["incomplete"] = incomplete  # what is rejected gives nothing, and is no copy: once more without
     if carried:  # what was imputed is no fact, should the next row lack it
         known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
     called.ignore(ignored)
@@ -109,8 +108,8 @@ class _Call:
         self.gone = read.rows.removals()  # (n,)
         self.version = np.zeros(n, np.int64) if version is None else version  # (n,)
 
-    def in_turn(self) -> tuple[Ints, Ints]:
-        """The rows by their times, of one instant the greatest version first; and those that are stale.
+    def in_turn(self) -> tuple[Ints, Ints, bool]:
+        """The rows by their times, of one instant the greatest version first; those that are stale; are there copies?
 
         Of rows with the same id, time and version one is left, by what they hold.
         """
@@ -119,8 +118,8 @@ class _Call:
         which = which[~np.isin(which, list(rows.refused))]
         ignored = which[self._stale(which)]
         time, version = rows.arrived[which], self.version[which]
-        which = which[without_copies(self._names(which), time, version, lambda: _contents(rows).part(which))]
-        return which[np.lexsort((~self.version[which], rows.arrived[which]))], ignored
+        one = which[without_copies(self._names(which), time, version, lambda: _contents(rows).part(which))]
+        return one[np.lexsort((~self.version[one], rows.arrived[one]))], ignored, len(one) < len(which)
 
     def _names(self, which: Ints) -> list[Any]:
         """What distinguishes the ids of these rows: in one group they do themselves."""

@@ -86,6 +86,27 @@ def test_a_gap_that_is_not_carried_over_is_rejected_where_nothing_imputes_it():
     assert sum(row["rejected"] for row in rows_of(journal, HEALTH)) == 1
 
 
+def test_a_row_that_is_rejected_gives_nothing_and_is_no_copy_however_the_stream_is_cut():
+    asked = fl.Query.from_dict({**query_of({}).to_dict(), "attributes": ATTRIBUTES})
+    common = {"g": "x", "v": 0, "gone": False, "e": 9}
+    rows = [
+        {"id": "a", "t": 1, "place": 2, "heat": None, **common},
+        {"id": "a", "t": 2, "place": None, "heat": 3, **common},
+        {"id": "b", "t": 3, "place": 5, "heat": None, **common},
+        {"id": "b", "t": 3, "place": 3, "heat": 3, **common},
+    ]
+    for cuts in ([4], [1, 1, 2]):
+        engine, journal = Engine(make_plan(asked, table_of([], list(ATTRIBUTES)).schema)), Journal()
+        left = list(rows)
+        for n in cuts:
+            journal += engine.batch([table_of(left[:n], list(ATTRIBUTES))])
+            left = left[n:]
+        assert [(row["id"], row["place"], row["heat"]) for row in rows_of(journal, CHANGES)] == [("b", 3.0, 3.0)]
+        assert [row["reason"].split()[0] for row in rows_of(journal, REJECTS)] == ["'heat'", "'place'", "'heat'"]
+        assert sum(row["rejected"] for row in rows_of(journal, HEALTH)) == 3
+        assert sum(row["rows"] for row in rows_of(journal, HEALTH)) == 4
+
+
 @cache
 def learnt(carry: tuple[str, ...] = ()) -> fl.Repository:
     return fl.Repository.fit(sited(walks()), query(carry))

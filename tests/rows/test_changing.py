@@ -93,13 +93,53 @@ def test_versions_may_be_timestamps_which_count_in_microseconds():
     assert not refused
 
 
-@pytest.mark.parametrize("bad", [1.5, 2**64, "x", True, "2024-05-01", float("inf"), Decimal("1.5"), 2.0**60, b"x"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        1.5,
+        2**64,
+        "x",
+        True,
+        "2024-05-01",
+        float("inf"),
+        Decimal("1.5"),
+        2.0**60,
+        b"x",
+        "0x10",
+        "9" * 5000,
+        Decimal("1e999999999"),
+    ],
+)
 def test_what_is_no_version_of_the_stream_rejects_its_row_and_no_other(bad):
     refused: dict[int, str] = {}
     found = read_versions([1, bad, 3], "v", None, refused)
     assert (found.value[0], found.value[2], found.kind) == (1, 3, pa.int64())
     assert list(refused) == [1]
     assert refused[1].startswith("the version 'v' is ")
+
+
+def test_versions_that_are_texts_mean_the_same_whatever_comes_with_them_and_whatever_kind_of_text_they_are():
+    for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())):
+        for texts in (["3", "0x10"], ["3", "9" * 5000], ["3", "0x10", "1.0"]):
+            refused: dict[int, str] = {}
+            found = read_versions(pa.array(texts, kind), "v", None, refused)
+            assert (found.value[0], found.kind, list(refused)) == (3, pa.int64(), [1])
+        assert read_versions(pa.array(["3", " 4 ", None], kind), "v", None, {}).value.tolist() == [3, 4, LEAST]
+
+
+def test_an_operation_removes_whatever_type_its_value_has():
+    for column in ([1, 2], [1.0, 2.0], ["1", "2"], [b"1", b"2"], [Decimal("1.00"), Decimal("2.00")]):
+        for made in (column, pa.array(column)):
+            assert read_gone(made, {"op": ("1",)}, {}).tolist() == [True, False]
+    assert read_gone([Decimal("1e999999999"), b"\xff"], {"op": ("1",)}, {}).tolist() == [False, False]
+    assert read_gone(pa.array([Decimal("1.0"), None]), "gone", {}).tolist() == [True, False]
+
+
+def test_a_number_too_long_to_be_written_does_not_stop_the_others():
+    refused: dict[int, str] = {}
+    assert read_gone([True, 10**5000], "gone", refused).tolist() == [True, False]
+    assert list(refused) == [1]
+    assert read_gone(["d", 10**5000], {"op": ("d",)}, {}).tolist() == [True, False]
 
 
 def test_a_column_of_versions_that_can_never_be_read_is_an_error():

@@ -13,6 +13,7 @@ import numpy as np
 from fogline.flow.block import RowBlock
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
+from fogline.impute.intake import put
 from fogline.skyline.carry import Coming, carry_over, join_standing, standing_of
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
@@ -32,21 +33,25 @@ class Carrying:
         if not isinstance(group, LatestGroup) or not np.isnan(rows.clouds.lo[:, self.columns]).any():
             return piece
         number: dict[object, int] = {}
-        blocks = [piece.block, *([] if removals is None else [removals])]
+        taken = np.array([k for k in range(len(rows.arrived)) if k not in rows.refused], np.int64)
+        given = piece.block.part(taken)  # what is rejected gives nothing, and gets nothing
+        blocks = [given, *([] if removals is None else [removals])]
         code = [number.setdefault(each, len(number)) for block in blocks for each in block.names(query).tolist()]
         standing = standing_of(group, list(number), np.arange(len(number)), self.columns, clock)
-        n = len(rows.arrived)
+        n = len(taken)
         gone = np.arange(len(code)) >= n
 
         def joined(name: str) -> Any:
             return np.concatenate([getattr(block, name) for block in blocks])
 
         cells = ("lo", "hi", "start", "size")  # those of removals have no lists
-        clouds = rows.clouds._replace(
+        clouds = given.clouds._replace(
             **{name: np.concatenate([getattr(block.clouds, name) for block in blocks]) for name in cells}
         )
         numbers = joined("arrived"), joined("version"), joined("expires"), gone, joined("raw")
         coming = Coming(np.array(code, np.int64), *numbers, clouds)
         raw, found = carry_over(coming, join_standing([standing], d), self.columns, clock)
-        rows = rows._replace(raw=raw[:n], clouds=found.part(slice(n)))
+        values = rows.raw.copy()
+        values[taken] = raw[:n]
+        rows = rows._replace(raw=values, clouds=put(rows.clouds, taken, found.part(slice(n))))
         return replace(piece, rows=rows, block=piece.block._replace(raw=rows.raw, clouds=rows.clouds))

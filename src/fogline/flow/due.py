@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Flags
+from fogline.arrays import Flags, Ints
 from fogline.flow.block import RowBlock, concat
 from fogline.flow.carrying import Carrying
 from fogline.flow.cells import Cells
@@ -27,6 +27,7 @@ from fogline.flow.readings import ReadingStore, name_of
 from fogline.flow.recall import Recall
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
+from fogline.rows.clock import Reasons
 from fogline.rows.keys import Key, keyed
 from fogline.skyline.store import AnyGroup
 
@@ -64,26 +65,46 @@ class Settling:
         if came is None:
             none = np.zeros((len(rows.arrived), len(self.carrying.columns)), np.bool_)
             return Settled(Parcel(rows, {}, 0, 0, 0, 0), state, none)
-        piece, sensors, copies = self._piece(key, came)
-        if len(self.carrying.columns):
-            piece = self.carrying.carry(piece, removals, group, clock)
-        imputed = np.isnan(piece.rows.clouds.lo[:, self.carrying.columns])
-        if len(self.carrying.columns) and self.plan.chain is not None:
-            piece = asked_at_once(piece, self.plan)
+        piece, sensors, copies, imputed = self._carried(key, came, removals, group, clock)
         self.screening.small = SMALL if (piece.rows.arrived > clock).all() else math.inf
         parcel, state = self._screened(key, state, piece, sensors, parts)
         found = Settled(replace(parcel, screened=parcel.screened + copies), state, imputed[self.screening.kept])
         return found if removals is None else _with_removals(found, removals)
 
-    def _piece(self, key: Key, rows: RowBlock) -> tuple[Piece, list[Key], int]:
-        """The rows as one piece, the keys of their sensors, and how many copies were left out."""
+    def _carried(
+        self, key: Key, rows: RowBlock, removals: RowBlock | None, group: AnyGroup, clock: float
+    ) -> tuple[Piece, list[Key], int, Flags]:
+        """The rows as one piece, with what they carry over; the keys of their sensors, how many copies were left out,
+        and which cells that may be carried over are to be imputed.
+
+        What is rejected gives nothing, and is no copy of another: once more without it.
+        """
+        refused: Reasons = {}
+        while True:
+            piece, sensors, place = self._piece(key, rows, refused)
+            if len(self.carrying.columns):
+                piece = self.carrying.carry(piece, removals, group, clock)
+            imputed = np.isnan(piece.rows.clouds.lo[:, self.carrying.columns])
+            if len(self.carrying.columns) and self.plan.chain is not None:
+                piece = asked_at_once(piece, self.plan)
+            if self.recall is None:
+                self.screening.refuse_gaps(piece)
+            if len(piece.rows.refused) == len(refused):
+                return piece, sensors, len(rows.arrived) - len(place), imputed
+            refused = {int(place[k]): reason for k, reason in piece.rows.refused.items()}
+
+    def _piece(self, key: Key, rows: RowBlock, refused: Reasons) -> tuple[Piece, list[Key], Ints]:
+        """The rows but for copies as one piece, the keys of their sensors, and which rows those are."""
         sensors, code = keyed(rows.columns, (*self.plan.query.by, self.plan.query.id))
-        came = len(code)
+        place = np.arange(len(code))
         if self.plan.query.latest:
-            one = distinct(decoded(rows, self.plan), code)
-            rows, code = rows.part(one), code[one]
-        group = np.zeros(len(code), np.int64)
-        return Piece(decoded(rows, self.plan), rows, [key], group, code, whole=False), sensors, came - len(code)
+            fine = place[~np.isin(place, list(refused))]
+            one = fine[distinct(decoded(rows.part(fine), self.plan), code[fine])]
+            place = place[np.isin(place, one) | np.isin(place, list(refused))]
+            rows, code = rows.part(place), code[place]
+        found = decoded(rows, self.plan)
+        found.refused.update((k, refused[i]) for k, i in enumerate(place.tolist()) if i in refused)
+        return Piece(found, rows, [key], np.zeros(len(code), np.int64), code, whole=False), sensors, place
 
     def _screened(
         self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells

@@ -54,5 +54,8 @@ def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:
     """Whether a cell means a removal; None: it means neither."""
     if is_missing(cell):
         return False
-    text = as_text(cell)
+    try:
+        text = as_text(cell)
+    except ValueError:  # a number of thousands of digits cannot be written
+        return None if values is None else False
     return text in values if values is not None else _MEANING.get(text.lower())

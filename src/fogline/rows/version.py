@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 from fogline.arrays import Ints
 from fogline.errors import RowsError
 from fogline.kernels.arrow import EXACT
+from fogline.question import is_short
 from fogline.rows.clock import INTEGER, STAMP, Reasons, instant, is_missing, micros_of
 from fogline.rows.text import is_text, quoted
 
 LEAST = -(2**63)  # of a row without a version
 _GREATEST = 2**63 - 1
-_WHOLE = re.compile(r"([+-]?\d+)(\.0*)?")  # the second as whole numbers with gaps are often written
+_WHOLE = re.compile(r"([+-]?\d{1,400})(\.0*)?")  # the second as whole numbers with gaps are often written
 
 
 class Versions(NamedTuple):
@@ -66,12 +67,14 @@ def _same(kind: pa.DataType | None, shown: pa.DataType, name: str) -> None:
 
 def _texts(column: pa.Array, kind: pa.DataType | None) -> Versions | None:
     """Texts that are all plain whole numbers, as most are; None: they are to be looked at one by one."""
-    bare = pc.utf8_trim_whitespace(column)
+    bare = pc.utf8_trim_whitespace(column.cast(pa.large_string()))  # not every kind of text can be trimmed
     try:
         whole = pc.if_else(pc.equal(bare, ""), None, bare).cast(INTEGER)
     except pa.ArrowInvalid:
         return None
     if kind not in (None, INTEGER) or whole.null_count == len(whole):
+        return None
+    if pc.any(pc.match_substring(bare, "x", ignore_case=True)).as_py():  # Arrow reads 0x10, and others do not
         return None
     return Versions(whole.fill_null(LEAST).to_numpy(zero_copy_only=False), INTEGER)
 
@@ -118,7 +121,7 @@ def _version(cell: Any) -> tuple[pa.DataType | None, int]:
         cell = int(whole[1])
     if isinstance(cell, float | np.floating) and abs(float(cell)) <= EXACT and float(cell).is_integer():
         cell = int(cell)  # a column of whole numbers with gaps often comes so; beyond 2^53 it would have been rounded
-    if isinstance(cell, Decimal) and cell.is_finite() and cell == cell.to_integral_value():
+    if isinstance(cell, Decimal) and is_short(cell) and cell == cell.to_integral_value():
         cell = int(cell)
     if isinstance(cell, Integral):
         return (INTEGER, int(cell)) if LEAST <= int(cell) <= _GREATEST else (None, 0)
