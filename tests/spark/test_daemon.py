@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,13 @@ COMMAND = [sys.executable, "-m", "benchmarks.forks", "--daemon"]
 on_linux = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are listed in /proc only")
 
 
+@pytest.fixture
+def folder():
+    """A folder whose path is short: those of sockets may not be long."""
+    with TemporaryDirectory(prefix="d") as path:
+        yield Path(path)
+
+
 def environment(**more: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(map(str, ROOTS)), **more}
 
@@ -28,19 +36,19 @@ def environment(**more: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "given", [QUIET, {"OPENBLAS_NUM_THREADS": "4", "JE_ARROW_MALLOC_CONF": ""}], ids=["our session", "another session"]
 )
-def test_workers_are_forked_by_a_daemon_with_one_thread(tmp_path, given):
-    with started(COMMAND, tmp_path, **environment(**given)) as serving:
+def test_workers_are_forked_by_a_daemon_with_one_thread(folder, given):
+    with started(COMMAND, folder, **environment(**given)) as serving:
         assert len(serving.threads()) == 1
         assert all(serving.start_worker() for _ in range(3))
 
 
-def test_sockets_of_workers_lie_where_only_their_user_can_go(tmp_path):
-    tmp_path.chmod(0o755)
-    with started(COMMAND, tmp_path, **environment(**QUIET)) as serving:
-        folder = Path(serving.path).parent
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+def test_sockets_of_workers_lie_where_only_their_user_can_go(folder):
+    folder.chmod(0o755)
+    with started(COMMAND, folder, **environment(**QUIET)) as serving:
+        lie = Path(serving.path).parent
+        assert stat.S_IMODE(lie.stat().st_mode) == 0o700
         assert serving.start_worker()
-    assert not folder.exists()
+    assert not lie.exists()
 
 
 def test_a_daemon_with_threads_gives_way_to_pysparks_own_and_reports_it(monkeypatch, capsys):
