@@ -197,6 +197,19 @@ def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
         ]
 
 
+def test_a_row_that_is_rejected_does_not_make_others_count_twice_in_the_scores():
+    history = pa.table({"place": [0.0, 3.0] * 20, "heat": pa.array([None] * 40, pa.float64())})
+    unsure = fl.Repository.fit(history, query_of({}), rules=[], retention=0)
+    rows = [row(1 + k // 20, place=k) | {"id": f"i{k}"} for k in range(800)]
+    counted = []
+    for more in ([], [row(1, place=1, heat=None) | {"id": "bad"}]):
+        monitor = fl.Monitor(query_of({}), unsure)
+        monitor.advance(50, [*rows, *more])
+        assert monitor.stats()["rejected"] == len(more)
+        counted.append(monitor.stats()["scored"])
+    assert counted[0] == counted[1] > 0
+
+
 def test_of_copies_the_best_that_is_not_rejected_counts():
     history = pa.table({"place": [0.0, 3.0], "heat": pa.array([None, None], pa.float64())})
     for asked in (query_of({}), fl.Query.from_dict({**query_of({}).to_dict(), "carry": []})):

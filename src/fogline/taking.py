@@ -74,7 +74,8 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where each id has one current row."""
     called = _Call(monitor, read, keys)
     carried = [monitor.query.names.index(name) for name in monitor.query.carry]
-    incomplete = monitor.counts["incomplete"]
+    incomplete, intake = monitor.counts["incomplete"], monitor.intake
+    scored = {} if intake is None else dict(intake.scored)
     while True:
         which, ignored, copies = called.in_turn()
         rows = called.carried(which, np.array(carried)) if carried else read.rows
@@ -83,6 +84,8 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
         if not (carried or copies) or len(rows.refused) == refused:
             break
         monitor.counts["incomplete"] = incomplete  # what is rejected gives nothing, and is no copy: once more without
+        if intake is not None:
+            intake.scored = dict(scored)
     if carried:  # what was imputed is no fact, should the next row lack it
         known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
     called.ignore(ignored)
