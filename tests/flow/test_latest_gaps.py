@@ -166,3 +166,30 @@ def test_what_sensors_have_read_counts_as_in_a_monitor(carry, lateness, every):
                         expected += changes.to_pylist()
                 assert found == expected
     assert sum(monitor.stats()["incomplete"] for monitor in monitors.values()) > 20
+
+
+@pytest.mark.parametrize("method", ["auto", "last"])
+def test_where_sensors_are_remembered_a_rejected_row_gives_nothing_either(method):
+    history = walks(sensors=4, steps=60)
+    place = history.schema.get_field_index("light")
+    history = sited(history.set_column(place, "light", pa.nulls(history.num_rows, pa.float64())))
+    asked = query(("damp",))
+    repository = fl.Repository.fit(history, asked, **({} if method == "auto" else {"method": method}))
+    common = {"site": "x0", "v": 0, "gone": False}
+    rows = [
+        {"sensor": "s0", "t": 200, "heat": 5.0, "damp": 2.0, "light": None, **common},
+        {"sensor": "s0", "t": 201, "heat": 5.0, "damp": None, "light": 3.0, **common},
+        {"sensor": "s0", "t": 202, "heat": 6.0, "damp": None, "light": None, **common},
+        {"sensor": "s2", "t": 203, "heat": 9.0, "damp": 1.0, "light": None, **common},
+        {"sensor": "s2", "t": 203, "heat": 4.0, "damp": 1.0, "light": 3.0, **common},
+    ]
+    table = pa.Table.from_pylist(rows, schema=readings(0).select([*rows[0]]).schema)
+    plan = make_plan(asked, table.schema, opened=lambda: repository, ahead="off")
+    assert plan.remembers
+    for borders in ([5], [1, 2, 3, 5]):
+        engine, monitor = Engine(plan), fl.Monitor(asked, repository)
+        for part in cut(table, borders):
+            journal = engine.batch([part])
+            expected = monitor.advance(max(part["t"].to_pylist()), part).to_pylist()
+            assert rows_of(journal, CHANGES) == expected
+        assert monitor.stats()["rejected"] == (3 if method == "auto" else 2)

@@ -23,10 +23,11 @@ from fogline.flow.newest import distinct, in_turn
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece, asked_at_once
 from fogline.flow.plan import Plan
-from fogline.flow.readings import ReadingStore, name_of
-from fogline.flow.recall import Recall
+from fogline.flow.readings import Opened, ReadingStore, name_of
+from fogline.flow.recall import Recall, Recalled
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
+from fogline.repository.sensors.state import Name
 from fogline.rows.clock import Reasons
 from fogline.rows.keys import Key, keyed
 from fogline.skyline.store import AnyGroup
@@ -65,14 +66,21 @@ class Settling:
         if came is None:
             none = np.zeros((len(rows.arrived), len(self.carrying.columns)), np.bool_)
             return Settled(Parcel(rows, {}, 0, 0, 0, 0), state, none)
-        piece, sensors, copies, imputed = self._carried(key, came, removals, group, clock)
+        piece, sensors, copies, imputed = self._carried(key, state, came, removals, group, clock, parts)
         self.screening.small = SMALL if (piece.rows.arrived > clock).all() else math.inf
         parcel, state = self._screened(key, state, piece, sensors, parts)
         found = Settled(replace(parcel, screened=parcel.screened + copies), state, imputed[self.screening.kept])
         return found if removals is None else _with_removals(found, removals)
 
     def _carried(
-        self, key: Key, rows: RowBlock, removals: RowBlock | None, group: AnyGroup, clock: float
+        self,
+        key: Key,
+        state: bytes | None,
+        rows: RowBlock,
+        removals: RowBlock | None,
+        group: AnyGroup,
+        clock: float,
+        parts: Cells,
     ) -> tuple[Piece, list[Key], int, Flags]:
         """The rows as one piece, with what they carry over; the keys of their sensors, how many copies were left out,
         and which cells that may be carried over are to be imputed.
@@ -87,11 +95,32 @@ class Settling:
             imputed = np.isnan(piece.rows.clouds.lo[:, self.carrying.columns])
             if len(self.carrying.columns) and self.plan.chain is not None:
                 piece = asked_at_once(piece, self.plan)
-            if self.recall is None:
-                self.screening.refuse_gaps(piece)
+            if self.plan.query.latest:
+                self._refuse_gaps(key, state, piece, sensors, parts)
             if len(piece.rows.refused) == len(refused):
                 return piece, sensors, len(rows.arrived) - len(place), imputed
             refused = {int(place[k]): reason for k, reason in piece.rows.refused.items()}
+
+    def _refuse_gaps(self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells) -> None:
+        """Refuse the rows with a gap that no imputer can fill."""
+        trial = replace(piece, rows=piece.rows._replace(refused=dict(piece.rows.refused)))
+        self.screening.refuse_gaps(trial, None)
+        if len(trial.rows.refused) == len(piece.rows.refused):
+            return
+        context = None
+        if self.readings is not None:  # what their sensors have read may help; nothing of this is saved
+            names = [name_of(each) for each in sensors]
+            context = self._recalled(self.readings.open(key, state, names, parts), names, piece).context
+        self.screening.refuse_gaps(piece, context)
+
+    def _recalled(self, opened: Opened, names: list[Name], piece: Piece) -> Recalled:
+        """What sensors have read before; a row with a gap that cannot be filled is a reading all the same."""
+        assert self.recall is not None
+        refused = dict(piece.rows.refused)
+        piece.rows.refused.clear()
+        found = self.recall.recall(opened.kept, names, piece)
+        piece.rows.refused.update(refused)
+        return found
 
     def _piece(self, key: Key, rows: RowBlock, refused: Reasons) -> tuple[Piece, list[Key], Ints]:
         """The rows but for copies as one piece, the keys of their sensors, and which rows those are."""
@@ -117,7 +146,7 @@ class Settling:
         names = [name_of(each) for each in sensors]
         opened = self.readings.open(key, state, names, parts)
         fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
-        found = self.recall.recall(opened.kept, names, piece)
+        found = self._recalled(opened, names, piece)
         self.screening.take(piece, found.context, fresh, found.hidden)
         [(_, parcel)] = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)

@@ -136,9 +136,9 @@ class Screening:
                 best = contents.best(fine)
                 rows.refused.update((i, DUPLICATE) for i in fine if i != best)
 
-    def refuse_gaps(self, piece: Piece) -> None:
-        """Refuse the rows with a gap that no imputer can fill, whatever their sensors have read."""
-        self._bounds(piece, None)
+    def refuse_gaps(self, piece: Piece, context: Floats | None) -> None:
+        """Refuse the rows with a gap that no imputer can fill; `context`: (n, w) what sensors have read before."""
+        self._bounds(piece, context)
 
     def add_rejects(self, key: Key, rejects: list[tuple[str, str]], outside_limits: int) -> None:
         """Count rows that were refused before they came here."""
