@@ -32,6 +32,7 @@ for each in pkgutil.walk_packages(fogline.__path__, "fogline."):
     import_module(each.name)
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """When exploring, another order each time: where time ends first, every test has its turn in some round."""
     if config.getoption("--hypothesis-profile") == "explore":
