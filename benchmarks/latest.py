@@ -8,9 +8,6 @@ answer is not the same: it is what means make of it.
 
 from __future__ import annotations
 
-import argparse
-import gc
-import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
+from benchmarks.lines import print_lines
 from benchmarks.streams import Stream
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.states import OUT
@@ -127,22 +125,8 @@ COLUMNS = {
 
 
 def main() -> None:
-    """Print a line per case, as a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", help="names (or parts of names) of the cases to run; all by default")
-    wanted = parser.parse_args().cases
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, moocore {moocore.__version__}; medians per tick\n"
-    )
-    print("| " + " | ".join(f"{name:>15}" for name in COLUMNS) + " |")
-    print("|" + "|".join(["---:"] * len(COLUMNS)) + "|")
-    found = {}
-    for case in CASES:
-        if wanted and not any(word in case.name for word in wanted):
-            continue
-        gc.collect()
-        found[case.name] = m = measure(case)
-        print("| " + " | ".join(f"{show(case, m):>15}" for show in COLUMNS.values()) + " |", flush=True)
+    """Print a line per case."""
+    found = print_lines(CASES, measure, COLUMNS, __doc__)
     if {"uniform", "200K slow"} <= found.keys():
         growth = found["200K slow"]["row"] / found["uniform"]["row"]
         print(f"\ncost per row at 30 rows a tick, 200K ids against 20K: {growth:.2f}× (to be at most 3×)")

@@ -206,6 +206,10 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
 
 
+def _over(rows: Callable[[], DataFrame], way: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    return way(rows())
+
+
 def latest(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, many: int) -> None:
     """What does it cost that a few of many ids change?"""
     newest = fl.Query.from_dict({**query.to_dict(), "lifetime": None, "latest": True, "by": ["site"]})
@@ -214,8 +218,8 @@ def latest(spark: SparkSession, query: fl.Query, repository: fl.Repository, batc
         spark.conf.set("spark.sql.shuffle.partitions", str(parts))
         rows = partial(changing, spark, groups, ids, updates)
         ways: dict[str, Callable[[], DataFrame]] = {
-            "trivial": lambda rows=rows: trivial(rows(), 1_000, by="site"),  # type: ignore[misc]
-            "watch": lambda rows=rows: fl.spark.watch(rows(), newest, repository, every="batch"),  # type: ignore[misc]
+            "trivial": partial(_over, rows, partial(trivial, size=1_000, by="site")),
+            "watch": partial(_over, rows, partial(fl.spark.watch, query=newest, repository=repository, every="batch")),
         }
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(2):

@@ -7,9 +7,6 @@ same rows, ticks of the two interleaved, medians. The rival's answer is not the 
 
 from __future__ import annotations
 
-import argparse
-import gc
-import platform
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +15,7 @@ import moocore
 import numpy as np
 
 import fogline as fl
+from benchmarks.lines import print_lines
 from benchmarks.streams import Stream
 from fogline.arrays import Floats
 
@@ -114,25 +112,10 @@ COLUMNS = {
 
 
 def main() -> None:
-    """Print a line per case, as a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", help="names (or parts of names) of the cases to run; all by default")
-    wanted = parser.parse_args().cases
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, moocore {moocore.__version__}; medians per tick\n"
-    )
-    print("| " + " | ".join(f"{name:>15}" for name in COLUMNS) + " |")
-    print("|" + "|".join(["---:"] * len(COLUMNS)) + "|")
-    per_row = {}
-    for case in CASES:
-        if wanted and not any(word in case.name for word in wanted):
-            continue
-        gc.collect()
-        m = measure(case)
-        per_row[case.name] = m["tick"] / case.rows
-        print("| " + " | ".join(f"{show(case, m):>15}" for show in COLUMNS.values()) + " |", flush=True)
-    if {"uniform", "uniform 320K"} <= per_row.keys():
-        growth = per_row["uniform 320K"] / per_row["uniform"]
+    """Print a line per case."""
+    found = print_lines(CASES, measure, COLUMNS, __doc__)
+    if {"uniform", "uniform 320K"} <= found.keys():
+        growth = found["uniform"]["rows_s"] / found["uniform 320K"]["rows_s"]
         print(f"\ncost per row, |W| = 320K against 20K: {growth:.2f}× (to be at most 3×)")
 
 

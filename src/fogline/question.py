@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def duration(text: object) -> int:
     return round(total)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """A number, and no truth value."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
@@ -92,11 +92,11 @@ def attributes_of(given: object) -> dict[str, str]:
 
 def alpha_of(given: object) -> float:
     """A threshold."""
-    if not is_number(given) or not 0 <= float(given) < 1:  # type: ignore[arg-type]
+    if not is_number(given) or not 0 <= float(given) < 1:
         raise QueryError(
             f"alpha is {given!r}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'."
         )
-    return float(given)  # type: ignore[arg-type]
+    return float(given)
 
 
 def limits_of(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[float, float]]:

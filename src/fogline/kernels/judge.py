@@ -21,6 +21,7 @@ from fogline.kernels.places import (
     own_grid,
     parts_for,
     place_weights,
+    places_of,
     scratch_for,
 )
 from fogline.kernels.sorting import ascending
@@ -179,15 +180,6 @@ lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
 
 
 @inner
-def product_of_sizes(clouds, o):
-    """How many places a cloud has."""
-    count = 1.0
-    for j in range(clouds.size.shape[1]):
-        count *= clouds.size[o, j]
-    return count
-
-
-@inner
 def kept_out(live, o, near, limits, coarse, scratch):
     """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?
 
@@ -199,7 +191,7 @@ def kept_out(live, o, near, limits, coarse, scratch):
     if (
         live.columns.places[o] == 0
         and not np.isnan(live.columns.reported[o])
-        and product_of_sizes(live.clouds, o) <= limits.exact
+        and places_of(live.clouds, o) <= limits.exact
     ):
         return -np.inf, False, 0
     until, taken = coarse_witness(live, o, near, threshold, coarse, scratch)

@@ -24,6 +24,15 @@ def scratch_for(places):
 
 
 @inner
+def places_of(clouds, o):
+    """How many places a cloud has (as a float: they may be very many)."""
+    places = 1.0
+    for j in range(clouds.lo.shape[1]):
+        places *= clouds.size[o, j]
+    return places
+
+
+@inner
 def own_grid(clouds, o):
     """All values of a cloud."""
     return Grid(clouds.value, clouds.weight, clouds.start[o], clouds.size[o])

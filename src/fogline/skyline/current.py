@@ -29,7 +29,7 @@ from fogline.kernels.tick import VAGUE as PENDING
 from fogline.kernels.words import words
 from fogline.model import TOLERANCE
 from fogline.skyline.live import NOT_SCREENED, SLACK, Live, Report
-from fogline.skyline.revision import NO_SLOTS, Fill
+from fogline.skyline.revision import NO_SLOTS
 from fogline.skyline.slots import Slots, longer
 
 GUARDS = 8  # so many are remembered of a row that is out
@@ -107,20 +107,8 @@ class Current(Live):
     """The current rows of one group. `step` costs O(slots + (arrivals + orphans) · open) word comparisons at worst."""
 
     slots: CurrentSlots
-
-    def __init__(
-        self,
-        d: int,
-        alpha: float,
-        *,
-        places: int = 1_000_000,
-        known: int = 0,
-        fill: Fill | None = None,
-        shared: Clouds | None = None,
-    ) -> None:
-        super().__init__(d, alpha, places=places, known=known, fill=fill, shared=shared)
-        self.opened: Ints = NO_SLOTS  # the open slots; those that beat many are last, …
-        self._opened_since = 0  # … but for so many that opened since they were sorted
+    opened: Ints = NO_SLOTS  # the open slots; those that beat many are last, …
+    _opened_since = 0  # … but for so many that opened since they were sorted
 
     def _new_slots(self, d: int, known: int, shared: Clouds | None) -> CurrentSlots:
         return CurrentSlots(d, self.limits.places, known, shared)

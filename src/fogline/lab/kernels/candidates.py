@@ -19,7 +19,16 @@ from fogline.kernels.clouds import copy_cells
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import beats, beats_point
 from fogline.kernels.merged import merge_places
-from fogline.kernels.places import beats_places, coarsen, distributed, empty_grid, own_grid, place_weights, scratch_for
+from fogline.kernels.places import (
+    beats_places,
+    coarsen,
+    distributed,
+    empty_grid,
+    own_grid,
+    place_weights,
+    places_of,
+    scratch_for,
+)
 from fogline.kernels.sweep import all_places
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
@@ -215,15 +224,6 @@ def work_out_many(clouds, o, near, threshold):
     edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
     low, high = narrow(clouds, o, near, grid, Bounds(edge, WIDTH, WORK))
     return (low + high) / 2
-
-
-@kernel
-def places_of(clouds, o):
-    """How many places a cloud has (as a float: they may be very many)."""
-    places = 1.0
-    for j in range(clouds.lo.shape[1]):
-        places *= clouds.size[o, j]
-    return places
 
 
 @kernel
