@@ -26,7 +26,7 @@ from fogline.cli.terminal import (
     paper,
     reading,
 )
-from fogline.flow.listing import must_exist
+from fogline.files.listing import must_exist
 from fogline.impute.chain import chain_of
 from fogline.model import Query
 from fogline.repository.repository import Repository
