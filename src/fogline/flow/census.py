@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
+from fogline.flow.rejects import RejectedRow
 from fogline.flow.screening import Screening
 from fogline.skyline.duplicates import DUPLICATE
 
@@ -33,7 +34,7 @@ class Census:
     rejected: int = 0
     missing: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, as JSON
+    examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, and where it stands
     absent: list[str] = field(default_factory=list)  # determinants that the stream does not have
 
     def add(self, other: dict[str, Any]) -> None:
@@ -54,9 +55,9 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
         if removes.any():  # of these nothing but name and time is looked at
             piece = decoder.decode(each.filter(pa.array(~removes)))
         screening.take(piece)
-        rejects = [pair for counts in screening.counts for pair in counts.rejects]
+        rejects = [each for counts in screening.counts for each in counts.rejects]
         if plan.query.latest:  # the same row again changes nothing
-            rejects = [(row, reason) for row, reason in rejects if reason != DUPLICATE]
+            rejects = [each for each in rejects if each.reason != DUPLICATE]
         gaps = np.isnan(piece.rows.raw)
         out.add(
             {
@@ -65,11 +66,17 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
                 "incomplete": sum(counts.incomplete for counts in screening.counts),
                 "rejected": len(rejects),
                 "missing": {name: int(gaps[:, j].sum()) for j, name in enumerate(plan.query.names)},
-                "reasons": Counter(kind_of_reason(reason) for _, reason in rejects),
-                "examples": {kind_of_reason(reason): row for row, reason in reversed(rejects)},
+                "reasons": Counter(kind_of_reason(each.reason) for each in rejects),
+                "examples": {kind_of_reason(each.reason): where(each) for each in reversed(rejects)},
             }
         )
     return {name: getattr(out, name) for name in _COUNTED}
+
+
+def where(found: RejectedRow) -> str:
+    """A row as JSON, behind the file and the line that it comes from, where these are known."""
+    line = "" if found.line is None else f", line {found.line}"
+    return found.row if found.file is None else f"{found.file}{line}: {found.row}"
 
 
 def kind_of_reason(reason: str) -> str:
