@@ -19,8 +19,7 @@ from fogline.errors import FoglineError
 from fogline.flow.batches import counted
 from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_stand, stand_names
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES
-from fogline.flow.output import ABOUT
+from fogline.flow.names import ABOUT, CHANGES
 from fogline.impute.scores import Sums
 from fogline.model import Query
 from fogline.rows.changes import answer_of, standing

@@ -23,10 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Flags, Floats
+from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
-from fogline.kernels.arrow import DAY, EARLIEST, EXACT, LATEST
-from fogline.kernels.clouds import all_within
 from fogline.rows.text import is_text, quoted, read_numbers
 
 Reasons = dict[int, str]  # row -> why it is rejected
@@ -88,6 +86,8 @@ def micros_of(column: pa.Array) -> tuple[Floats, Flags]:
 
 def _numeric(value: Floats, kind: pa.DataType | None, name: str) -> Times:
     """Numbers as times; beyond 2^53 neighbouring ones could no longer be distinguished."""
+    from fogline.kernels.clouds import all_within  # times are written without a compiler, and read with one
+
     refused: Reasons = {}
     if not all_within(value, EXACT) and (large := np.abs(value) > EXACT).any():
         reason = f"{name!r} is beyond 2^53 and would be rounded; use timestamps or a coarser unit"
