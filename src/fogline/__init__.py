@@ -5,7 +5,7 @@ Names are imported when they are first used (`fogline.face`): without `fogline.s
 
 from typing import TYPE_CHECKING
 
-from fogline.face import show
+from fogline.face import offer
 
 if TYPE_CHECKING:
     from fogline import errors as errors
@@ -73,7 +73,7 @@ __all__ = [
     "verify",
 ]
 
-show(
+offer(
     __name__,
     {
         "arrays": ("Distributions",),

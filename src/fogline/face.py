@@ -38,7 +38,7 @@ class Face(ModuleType):
         return sorted({*vars(self), *self.where})
 
 
-def show(package: str, names: Mapping[str, tuple[str, ...]]) -> None:
+def offer(package: str, names: Mapping[str, tuple[str, ...]]) -> None:
     """Let a package show names of its modules; a module itself, too, as {"spark": ("spark",)}."""
     module = sys.modules[package]
     vars(module)["where"] = {name: f"{package}.{each}" for each, shown in names.items() for name in shown}

@@ -44,7 +44,7 @@ def kind_of(path: str, *, existing: bool, others: Iterable[str] = ()) -> str:
     named = kind_of_name(path)
     if named is not None:
         return named
-    names = [*others, *(each.name for each in _files(path))] if existing else []
+    names = [*others, *(each.name for each in files_of(path))] if existing else []
     found = sorted({kind for name in names if (kind := kind_of_name(name))})
     if len(found) == 1:
         return found[0]
@@ -72,7 +72,7 @@ def pattern_of(path: str, kind: str) -> str:
 
     That is so in a folder that is called by its kind (data.parquet) and whose files have no such end.
     """
-    names = [each.name for each in _files(path)] if kind_of_name(path) is not None else []
+    names = [each.name for each in files_of(path)] if kind_of_name(path) is not None else []
     if names and not any(kind_of_name(name) == kind for name in names):
         return ""
     ends = [_any_case(end) for end in KINDS[kind]]
@@ -107,10 +107,10 @@ def _entries(path: str) -> Iterator[Path]:
 
 def folders_in(path: str) -> set[Path]:
     """The folders of the files that could be read."""
-    return {each.parent for each in _files(path)}
+    return {each.parent for each in files_of(path)}
 
 
-def _files(path: str) -> Iterator[Path]:
+def files_of(path: str) -> Iterator[Path]:
     return (each for each in _entries(path) if each.is_file())
 
 

@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING
 
-from fogline.face import show
+from fogline.face import offer
 
 if TYPE_CHECKING:
     from fogline.impute.function import Function, ImputeFunction
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "knn"]
 
-show(
+offer(
     __name__,
     {
         "function": ("Function", "ImputeFunction"),

@@ -1,8 +1,8 @@
 """Why does the first call take a minute?
 
-Because kernels are being compiled, once for this machine. Where that takes longer than a moment, a line on stderr states
-it, once per process; a kernel or two that are compiled in between pass without a word. Workers of an engine are `quiet`:
-there are many of them, and what they print is not for a terminal.
+Because kernels are being compiled, once for this machine. Where that takes longer than a moment, a line on stderr
+states it, once per process; a kernel or two that are compiled in between pass without a word. Workers of an engine are
+`quiet`: there are many of them, and what they print is not for a terminal.
 """
 
 from __future__ import annotations
