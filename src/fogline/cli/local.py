@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fogline.model import Query
 
 
-def read_rows(path: str, query: Query) -> pa.Table:
+def read_rows(path: str, query: Query | None) -> pa.Table:
     """STAND-IN until the reader of files is there."""
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -21,7 +21,7 @@ def read_rows(path: str, query: Query) -> pa.Table:
     kind = kind_of(path, existing=True)
     names = [str(each) for each in files_of(path)]
     if kind == "csv":
-        texts = {name: pa.string() for name in (query.id, *query.by)}
+        texts = {name: pa.string() for name in (query.id, *query.by)} if query else {}
         convert = pc.ConvertOptions(column_types=texts, strings_can_be_null=True)
         return pa.concat_tables(
             [pc.read_csv(name, convert_options=convert) for name in names], promote_options="permissive"
