@@ -48,11 +48,12 @@ def check(
     where every row would be rejected.
     """
     with helpful():
+        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
-        asked = Query.load(query)
+        asked, options = Query.load(query), Options.load(query)
         known = None if repository is None else Repository.load(repository)
         chain = None if known is None else chain_of(known, asked)
         must_be_there(stream)
@@ -60,7 +61,7 @@ def check(
         from fogline.cli.counting import census
 
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
-        found = census(stream, asked, known, clock, where, **how)
+        found = census(stream, asked, options, known, clock, where, **how)
         print_census(found, asked, chain)
         if found.rows and found.rejected == found.rows:
             raise typer.Exit(1)

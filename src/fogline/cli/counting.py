@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from fogline.cli.engine import Where
-from fogline.cli.local import read_rows
 from fogline.cli.progress import stages
 from fogline.cli.terminal import remark
+from fogline.files.layout import layout_of
+from fogline.files.listing import files_of
+from fogline.files.reading import batches
 from fogline.flow.census import Census, counted
-from fogline.flow.plan import make_plan
+from fogline.flow.machine import NOW, asks_now
+from fogline.flow.plan import Plan, make_plan
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -18,11 +25,15 @@ def census(stream: str, query: Query, known: Repository | None, clock: str | Non
     """Count what is in these files. `how`: lateness and ahead."""
     if where.here:
         with stages("reading the rows") as report:
-            rows = read_rows(stream, query)
-            plan = make_plan(query, rows.schema, opened=None if known is None else lambda: known, clock=clock, **how)
-            total = Census(absent=[name for name in plan.extra if name not in rows.schema.names])
-            total.add(counted(plan, rows.to_batches()))
-            report("reading the rows", 1, 1)
+            layout = layout_of(stream, query, options, clock=clock, lateness=how["lateness"], remark=remark)
+            opened = None if known is None else lambda: known
+            how |= {"clock": layout.clock or None, "versions": layout.versions or None}
+            plan = make_plan(query, layout.schema, opened=opened, **how)
+            total, files = Census(absent=[n for n in plan.extra if n not in layout.columns.names]), files_of(stream)
+            for k, file in enumerate(files):
+                report("reading the rows", k, len(files))
+                total.add(counted(plan, with_now(batches(str(file), layout), plan)))
+            report("reading the rows", len(files), len(files))
             return total
     with where.spark() as (spark, report):
         from fogline.spark import census as on_spark
@@ -33,3 +44,10 @@ def census(stream: str, query: Query, known: Repository | None, clock: str | Non
         frame = files.table(spark, stream, shape)
         with followed(spark, "reading the rows", report):
             return on_spark.census(frame, query, known, clock=shape["clock"] or None, **how)
+
+
+def with_now(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    """The rows with the machine's clock, if they are compared with it."""
+    now = pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC"))
+    for batch in rows:
+        yield batch.append_column(NOW, pa.repeat(now, batch.num_rows)) if asks_now(plan) else batch

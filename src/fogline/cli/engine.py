@@ -51,7 +51,7 @@ class Where:
 
 def why_spark(path: str, master: str | None, memory: str | None) -> str | None:
     """Why these files are read by Spark; None: this process reads them."""
-    from fogline.flow.folder import is_local
+    from fogline.files.paths import is_local
 
     if master is not None or memory is not None:
         return f"--{'memory' if master is None else 'master'} is given"
@@ -63,8 +63,8 @@ def why_spark(path: str, master: str | None, memory: str | None) -> str | None:
 
 def size_of(path: str) -> int:
     """How many bytes these files have, about as they are read."""
-    from fogline.flow.listing import PACKED as ENDS
-    from fogline.flow.listing import files_of
+    from fogline.files.listing import PACKED as ENDS
+    from fogline.files.listing import files_of
 
     sizes = [(each, each.stat().st_size) for each in files_of(path)]
     if not sizes:

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.cli.engine import Where
-from fogline.cli.local import read_rows
 from fogline.cli.progress import Report, stages
+from fogline.cli.terminal import remark
+from fogline.files.options import Options
+from fogline.files.reading import table
 from fogline.model import Query
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
@@ -17,11 +19,11 @@ from fogline.repository.repository import Repository
 WRITING = "writing the repository"
 
 
-def fitted(history: str, query: Query, output: Path, how: dict[str, Any], where: Where) -> Repository:
+def fitted(history: str, query: Query, options: Options, output: Path, how: dict[str, Any], where: Where) -> Repository:
     """A repository of these files, written."""
     if where.here:
         with stages("reading the history") as report:
-            made = Repository.fit(read_rows(history, query), query, **how, progress=report)
+            made = Repository.fit(table(history, query, options, remark), query, **how, progress=report)
             return _written(made, output, report)
     with where.spark() as (spark, report):
         from fogline.spark import files
@@ -32,12 +34,12 @@ def fitted(history: str, query: Query, output: Path, how: dict[str, Any], where:
 
 
 def fitted_again(
-    known: Repository, rows: str, query: Query, newest: int | None, output: Path, where: Where
+    known: Repository, rows: str, query: Query, options: Options, newest: int | None, output: Path, where: Where
 ) -> Repository:
     """A repository fitted as it was first, from its history and the rows of more files, written."""
     if where.here:
         with stages("reading the rows") as report:
-            return _again(known, read_rows(rows, query), query, newest, output, report)
+            return _again(known, table(rows, query, options, remark), query, newest, output, report)
     with where.spark() as (spark, report):
         from fogline.spark import files
 

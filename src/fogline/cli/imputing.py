@@ -11,21 +11,25 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from fogline.cli.engine import Where
-from fogline.cli.local import read_rows
 from fogline.cli.progress import stages
+from fogline.cli.terminal import remark
 from fogline.errors import FoglineError
-from fogline.flow.folder import is_local
-from fogline.flow.listing import kind_of
+from fogline.files.listing import kind_of
+from fogline.files.options import Options
+from fogline.files.paths import is_local
+from fogline.files.reading import table
 from fogline.impute.table import distributions
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
 
-def imputed(stream: str, query: Query, known: Repository, output: str, where: Where, *, overwrite: bool) -> None:
+def imputed(
+    stream: str, query: Query, options: Options, known: Repository, output: str, where: Where, *, overwrite: bool
+) -> None:
     """What each missing value of these files may be, written."""
     if where.here and is_local(output):
         with stages("reading the rows") as report:
-            rows = read_rows(stream, query)
+            rows = table(stream, query, options, remark)
             report("imputing", 0, 0)
             found = distributions(rows, query, known)
             report("writing", 0, 0)

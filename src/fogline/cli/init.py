@@ -41,10 +41,11 @@ def init(
             raise FoglineError(f"{str(output)!r} is there already, and is not overwritten; choose another: --output.")
         must_be_there(file)
         from fogline.cli.guess import guess
-        from fogline.cli.local import read_rows
+        from fogline.files.options import Options
+        from fogline.files.reading import table
         from fogline.model import Query
 
-        found = guess(read_rows(file, None), id, time)
+        found = guess(table(file, None, Options(), remark), id, time)
         if not yes and sys.stdin.isatty():
             ask(found, file)
         must_be_known(found, file)

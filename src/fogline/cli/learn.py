@@ -61,11 +61,12 @@ def fit(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.options import Options
         from fogline.model import Query
         from fogline.repository import rules as rule_files
         from fogline.repository import store
 
-        asked = Query.load(query)
+        asked, options = Query.load(query), Options.load(query)
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
@@ -75,7 +76,7 @@ def fit(
         how = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
         from fogline.cli.fitting import fitted
 
-        summarise(fitted(history, asked, output, how, where), output, began)
+        summarise(fitted(history, asked, options, output, how, where), output, began)
 
 
 def summarise(made: Repository, output: Path, began: float) -> None:
@@ -212,12 +213,13 @@ def refit(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository import store
         from fogline.repository.repository import Repository
 
-        asked, known = Query.load(query), Repository.load(repository)
+        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
         store.check_folder(target)
@@ -225,7 +227,7 @@ def refit(
         where = Where.chosen(rows, master, memory)
         from fogline.cli.fitting import fitted_again
 
-        made = fitted_again(known, rows, asked, newest, target, where)
+        made = fitted_again(known, rows, asked, options, newest, target, where)
         typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
         show_versions(target)
 
@@ -278,16 +280,17 @@ def impute(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
-        asked, known = Query.load(query), Repository.load(repository)
+        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import check_output, imputed
 
         check_output(output, overwrite=overwrite)
         where = Where.chosen(stream, master, memory)
-        imputed(stream, asked, known, output, where, overwrite=overwrite)
+        imputed(stream, asked, options, known, output, where, overwrite=overwrite)
         typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

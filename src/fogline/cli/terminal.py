@@ -121,8 +121,8 @@ def _show(before: Callable[..., None]) -> Callable[..., None]:
 
 def must_be_there(path: str) -> None:
     """Report what is wrong with a path before anything that takes long; of other machines' paths Spark does."""
-    from fogline.flow.folder import is_local
-    from fogline.flow.listing import kind_of
+    from fogline.files.listing import kind_of
+    from fogline.files.paths import is_local
 
     if is_local(path):
         kind_of(path, existing=True)
@@ -140,7 +140,8 @@ def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Report]]:
 
 def reading(output: str, read: Callable[[Folder], Read]) -> Read:
     """Read an output folder; Spark is started only where nothing else reaches it."""
-    from fogline.flow.folder import LocalFolder, absolute, is_local
+    from fogline.files.paths import absolute, is_local
+    from fogline.flow.folder import LocalFolder
 
     if is_local(output):
         return read(LocalFolder(absolute(output)))

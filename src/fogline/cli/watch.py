@@ -70,7 +70,7 @@ def run(
     """
     began = perf_counter()
     with helpful():
-        from fogline.flow.listing import must_exist
+        from fogline.files.listing import must_exist
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository

@@ -21,11 +21,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
+from fogline.files.listing import folders_in
+from fogline.files.paths import absolute
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
-from fogline.flow.folder import Folder, absolute
+from fogline.flow.folder import Folder
 from fogline.flow.journal import group_columns
-from fogline.flow.listing import folders_in
 from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
