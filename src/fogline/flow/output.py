@@ -28,17 +28,15 @@ from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.compaction import opened as opened_file
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH, KINDS, REJECTS, group_columns
+from fogline.flow.journal import group_columns
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
-ABOUT = "about.json"
 BATCH = "batch"  # the column of rejects with the number of their batch
-CHECKPOINT = "checkpoint"
-MARK = f"{CHECKPOINT}/fogline.json"
 
 
 @dataclass(frozen=True, slots=True)
