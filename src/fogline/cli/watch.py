@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogline.cli.reading import reads_files
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -28,7 +27,6 @@ from fogline.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from fogline.files.options import Options
     from fogline.flow.folder import Folder
     from fogline.flow.output import RunStatus
 
@@ -66,7 +64,7 @@ def run(
     master: Master = "local[*]",
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
@@ -101,6 +99,17 @@ def run(
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
         sum_up(running.status, running.output.place, output, lateness, perf_counter() - began)
+        warn_of_rejects(running.status)
+
+
+def warn_of_rejects(status: RunStatus) -> None:
+    """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
+    from fogline.flow.rejects import mostly_rejected
+
+    if (text := mostly_rejected(status.total, status.rejected, status.reasons)) is not None:
+        typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
+    if status.total and status.rejected == status.total:
+        raise typer.Exit(1)
 
 
 def sum_up(status: RunStatus, place: Folder, output: str, lateness: str, seconds: float) -> None:
