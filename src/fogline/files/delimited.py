@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from fogline.arrays import Flags
-from fogline.files.blocks import Block, blocks, head_of
+from fogline.files.blocks import Block, blocks, head_of, is_packed
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.roles import Roles
@@ -29,11 +29,7 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
     if not head.strip():
         raise Unreadable("it is empty")
     found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
-    if (
-        options.encoding is None
-        and found.encoding == "utf-8"
-        and not path.lower().endswith((".gz", ".bz2", ".zst", ".lz4"))
-    ):
+    if options.encoding is None and found.encoding == "utf-8" and not is_packed(path):
         foreign = first_foreign(path, content)  # also behind what was looked at
         found = found._replace(encoding=encoding_of(foreign)) if foreign else found
     twice = [name for name in roles.all if found.names.count(name) > 1]
