@@ -88,7 +88,8 @@ def test_a_file_that_cannot_be_read_is_one_row_with_the_reason(tmp_path):
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(good.encode())[:-4000])
     (tmp_path / "c.parquet").write_bytes(b"PAR1 torn")
     (tmp_path / "d.csv").write_text("other,columns\n1,2\n")
-    (tmp_path / "e.csv").write_text("")
+    (tmp_path / "e.csv").write_text("\n")
+    (tmp_path / "f.csv").write_text("")  # no rows, and nothing wrong
     found = rows_of(tmp_path)
     bad = {row[FILE]: row[WHY] for row in found if row[WHY] is not None}
     assert set(bad) == {"b.csv.gz", "c.parquet", "d.csv", "e.csv"}

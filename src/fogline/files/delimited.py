@@ -27,7 +27,7 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
     """How a file is written; an error if it has nothing of the stream."""
     head = head_of(path, content)
     if not head.strip():
-        raise Unreadable("it is empty")
+        raise Unreadable("it has no line with columns")
     found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
     if options.encoding is None and found.encoding == "utf-8" and not is_packed(path):
         foreign = first_foreign(path, content)  # also behind what was looked at
