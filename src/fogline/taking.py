@@ -92,14 +92,14 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     if carried:  # what was imputed is no fact, should the next row lack it
         known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
     called.ignore(ignored)
-    cells = (objects(read.id), rows.arrived, rows.expires, rows.raw)
-    ids, *numbers = cells if every is None else (each[which] for each in cells)
-    batch = Batch(ids, *numbers, known, clouds, called.version if every is None else called.version[which])
+    ids, some = objects(read.id), slice(None) if every is None else which
+    cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, clouds
+    batch = Batch(ids[some], *cells, called.version[some])
     stay = ~(stale | _among(which, rows.refused))
     if not stay.all():
         batch, which = batch.part(stay), which[stay]
     removed = np.flatnonzero(called.gone)
-    removals = Removals(cells[0][removed], rows.arrived[removed], called.version[removed])
+    removals = Removals(ids[removed], rows.arrived[removed], called.version[removed])
     return TakenRows(_of_groups(batch, which, keys), {}, _of_groups(removals, removed, keys))
 
 
