@@ -100,13 +100,23 @@ def must_be_there(path: str) -> Any:
 @contextmanager
 def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
     """A session for one command, and a progress bar for its jobs."""
+    with in_process("starting Spark") as report:
+        from fogline.spark.session import for_a_while
+
+        with for_a_while(master=master, memory=memory) as spark:
+            yield spark, report
+
+
+@contextmanager
+def in_process(first: str) -> Iterator[Any]:
+    """A progress bar for the steps of one command; `first`: what it shows until there is one."""
     with bars(Console(stderr=True)) as shown:
-        bar = shown.add_task("starting Spark", total=None)
+        bar = shown.add_task(first, total=None)
 
         def report(what: str, done: int, of: int) -> None:
             """The next step gets a bar of its own; what has no end (of 0) only changes its words."""
             nonlocal bar
-            if of == 0 and shown.tasks[-1].total is None and shown.tasks[-1].description != "starting Spark":
+            if of == 0 and shown.tasks[-1].total is None and shown.tasks[-1].description != first:
                 shown.update(bar, description=what)
             elif shown.tasks[-1].description != what:
                 shown.update(bar, total=1, completed=1)
@@ -114,10 +124,7 @@ def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
                 bar = shown.add_task(what, total=None)
             shown.update(bar, total=of or None, completed=done)
 
-        from fogline.spark.session import for_a_while
-
-        with for_a_while(master=master, memory=memory) as spark:
-            yield spark, report
+        yield report
 
 
 def bars(console: Console) -> Progress:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -20,13 +22,18 @@ from fogline.cli.terminal import (
     QueryFile,
     app,
     helpful,
+    in_process,
     must_be_there,
     number_or_text,
     on_spark,
     paper,
     reading,
 )
+from fogline.flow.embedded import Embedded
+from fogline.flow.holding import holding
 from fogline.flow.listing import must_exist
+from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.flow.starting import ready
 from fogline.impute.chain import chain_of
 from fogline.model import Query
 from fogline.repository.repository import Repository
@@ -66,6 +73,9 @@ def run(
     ] = False,
     clock: Clock = None,
     hindsight: Hindsight = None,
+    engine: Annotated[
+        str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
+    ] = "spark",
     master: Master = "local[*]",
     memory: Memory = None,
 ) -> None:
@@ -82,15 +92,11 @@ def run(
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)
-        with on_spark(master, memory) as (spark, progress):
-            from fogline.flow.output import RunConfig
-            from fogline.spark.running import Run
-
-            clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(
-                stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight
-            )
-            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
+        clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
+        how: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "engine": engine}
+        config = RunConfig(stream, output, asked, known, every, *clocks, **how)
+        ready(config, clock=clock)
+        with holding(output, engine, remark), engine_of(config, master, memory) as (running, progress):
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
@@ -194,8 +200,21 @@ def print_census(found: Any, query: Query, known: Repository | None) -> None:
         typer.echo(f"  rejected, {count:,}: {reason}\n    for instance {found.examples[reason]}")
 
 
+@contextmanager
+def engine_of(config: RunConfig, master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
+    """A run on the engine that was asked for, and where to report what it does."""
+    if config.engine == EMBEDDED:
+        with in_process("starting") as progress:
+            yield Embedded(config, lambda status: progress(status_line(status), 0, 0), remark), progress
+        return
+    with on_spark(master, memory) as (spark, progress):
+        from fogline.spark.running import Run
+
+        yield Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark), progress
+
+
 def finish(started: Any, running: Any) -> bool:
-    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not.
+    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not. So does SIGTERM.
 
     Returns whether it ended by itself.
     """
@@ -207,11 +226,10 @@ def finish(started: Any, running: Any) -> bool:
         asked_to_stop.append(running.status.batch)
         typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
-    before = signal.signal(signal.SIGINT, stop)  # Spark's own handler would cancel the batch
+    both = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
     try:
-        from fogline.spark.errors import plainly
-
-        with plainly():
+        with plain_errors(running.config.engine):
             looked = perf_counter()
             while not started.awaitTermination(0.2):
                 if perf_counter() - looked > LOOK:
@@ -221,8 +239,18 @@ def finish(started: Any, running: Any) -> bool:
                     break
     finally:
         started.stop()
-        signal.signal(signal.SIGINT, before)
+        for each, handler in zip(both, before, strict=True):
+            signal.signal(each, handler)
     return not asked_to_stop
+
+
+def plain_errors(engine: str) -> AbstractContextManager[None]:
+    """What Spark raises becomes an error that a person can read."""
+    if engine == EMBEDDED:
+        return nullcontext()
+    from fogline.spark.errors import plainly
+
+    return plainly()
 
 
 def remark(text: str) -> None:

@@ -1,0 +1,105 @@
+"""May this run begin, or go on?
+
+All that can be wrong with a command is looked at before a folder is made and before an engine, which takes seconds, is
+started: so a start that fails leaves nothing behind that would refuse the command that was meant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from fnmatch import fnmatch
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.flow.folder import LocalFolder, absolute, is_local
+from fogline.flow.output import ENGINES, Output, RunConfig
+from fogline.flow.plan import BUCKETS, Plan, make_plan
+from fogline.flow.resume import as_begun
+from fogline.flow.stand_in import Layout, layout_of
+
+
+def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
+    """An error, if this run can neither begin nor go on; nothing is written.
+
+    Of a stream or an output in another file system only the engine can know more.
+    """
+    if config.engine not in ENGINES:
+        raise QueryError(
+            f"there is no engine {config.engine!r}; it may be {' or '.join(ENGINES)}."
+            f"{did_you_mean(str(config.engine), ENGINES)}"
+        )
+    must_be_apart(config.stream, config.output)
+    if is_local(config.output):
+        must_be_writable(config.output)
+    if is_local(config.stream) and is_local(config.output):
+        place = LocalFolder(absolute(config.output))
+        output = Output(place, as_begun(config, place))
+        layout, _ = _layout_for(output, output.begun(), clock, remark)
+        plan_for_files(output.config, layout, follow=True, buckets=output.buckets)
+
+
+def layout_for(
+    output: Output, clock: str | None, remark: Callable[[str], None] = lambda text: None
+) -> tuple[Layout, bool]:
+    """How the files of a run are read, and whether it begins now; one that goes on is made ready for it."""
+    return _layout_for(output, output.shape(), clock, remark)
+
+
+def _layout_for(
+    output: Output, shape: dict[str, Any] | None, clock: str | None, remark: Callable[[str], None]
+) -> tuple[Layout, bool]:
+    config = output.config
+    if shape is None:
+        how: dict[str, Any] = {"clock": clock, "lateness": config.lateness, "remark": remark}
+        return layout_of(config.stream, config.query, None, **how), True
+    layout = Layout.from_dict(shape)
+    if clock is not None and clock != layout.clock:
+        was = layout.clock or "what its column shows"
+        raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")
+    return layout, False
+
+
+def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> Plan:
+    """The plan of a run over files; errors name what does not fit."""
+    repository = config.repository
+    how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
+    how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
+    opened = None if repository is None else lambda: repository
+    return make_plan(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)
+
+
+def must_be_apart(source: str, output: str) -> None:
+    """An error, if what is read and what is written lie in one another."""
+    if not (is_local(source) and is_local(output)):
+        return
+    made = Path(output).resolve()
+    for root in (Path(source), *map(Path, glob(source))):
+        read = root.resolve()
+        if made == read or (read.is_dir() and read in made.parents):
+            where = "is what is read" if made == read else f"lies in {str(root)!r}, which is read"
+            raise FoglineError(f"the output {output!r} {where}: it would be read again. Choose a folder beside it.")
+        if made in read.parents:
+            raise FoglineError(
+                f"{str(root)!r}, which is read, lies in the output {output!r}. Choose a folder for the output beside it."
+            )
+    pattern = str(Path(source).absolute())
+    if any(fnmatch(str(each), pattern) for each in (made, *made.parents)) and pattern != str(made):
+        raise FoglineError(
+            f"the output {output!r} would be read again: {source!r} names it, too. Choose a folder beside it."
+        )
+
+
+def must_be_writable(output: str) -> None:
+    """An error, if there cannot be a folder at this place of this machine."""
+    path = Path(absolute(output))
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise FoglineError(f"the output {output!r} cannot be a folder: {str(there)!r} is a file. Choose another place.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise FoglineError(
+            f"the output {output!r} cannot be written: there is no permission to write into {str(there)!r}. "
+            "Choose another place, or have the permission changed."
+        )
