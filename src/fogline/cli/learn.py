@@ -23,6 +23,7 @@ from fogline.cli.terminal import (
     paper,
     reading,
 )
+from fogline.flow.starting import must_be_apart
 from fogline.impute.chain import chain_of
 from fogline.impute.past import OWN
 from fogline.impute.scores import Score, by_age, listed, wrongly_sure
@@ -70,6 +71,7 @@ def fit(
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
+        must_be_apart(history, str(output))
         store.check_folder(output)
         files = must_be_there(history)
         with on_spark(master, memory) as (spark, progress):
@@ -209,6 +211,7 @@ def refit(
         asked, known = Query.load(query), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
+        must_be_apart(rows, str(target))
         store.check_folder(target)
         files = must_be_there(rows)
         with on_spark(master, memory) as (spark, progress):
