@@ -51,7 +51,11 @@ WRONG = {
     "idle": (("--idle", "-3"), {}, "idle is -3.0"),
     "a clock": (("--clock", "sundial"), {}, "clock is 'sundial'; it may be 'number' or 'timestamp'"),
     "hindsight": (("--hindsight",), {}, "hindsight"),
-    "an engine": (("--engine", "embeded"), {}, "there is no engine 'embeded'; it may be spark or embedded.\nDid you mean 'embedded'?"),
+    "an engine": (
+        ("--engine", "embeded"),
+        {},
+        "there is no engine 'embeded'; it may be spark or embedded.\nDid you mean 'embedded'?",
+    ),
     "an id": ((), {"id: sensor": "id: sensro"}, "'sensro'"),
     "a time": ((), {"time: t": "time: when"}, "'when'"),
     "an attribute": ((), {"gas: max": "gaz: max"}, "'gaz'"),
@@ -97,7 +101,12 @@ def test_files_and_patterns_are_apart_from_an_output_that_they_do_not_name(place
     must_be_apart("in/a.csv", "in/out")
     must_be_apart("in/*.csv", "in/out")
     must_be_apart("in", "input")
-    for source, output in (("in/*", "in/out"), ("in/a.csv", "in/a.csv"), ("in/*.csv", "in/all.csv"), ("in/a.csv", "in")):
+    for source, output in (
+        ("in/*", "in/out"),
+        ("in/a.csv", "in/a.csv"),
+        ("in/*.csv", "in/all.csv"),
+        ("in/a.csv", "in"),
+    ):
         with pytest.raises(FoglineError, match="Choose a folder"):
             must_be_apart(source, output)
 
@@ -152,7 +161,9 @@ def test_the_second_of_two_runs_states_who_holds_the_output_and_a_dead_holder_ho
         assert known["pid"] == os.getpid()
         for engine in ("embedded", "spark"):
             printed = run(*GOOD, "--engine", engine, code=2)
-            assert f"'out' is being written by process {os.getpid()} on {known['host']}, with the engine spark" in printed
+            assert (
+                f"'out' is being written by process {os.getpid()} on {known['host']}, with the engine spark" in printed
+            )
             assert f"since {known['since']}" in printed
             assert "choose another output" in printed
     assert not Path("out").exists()  # nothing was written

@@ -112,4 +112,4 @@ def test_what_a_file_system_refuses_is_an_error_and_the_old_file_stays(spark, tm
 
 def test_a_file_that_a_worker_wrote_elsewhere_is_missed(tmp_path):
     with pytest.raises(FoglineError, match="a folder that all machines share"):
-        collecting._file(LocalFolder(tmp_path), ".pieces/x.parquet")
+        collecting.file_of(LocalFolder(tmp_path), ".pieces/x.parquet")

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 import fogline
 from fogline.errors import FoglineError
-from fogline.flow.folder import Folder, LocalFolder, absolute, is_local
+from fogline.files.paths import absolute, is_local
+from fogline.flow.folder import Folder, LocalFolder
 
 Read = TypeVar("Read")
 

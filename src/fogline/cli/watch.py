@@ -29,9 +29,10 @@ from fogline.cli.terminal import (
     paper,
     reading,
 )
+from fogline.files.listing import must_exist
+from fogline.files.options import Options
 from fogline.flow.embedded import Embedded
 from fogline.flow.holding import holding
-from fogline.flow.listing import must_exist
 from fogline.flow.output import EMBEDDED, RunConfig
 from fogline.flow.starting import ready
 from fogline.impute.chain import chain_of
@@ -94,6 +95,7 @@ def run(
         must_exist(stream)
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         how: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "engine": engine}
+        how["options"] = Options.load(query)
         config = RunConfig(stream, output, asked, known, every, *clocks, **how)
         ready(config, clock=clock)
         with holding(output, engine, remark), engine_of(config, master, memory) as (running, progress):

@@ -20,17 +20,20 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from fogline.errors import FoglineError
+from fogline.files.listing import files_of
+from fogline.files.paths import absolute, is_local
+from fogline.files.reading import batches
+from fogline.files.settled import Layout
+from fogline.files.unread import Taken, Unread
 from fogline.flow.collected import from_packed, write_batch
 from fogline.flow.embedded_batch import Evaluation
 from fogline.flow.embedded_state import EmbeddedState, Entry, Intent
-from fogline.flow.folder import LocalFolder, absolute, is_local
+from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
-from fogline.flow.listing import Taken, Unread
 from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.plan import Plan
 from fogline.flow.resume import as_begun
 from fogline.flow.spill import COLLECTED, Carrier, Spill
-from fogline.flow.stand_in import Layout, batches, files_of
 from fogline.flow.starting import layout_for, plan_for_files
 
 BATCH = 256 * 2**20  # bytes of files in one batch, at most
@@ -69,8 +72,8 @@ class Embedded:
         if new:
             self.output.begin(layout.to_dict(), plan.buckets)
         state = EmbeddedState(self.output.place)
-        log = FileLog(state, by_name=self.output.by_name)
-        self.unread = Unread(self.config.stream, layout.kind, layout.pattern, log)
+        log = TakenFiles(state, by_name=self.output.by_name)
+        self.unread = Unread(self.config.stream, log)
         for text in self.unread.begin():
             self.remark(text)
         return EmbeddedRun(self, layout, plan, state, log, files_per_batch)
@@ -90,7 +93,7 @@ class EmbeddedRun:
         layout: Layout,
         plan: Plan,
         state: EmbeddedState,
-        log: FileLog,
+        log: TakenFiles,
         files_per_batch: int | None,
     ) -> None:
         self.running, self.layout, self.plan, self.state, self.log = running, layout, plan, state, log
@@ -134,7 +137,7 @@ class EmbeddedRun:
     def _next(self) -> Intent | None:
         """What the next batch shall do; None: there is nothing to do."""
         if self.left is None or self.plan.moves_idle:
-            self.left = self.log.new_files(files_of(self.running.config.stream, self.layout))
+            self.left = self.log.new_files(map(str, files_of(self.running.config.stream)))
         count, size = 0, 0
         for each in self.left:
             size += each.size
@@ -176,7 +179,7 @@ class FoundFile(NamedTuple):
     size: int
 
 
-class FileLog:
+class TakenFiles:
     """Which files have been taken up so far? As the state knows it."""
 
     def __init__(self, state: EmbeddedState, *, by_name: bool) -> None:

@@ -87,8 +87,8 @@ class Evaluation:
         known, size = self.loaded.pop(key, (None, 0))
         self.room += size
         found = self.state.get(Entry(_GROUP, key)) if known is None else known
-        cells = {name: self.state.cells(name, key) for name in ("cells", "parts", "pages")}
-        outcome = self.keeper.take(key, found, parcels, watermark=watermark, **cells)
+        cells, parts, pages = (self.state.cells(name, key) for name in ("cells", "parts", "pages"))
+        outcome = self.keeper.take(key, found, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
         self._keep(key, outcome)
         return outcome.journal
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fogline.errors import FoglineError
-from fogline.flow.folder import absolute, is_local
+from fogline.files.paths import absolute, is_local
 
 LOCK = ".lock"
 

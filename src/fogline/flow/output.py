@@ -21,11 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
+from fogline.files.listing import folders_in
+from fogline.files.options import Options
+from fogline.files.paths import absolute
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
-from fogline.flow.folder import Folder, absolute
+from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
-from fogline.flow.listing import folders_in
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
@@ -53,6 +55,7 @@ class RunConfig:
     moved: bool = False  # the stream's folder has another path than before
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
+    options: Options = field(default_factory=Options)  # how files are to be read, as far as that is stated
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
 
     def about(self) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.flow.folder import LocalFolder, absolute, is_local
+from fogline.files.layout import layout_of
+from fogline.files.paths import absolute, is_local
+from fogline.files.settled import Layout
+from fogline.flow.folder import LocalFolder
 from fogline.flow.output import ENGINES, Output, RunConfig
 from fogline.flow.plan import BUCKETS, Plan, make_plan
 from fogline.flow.resume import as_begun
-from fogline.flow.stand_in import Layout, layout_of
 
 
 def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
@@ -54,8 +56,8 @@ def _layout_for(
     config = output.config
     if shape is None:
         how: dict[str, Any] = {"clock": clock, "lateness": config.lateness, "remark": remark}
-        return layout_of(config.stream, config.query, None, **how), True
-    layout = Layout.from_dict(shape)
+        return layout_of(config.stream, config.query, config.options, **how), True
+    layout = Layout.from_dict(shape, config.stream)
     if clock is not None and clock != layout.clock:
         was = layout.clock or "what its column shows"
         raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")
