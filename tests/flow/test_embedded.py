@@ -19,8 +19,19 @@ from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
 from fogline.flow.folder import LocalFolder
 from tests.contracts import net
-from tests.flow.embedding import APPENDED, CASES, NEWEST, Case, changes_of_ids, config_of, learnt, readings
-from tests.flow.embedding import reported, run, write_stream
+from tests.flow.embedding import (
+    APPENDED,
+    CASES,
+    NEWEST,
+    Case,
+    changes_of_ids,
+    config_of,
+    learnt,
+    readings,
+    reported,
+    run,
+    write_stream,
+)
 from tests.walks import QUERY, walks
 
 

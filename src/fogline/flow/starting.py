@@ -85,7 +85,7 @@ def must_be_apart(source: str, output: str) -> None:
             raise FoglineError(f"the output {output!r} {where}: it would be read again. Choose a folder beside it.")
         if made in read.parents:
             raise FoglineError(
-                f"{str(root)!r}, which is read, lies in the output {output!r}. Choose a folder for the output beside it."
+                f"{str(root)!r}, which is read, lies in the output {output!r}. Choose a folder beside it instead."
             )
     pattern = str(Path(source).absolute())
     if any(fnmatch(str(each), pattern) for each in (made, *made.parents)) and pattern != str(made):
