@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app, watch
 from fogline.errors import FoglineError
+from fogline.files.apart import must_be_apart
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.holding import LOCK, holding
-from fogline.flow.starting import must_be_apart
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
 ROWS = "sensor,t,heat,gas\n" + "".join(f"s{k % 7},{k},{k * 7 % 11},{k * 5 % 13}\n" for k in range(60))

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from fogline.errors import SnapshotError
 from fogline.flow.folder import Folder
-from fogline.flow.output import CHECKPOINT
+from fogline.flow.names import CHECKPOINT
 
 MAGIC = b"FOGEMBED\x01"  # the last byte is the version of the format
 MANY = 500  # deltas behind a base, at most

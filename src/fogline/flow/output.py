@@ -26,17 +26,17 @@ from fogline.files.options import Options
 from fogline.files.paths import absolute
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
+from fogline.flow.compaction import opened as opened_file
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
+from fogline.flow.journal import group_columns
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
-ABOUT = "about.json"
-CHECKPOINT = "checkpoint"
-MARK = f"{CHECKPOINT}/fogline.json"
+BATCH = "batch"  # the column of rejects with the number of their batch
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 
 
@@ -55,7 +55,7 @@ class RunConfig:
     moved: bool = False  # the stream's folder has another path than before
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
-    options: Options = field(default_factory=Options)  # how files are to be read, as far as that is stated
+    options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
 
     def about(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Output:
         self.compaction = Compaction(place, config.query, keep=config.keep)
         self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
 
-    def shape(self) -> dict[str, str] | None:
+    def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
         shape = self.begun()
         if shape is not None:
@@ -142,7 +142,7 @@ class Output:
             self.resume()
         return shape
 
-    def begun(self) -> dict[str, str] | None:
+    def begun(self) -> dict[str, Any] | None:
         """The same, while nothing is written. A run that has yet to begin its first batch begins now."""
         known, batches = self.place.get(ABOUT), has_batches(self.place)
         if known is None and batches:
@@ -153,7 +153,7 @@ class Output:
         if known is None or not batches:
             return None
         before = json.loads(known)
-        shape: dict[str, str] = before.pop("shape")
+        shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
         refuse_other_engine(before.pop("engine", SPARK), self.config)
         refuse_other_checkpoint(self.place, before.pop("mark", None), self.config.output)
@@ -162,7 +162,7 @@ class Output:
         self._same_stream(came)
         return shape
 
-    def begin(self, shape: dict[str, str], buckets: int = BUCKETS) -> None:
+    def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
         self.buckets, mark = buckets, uuid4().hex
         self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
@@ -208,12 +208,25 @@ class Output:
             first = [] if table is None or not table.num_rows else [table]
             self._forget(kind, number)
             for k, name in enumerate(more):
-                self.place.move(name, part_name(kind, number, k + 1 + len(first), len(first) + len(more)))
+                place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
+                if kind == REJECTS:
+                    self._numbered(name, place, number)
+                else:
+                    self.place.move(name, place)
             for each in first:
                 with self.place.filling(part_name(kind, number, 1, 1 + len(more))) as path:
                     pq.write_table(each, path)
         self.fresh = False
         self.compaction.before(number)
+
+    def _numbered(self, name: str, to: str, number: int) -> None:
+        """What a worker has written gets its place, and the batch's number beside its rows."""
+        file = pq.ParquetFile(opened_file(self.place, name))
+        schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
+        with self.place.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
+            for k in range(file.num_row_groups):
+                writer.write_table(with_batch(file.read_row_group(k), number))
+        self.place.delete([name])
 
     def _forget(self, kind: str, number: int) -> None:
         """What a crash has left of this batch, which may have had other parts."""
@@ -233,7 +246,16 @@ def tables_of(
         whole = parts[HEALTH]
         about = {"batch": pa.repeat(number, whole.num_rows), "seconds": pa.repeat(seconds, whole.num_rows)}
         parts[HEALTH] = pa.table({**about, **dict(zip(whole.schema.names, whole.columns, strict=True))})
+    if REJECTS in parts:
+        parts[REJECTS] = with_batch(parts[REJECTS], number)
     return parts
+
+
+def with_batch(rejects: pa.Table, number: int) -> pa.Table:
+    """Rejects, with the number of their batch."""
+    return rejects.append_column(
+        pa.field(BATCH, pa.int64()), pa.repeat(pa.scalar(number, pa.int64()), rejects.num_rows)
+    )
 
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from fogline.errors import HistoryError
 from fogline.flow.folder import Folder
-from fogline.flow.output import ABOUT, RunConfig, has_batches
+from fogline.flow.names import ABOUT
+from fogline.flow.output import RunConfig, has_batches
 from fogline.repository.repository import Repository
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from fnmatch import fnmatch
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.files.apart import must_be_apart
 from fogline.files.layout import layout_of
 from fogline.files.paths import absolute, is_local
 from fogline.files.settled import Layout
@@ -58,9 +57,7 @@ def _layout_for(
         how: dict[str, Any] = {"clock": clock, "lateness": config.lateness, "remark": remark}
         return layout_of(config.stream, config.query, config.options, **how), True
     layout = Layout.from_dict(shape, config.stream)
-    if clock is not None and clock != layout.clock:
-        was = layout.clock or "what its column shows"
-        raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")
+    layout.check(config.options, clock, config.output)
     return layout, False
 
 
@@ -71,27 +68,6 @@ def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: 
     how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
     opened = None if repository is None else lambda: repository
     return make_plan(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)
-
-
-def must_be_apart(source: str, output: str) -> None:
-    """An error, if what is read and what is written lie in one another."""
-    if not (is_local(source) and is_local(output)):
-        return
-    made = Path(output).resolve()
-    for root in (Path(source), *map(Path, glob(source))):
-        read = root.resolve()
-        if made == read or (read.is_dir() and read in made.parents):
-            where = "is what is read" if made == read else f"lies in {str(root)!r}, which is read"
-            raise FoglineError(f"the output {output!r} {where}: it would be read again. Choose a folder beside it.")
-        if made in read.parents:
-            raise FoglineError(
-                f"{str(root)!r}, which is read, lies in the output {output!r}. Choose a folder beside it instead."
-            )
-    pattern = str(Path(source).absolute())
-    if any(fnmatch(str(each), pattern) for each in (made, *made.parents)) and pattern != str(made):
-        raise FoglineError(
-            f"the output {output!r} would be read again: {source!r} names it, too. Choose a folder beside it."
-        )
 
 
 def must_be_writable(output: str) -> None:

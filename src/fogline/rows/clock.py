@@ -23,10 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Flags, Floats
+from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
-from fogline.kernels.arrow import DAY, EARLIEST, EXACT, LATEST
-from fogline.kernels.clouds import all_within
 from fogline.model import Query
 from fogline.rows.text import is_text, quoted, read_numbers
 
@@ -91,10 +89,19 @@ def micros_of(column: pa.Array) -> tuple[Floats, Flags]:
 def _numeric(value: Floats, kind: pa.DataType | None, name: str) -> Times:
     """Numbers as times; beyond 2^53 neighbouring ones could no longer be distinguished."""
     refused: Reasons = {}
-    if not all_within(value, EXACT) and (large := np.abs(value) > EXACT).any():
+    if not _exact(value) and (large := np.abs(value) > EXACT).any():
         reason = f"{name!r} is beyond 2^53 and would be rounded; use timestamps or a coarser unit"
         refused = dict.fromkeys(np.flatnonzero(large & np.isfinite(value)).tolist(), reason)
     return Times(value, kind, refused)
+
+
+def _exact(value: Floats) -> bool:
+    """Whether all are exact; a single one, as a person writes it, is looked at without a compiler."""
+    if len(value) == 1:
+        return bool(abs(value[0]) <= EXACT)
+    from fogline.kernels.clouds import all_within
+
+    return bool(all_within(value, EXACT))
 
 
 def _texts(column: pa.Array, name: str, kind: pa.DataType | None) -> Times:
