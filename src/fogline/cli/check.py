@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from fogline.cli.engine import Where
+from fogline.cli.reading import reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -23,6 +25,7 @@ from fogline.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from fogline.files.options import Options
     from fogline.flow.census import Census
     from fogline.impute.chain import Chain
     from fogline.model import Query
@@ -32,6 +35,7 @@ LISTED = 20  # reasons
 
 
 @app.command()
+@reads_files
 def check(
     stream: StreamFiles,
     query: QueryFile,
@@ -41,6 +45,8 @@ def check(
     clock: Clock = None,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Callable[[], Options],
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
@@ -48,12 +54,11 @@ def check(
     where every row would be rejected.
     """
     with helpful():
-        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
-        asked, options = Query.load(query), Options.load(query)
+        asked, options = Query.load(query), stated()
         known = None if repository is None else Repository.load(repository)
         chain = None if known is None else chain_of(known, asked)
         must_be_there(stream)

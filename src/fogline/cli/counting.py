@@ -42,10 +42,9 @@ def census(
         from fogline.spark import files
         from fogline.spark.progress import followed
 
-        shape = files.shape_of(spark, stream, query, clock=clock, lateness=how["lateness"], remark=remark)
-        frame = files.table(spark, stream, shape)
+        layout = files.settle(spark, stream, query, options, clock=clock, lateness=how["lateness"], remark=remark)
         with followed(spark, READING, report):
-            return on_spark.census(frame, query, known, clock=shape["clock"] or None, **how)
+            return on_spark.census(files.listed(spark, stream), query, known, layout=layout, **how)
 
 
 def _here(

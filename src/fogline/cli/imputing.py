@@ -41,7 +41,7 @@ def imputed(
         from fogline.spark.imputing import impute
         from fogline.spark.progress import followed
 
-        filled = impute(files.with_clock(files.read(spark, stream, query), query), query, known)
+        filled = impute(files.table(spark, stream, query, options, remark), query, known)
         with followed(spark, "imputing", report):
             files.write(filled, output, overwrite=overwrite)
 

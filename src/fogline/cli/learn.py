@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.engine import Where
+from fogline.cli.reading import reads_files
 from fogline.cli.terminal import (
     MaybeMaster,
     Memory,
@@ -26,11 +28,13 @@ from fogline.repository.methods import METHODS, PLAIN, VALUES, check_method
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fogline.files.options import Options
     from fogline.impute.scores import Score
     from fogline.repository.repository import Repository
 
 
 @app.command()
+@reads_files
 def fit(
     history: Annotated[str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.")],
     query: QueryFile,
@@ -52,6 +56,8 @@ def fit(
     ] = VALUES,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Callable[[], Options],
 ) -> None:
     """Learn from complete history what a missing value may be.
 
@@ -61,12 +67,11 @@ def fit(
     """
     began = perf_counter()
     with helpful():
-        from fogline.files.options import Options
         from fogline.model import Query
         from fogline.repository import rules as rule_files
         from fogline.repository import store
 
-        asked, options = Query.load(query), Options.load(query)
+        asked, options = Query.load(query), stated()
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
@@ -194,6 +199,7 @@ def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
 
 
 @app.command()
+@reads_files
 def refit(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
     rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
@@ -204,6 +210,8 @@ def refit(
     newest: Annotated[int | None, typer.Option(help="Keep so many rows, the newest.", min=1)] = None,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Callable[[], Options],
 ) -> None:
     """Learn anew from the history and what came since.
 
@@ -213,13 +221,12 @@ def refit(
     """
     began = perf_counter()
     with helpful():
-        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository import store
         from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
+        asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
         store.check_folder(target)
@@ -265,6 +272,7 @@ def prune(
 
 
 @app.command()
+@reads_files
 def impute(
     stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.")],
     repository: RepositoryFolder,
@@ -273,6 +281,8 @@ def impute(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Callable[[], Options],
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
@@ -280,12 +290,11 @@ def impute(
     """
     began = perf_counter()
     with helpful():
-        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
+        asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import check_output, imputed

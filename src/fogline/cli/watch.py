@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.reading import reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -26,6 +28,7 @@ from fogline.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from fogline.files.options import Options
     from fogline.flow.output import RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
@@ -39,6 +42,7 @@ Hindsight = Annotated[
 
 
 @app.command()
+@reads_files
 def run(
     stream: StreamFiles,
     query: QueryFile,
@@ -60,6 +64,8 @@ def run(
     hindsight: Hindsight = None,
     master: Master = "local[*]",
     memory: Memory = None,
+    *,
+    stated: Callable[[], Options],
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
@@ -79,7 +85,7 @@ def run(
         from fogline.repository.repository import Repository
 
         known = None if repository is None else Repository.load(repository)
-        asked = Query.load(query)
+        asked, options = Query.load(query), stated()
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)
@@ -93,9 +99,8 @@ def run(
             from fogline.spark.running import Run
 
             clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(
-                stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight
-            )
+            about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
+            config = RunConfig(stream, output, asked, known, every, *clocks, **about)
             running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")

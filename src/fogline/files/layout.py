@@ -30,7 +30,7 @@ from fogline.rows.version import read_versions
 FILES = 200  # that are looked at
 LOOKED = 1000  # rows whose times show what kind of clock it is
 NAMED = 3  # files in a sentence
-__all__ = ["Layout", "layout_of"]
+__all__ = ["FILES", "Layout", "layout_of"]
 
 Remark = Callable[[str], None]
 Contents = Mapping[str, bytes]

@@ -22,17 +22,21 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
+from fogline.files.options import Options
 from fogline.files.paths import absolute
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
+from fogline.flow.compaction import opened as opened_file
 from fogline.flow.folder import Folder
 from fogline.flow.journal import group_columns
-from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
+
+BATCH = "batch"  # the column of rejects with the number of their batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class RunConfig:
     moved: bool = False  # the stream's folder has another path than before
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
+    options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -127,14 +132,14 @@ class Output:
         self.compaction = Compaction(place, config.query, keep=config.keep)
         self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
 
-    def shape(self) -> dict[str, str] | None:
+    def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
         known = self.place.get(ABOUT)
         if known is None:
             refuse_leftovers(self.place, self.config.output)
             return None
         before = json.loads(known)
-        shape: dict[str, str] = before.pop("shape")
+        shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
         refuse_other_checkpoint(self.place, before.pop("mark", None), self.config.output)
         came, _ = before.pop("stream", None), before.pop("moved", None)
@@ -143,7 +148,7 @@ class Output:
         self.resume()
         return shape
 
-    def begin(self, shape: dict[str, str], buckets: int = BUCKETS) -> None:
+    def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
         self.buckets, mark = buckets, uuid4().hex
         self.place.put(MARK, json.dumps({"mark": mark}).encode())
@@ -183,12 +188,25 @@ class Output:
             first = [] if table is None or not table.num_rows else [table]
             self._forget(kind, number)
             for k, name in enumerate(more):
-                self.place.move(name, part_name(kind, number, k + 1 + len(first), len(first) + len(more)))
+                place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
+                if kind == REJECTS:
+                    self._numbered(name, place, number)
+                else:
+                    self.place.move(name, place)
             for each in first:
                 with self.place.filling(part_name(kind, number, 1, 1 + len(more))) as path:
                     pq.write_table(each, path)
         self.fresh = False
         self.compaction.before(number)
+
+    def _numbered(self, name: str, to: str, number: int) -> None:
+        """What a worker has written gets its place, and the batch's number beside its rows."""
+        file = pq.ParquetFile(opened_file(self.place, name))
+        schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
+        with self.place.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
+            for k in range(file.num_row_groups):
+                writer.write_table(with_batch(file.read_row_group(k), number))
+        self.place.delete([name])
 
     def _forget(self, kind: str, number: int) -> None:
         """What a crash has left of this batch, which may have had other parts."""
@@ -208,7 +226,16 @@ def tables_of(
         whole = parts[HEALTH]
         about = {"batch": pa.repeat(number, whole.num_rows), "seconds": pa.repeat(seconds, whole.num_rows)}
         parts[HEALTH] = pa.table({**about, **dict(zip(whole.schema.names, whole.columns, strict=True))})
+    if REJECTS in parts:
+        parts[REJECTS] = with_batch(parts[REJECTS], number)
     return parts
+
+
+def with_batch(rejects: pa.Table, number: int) -> pa.Table:
+    """Rejects, with the number of their batch."""
+    return rejects.append_column(
+        pa.field(BATCH, pa.int64()), pa.repeat(pa.scalar(number, pa.int64()), rejects.num_rows)
+    )
 
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:

@@ -1,15 +1,42 @@
 """How is a row that cannot be taken shown?
 
-As it came, in JSON, with the reason: a person will read it.
+As it came, in JSON, with the reason: a person will read it. With the file and the line, where rows come from files and
+are refused as they are read; of rows that are refused later, as copies or because they run ahead, these are not known.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fogline.files.origin import CORRUPT, FILE, LINE, ORIGIN
 
 LONGEST = 10_000  # characters of one text; a person will not read more
+
+
+class RejectedRow(NamedTuple):
+    """A row that cannot be taken."""
+
+    row: str  # as JSON
+    reason: str
+    file: str | None = None
+    line: int | None = None
+
+
+def rejected(row: Mapping[str, Any], reason: str) -> RejectedRow:
+    """A row as it came, columns of `files.origin` included. Of a line that cannot be read its text is shown.
+
+    >>> rejected({"gas": None, "_corrupt_record": "1,2", "_fogline_file": "a.csv", "_fogline_line": 3}, "too short")
+    RejectedRow(row='{"_corrupt_record": "1,2"}', reason='too short', file='a.csv', line=3)
+    """
+    file, line = row.get(FILE), row.get(LINE)
+    if row.get(CORRUPT):
+        return RejectedRow(as_json({CORRUPT: row[CORRUPT]}), reason, file, line)
+    if row.get(CORRUPT) == "":
+        return RejectedRow(as_json({"file": file}), reason, file, line)
+    return RejectedRow(as_json({name: row[name] for name in row if name not in ORIGIN.names}), reason, file, line)
 
 
 def as_json(row: Any) -> str:
