@@ -17,6 +17,7 @@ from fogline.errors import FoglineError, SnapshotError
 from fogline.flow import embedded, embedded_batch, embedded_state, log, waiting
 from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
+from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
 from tests.contracts import net
 from tests.flow.embedding import (
@@ -72,8 +73,9 @@ def test_a_run_that_stops_after_every_batch_reports_what_an_undisturbed_one_does
     write_stream(case, tmp_path / "in")
     whole = run(config_of(case, tmp_path, "whole"), files_per_batch=1)
     for _ in range(case.files):
-        running = Embedded(config_of(case, tmp_path))
-        assert not running.start(files_per_batch=1).awaitTermination(0)
+        started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
+        assert not started.awaitTermination(0)
+        assert EmbeddedState(LocalFolder(tmp_path / "out")).kept == started.state.kept  # what was removed is gone, too
     assert run(config_of(case, tmp_path)).status.total == 0
     for kind in ("changes", "rejects", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "whole", kind)

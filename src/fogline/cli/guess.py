@@ -1,4 +1,4 @@
-"""Which columns of a file name rows, tell their times, and may be compared?
+"""Which columns of a file name rows, show their times, and may be compared?
 
 Guesses, for `fogline init`: a person looks at them before they count. What a column holds goes before what it is
 called.

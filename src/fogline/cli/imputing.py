@@ -20,6 +20,7 @@ from fogline.files.paths import is_local
 from fogline.files.reading import table
 from fogline.impute.table import distributions
 from fogline.model import Query
+from fogline.repository.files import must_be_writable
 from fogline.repository.repository import Repository
 
 
@@ -50,6 +51,8 @@ def check_output(path: str, *, overwrite: bool) -> str:
     kind = kind_of(path, existing=False)
     if not overwrite and is_local(path) and Path(path).exists():
         raise FoglineError(f"{path!r} is there already; choose another place, or overwrite it (--overwrite).")
+    if is_local(path):
+        must_be_writable(path)
     return kind
 
 

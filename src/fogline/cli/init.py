@@ -53,7 +53,7 @@ def init(
         with output.open("x", encoding="utf-8") as out:
             out.write(text)
         Query.load(output)  # what was written can be read
-        typer.echo(f"Written: {output}. {told(found)}")
+        typer.echo(f"Written: {output}. {guessed(found)}")
         typer.echo("Look at it, then:")
         for line in next_commands(file, output):
             typer.echo(f"  {line}")
@@ -140,7 +140,7 @@ def _plain(name: str | None) -> str:
     return text if re.fullmatch(r"[A-Za-z_][\w]*( [\w]+)*", text) else json.dumps(text, ensure_ascii=False)
 
 
-def told(found: Guess) -> str:
+def guessed(found: Guess) -> str:
     """What was guessed, in a sentence."""
     compared = ", ".join(f"{name} ({each})" for name, each in found.attributes.items())
     return f"Rows of {found.id!r} at {found.time!r}, which count for {found.lifetime}, by {compared}."

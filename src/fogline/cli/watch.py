@@ -31,7 +31,6 @@ from fogline.cli.terminal import (
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
     from fogline.files.options import Options
-    from fogline.flow.folder import Folder
     from fogline.flow.output import RunConfig, RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
@@ -82,6 +81,7 @@ def run(
     began = perf_counter()
     with helpful():
         from fogline.files.listing import must_exist
+        from fogline.flow.answers import read_answer
         from fogline.flow.holding import holding
         from fogline.flow.output import RunConfig
         from fogline.flow.starting import ready
@@ -105,20 +105,18 @@ def run(
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
-        sum_up(running.status, running.output.place, output, lateness, perf_counter() - began)
+            members = read_answer(running.output.place, output).num_rows
+        sum_up(running.status, members, output, lateness, perf_counter() - began)
 
 
-def sum_up(status: RunStatus, place: Folder, output: str, lateness: str, seconds: float) -> None:
-    """What a run has done; how many are in the answer, the output itself knows, also when no file is new."""
-    from fogline.flow.answers import read_answer
-
-    there = read_answer(place, output).num_rows
+def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
+    """What a run has done; how many are in the answer, its output knows, also when no file is new."""
     done = (
         f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
         if status.batch >= 0
         else "no new files"
     )
-    typer.echo(f"{done}, {there:,} in the answer, {seconds:.0f} s: {output}")
+    typer.echo(f"{done}, {members:,} in the answer, {seconds:.0f} s: {output}")
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:
@@ -144,6 +142,11 @@ def on_engine(config: RunConfig, master: str, memory: str | None) -> Iterator[tu
         with stages("starting, in this process") as progress:
             yield Embedded(config, shown, remark), progress
         return
+    from fogline.kernels.cache import is_cold
+    from fogline.kernels.notice import TEXT
+
+    if is_cold():  # workers compile, and cannot state it
+        remark(TEXT)
     with on_spark(master, memory) as (spark, progress):
         from fogline.spark.running import Run
 

@@ -6,7 +6,6 @@ started: so a start that fails leaves nothing behind that would refuse the comma
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.output import ENGINES, Output, RunConfig
 from fogline.flow.plan import BUCKETS, Plan, make_plan
 from fogline.flow.resume import as_begun
+from fogline.repository.files import must_be_writable
 
 
 def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
@@ -35,6 +35,10 @@ def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str]
     must_be_apart(config.stream, config.output)
     if is_local(config.output):
         must_be_writable(config.output)
+        if Path(config.output).exists() and not Path(config.output).is_dir():
+            raise FoglineError(
+                f"the output {config.output!r} is a file, where a folder is needed; choose another place."
+            )
     if is_local(config.stream) and is_local(config.output):
         place = LocalFolder(absolute(config.output))
         output = Output(place, as_begun(config, place))
@@ -68,16 +72,3 @@ def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: 
     how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
     opened = None if repository is None else lambda: repository
     return make_plan(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)
-
-
-def must_be_writable(output: str) -> None:
-    """An error, if there cannot be a folder at this place of this machine."""
-    path = Path(absolute(output))
-    there = next(each for each in (path, *path.parents) if each.exists())
-    if not there.is_dir():
-        raise FoglineError(f"the output {output!r} cannot be a folder: {str(there)!r} is a file. Choose another place.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise FoglineError(
-            f"the output {output!r} cannot be written: there is no permission to write into {str(there)!r}. "
-            "Choose another place, or have the permission changed."
-        )
