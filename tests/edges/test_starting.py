@@ -123,7 +123,7 @@ def test_an_output_that_cannot_be_written_is_stated_first(place, monkeypatch):
     monkeypatch.setattr(watch, "on_spark", no_spark)
     (place / "file").write_text("")
     for output in ("file", "file/out"):
-        assert "is a file, where a folder is needed" in run("in", "-q", "q.yaml", "-o", output, code=2)
+        assert "a file, where a folder is needed" in run("in", "-q", "q.yaml", "-o", output, code=2)
     monkeypatch.setattr(os, "access", lambda path, how: not how & os.W_OK)  # the tests may run as root
     assert "this user may not write to" in run(*GOOD, code=2)
     assert not (place / "out").exists()
