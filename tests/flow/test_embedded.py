@@ -158,6 +158,19 @@ def test_a_group_that_falls_silent_follows_only_while_new_files_are_awaited(tmp_
     assert any(key[0] == "n" for key in there)
 
 
+def test_a_run_that_follows_and_stops_after_every_batch_knows_how_far_its_clock_has_come(tmp_path):
+    quiet = readings(40, 1).set_column(1, "site", pa.array(["q"] * 40))
+    case = Case(APPENDED, lambda: pa.concat_tables([quiet, readings(2000, 2)]), {"idle": 50}, files=2)
+    write_stream(case, tmp_path / "in")
+    calm = Embedded(config_of(case, tmp_path, "calm")).start(follow=True, files_per_batch=1)
+    for _ in range(2):
+        calm.awaitTermination(0)
+        Embedded(config_of(case, tmp_path)).start(follow=True, files_per_batch=1).awaitTermination(0)
+    for kind in ("changes", "health"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+    assert not any(key[0] == "q" for key in net(pq.read_table(tmp_path / "out" / "changes"), ("site",)))
+
+
 def test_a_batch_of_a_run_that_followed_is_done_again_as_it_was_meant(tmp_path):
     case = Case(APPENDED, lambda: readings(400, 1), {"idle": 1}, files=2)
     write_stream(case, tmp_path / "in")
