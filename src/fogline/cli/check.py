@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from fogline.cli.engine import Where
-from fogline.cli.reading import reads_files
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -22,10 +21,10 @@ from fogline.cli.terminal import (
     helpful,
     must_be_there,
     number_or_text,
+    remark,
 )
 
 if TYPE_CHECKING:
-    from fogline.files.options import Options
     from fogline.flow.census import Census
     from fogline.impute.chain import Chain
     from fogline.model import Query
@@ -46,7 +45,7 @@ def check(
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
@@ -54,6 +53,7 @@ def check(
     where every row would be rejected.
     """
     with helpful():
+        from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
@@ -62,6 +62,8 @@ def check(
         known = None if repository is None else Repository.load(repository)
         chain = None if known is None else chain_of(known, asked)
         must_be_there(stream)
+        for text in not_read(stream):
+            remark(text)
         where = Where.chosen(stream, master, memory)
         from fogline.cli.counting import census
 

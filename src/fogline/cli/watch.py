@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogline.cli.reading import reads_files
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -30,7 +30,6 @@ from fogline.cli.terminal import (
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
-    from fogline.files.options import Options
     from fogline.flow.output import RunConfig, RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
@@ -70,7 +69,7 @@ def run(
     master: Master = "local[*]",
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
@@ -107,6 +106,17 @@ def run(
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
             members = read_answer(running.output.place, output).num_rows
         sum_up(running.status, members, output, lateness, perf_counter() - began)
+        warn_of_rejects(running.status)
+
+
+def warn_of_rejects(status: RunStatus) -> None:
+    """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
+    from fogline.flow.rejects import mostly_rejected
+
+    if (text := mostly_rejected(status.total, status.rejected, status.reasons)) is not None:
+        typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
+    if status.total and status.rejected == status.total:
+        raise typer.Exit(1)
 
 
 def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
