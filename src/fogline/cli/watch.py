@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fogline.flow.output import RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
+SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
     bool | None,
     typer.Option(
@@ -93,7 +94,7 @@ def run(
             must_be_writable(output)
         if is_cold():
             remark(TEXT)
-        with on_spark(master, memory) as (spark, progress):
+        with on_spark(master, memory, brisk=not follow and is_small(stream)) as (spark, progress):
             from fogline.flow.answers import read_answer
             from fogline.flow.output import RunConfig
             from fogline.spark.running import Run
@@ -110,6 +111,14 @@ def run(
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
             members = read_answer(running.output.place, output).num_rows
         sum_up(running.status, members, output, lateness, perf_counter() - began)
+
+
+def is_small(stream: str) -> bool:
+    """Whether what is there is soon read."""
+    from fogline.files.listing import files_of
+    from fogline.files.paths import is_local
+
+    return is_local(stream) and sum(each.stat().st_size for each in files_of(stream)) <= SMALL
 
 
 def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
