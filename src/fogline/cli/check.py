@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from fogline.cli.engine import Where
-from fogline.cli.reading import reads_files
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -25,7 +24,6 @@ from fogline.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from fogline.files.options import Options
     from fogline.flow.census import Census
     from fogline.impute.chain import Chain
     from fogline.model import Query
@@ -46,7 +44,7 @@ def check(
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 

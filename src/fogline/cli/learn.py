@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.engine import Where
-from fogline.cli.reading import reads_files
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     MaybeMaster,
     Memory,
@@ -28,7 +27,6 @@ from fogline.repository.methods import METHODS, PLAIN, VALUES, check_method
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fogline.files.options import Options
     from fogline.impute.scores import Score
     from fogline.repository.repository import Repository
 
@@ -57,7 +55,7 @@ def fit(
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """Learn from complete history what a missing value may be.
 
@@ -211,7 +209,7 @@ def refit(
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """Learn anew from the history and what came since.
 
@@ -282,7 +280,7 @@ def impute(
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+Stated = Callable[[], Any]  # gives `files.options.Options`, which is imported then
 OPTIONS = {
     "separator": Annotated[
         str | None, typer.Option(help="Between cells: one character, or `tab`; without, each file shows it.")

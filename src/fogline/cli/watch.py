@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogline.cli.reading import reads_files
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -28,7 +27,6 @@ from fogline.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from fogline.files.options import Options
     from fogline.flow.output import RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
@@ -66,7 +64,7 @@ def run(
     master: Master = "local[*]",
     memory: Memory = None,
     *,
-    stated: Callable[[], Options],
+    stated: Stated,
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
