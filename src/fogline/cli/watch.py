@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fogline.flow.output import RunConfig, RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
+SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
     bool | None,
     typer.Option(
@@ -97,7 +98,8 @@ def run(
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
         ready(config, clock=clock)
-        with holding(output, engine, remark), on_engine(config, master, memory) as (running, progress):
+        brisk = not follow and is_small(stream)
+        with holding(output, engine, remark), on_engine(config, master, memory, brisk) as (running, progress):
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
@@ -117,6 +119,14 @@ def warn_of_rejects(status: RunStatus) -> None:
         typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
     if status.total and status.rejected == status.total:
         raise typer.Exit(1)
+
+
+def is_small(stream: str) -> bool:
+    """Whether what is there is soon read."""
+    from fogline.files.listing import files_of
+    from fogline.files.paths import is_local
+
+    return is_local(stream) and sum(each.stat().st_size for each in files_of(stream)) <= SMALL
 
 
 def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
@@ -139,7 +149,7 @@ def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds:
 
 
 @contextmanager
-def on_engine(config: RunConfig, master: str, memory: str | None) -> Iterator[tuple[Any, Report]]:
+def on_engine(config: RunConfig, master: str, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
     """A run on the engine that was asked for, and a function to report its stages to."""
 
     def shown(status: RunStatus) -> None:
@@ -157,7 +167,7 @@ def on_engine(config: RunConfig, master: str, memory: str | None) -> Iterator[tu
 
     if is_cold():  # workers compile, and cannot state it
         remark(TEXT)
-    with on_spark(master, memory) as (spark, progress):
+    with on_spark(master, memory, brisk=brisk) as (spark, progress):
         from fogline.spark.running import Run
 
         yield Run(spark, config, shown, remark), progress
