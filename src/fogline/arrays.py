@@ -25,6 +25,9 @@ ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them; â
 SHARED = -3  # â€¦ or has the one that many rows share, which the live set holds once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
+EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
+DAY = 86_400e6  # microseconds
+EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
 
 
 class Clouds(NamedTuple):

@@ -1,42 +1,39 @@
-"""fogline run, answer, check: a stream of files, and how the answer changes."""
+"""fogline run: a stream of files, and how the answer changes."""
 
 from __future__ import annotations
 
-import json
 import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
+    Clock,
     Idle,
     Lateness,
     Master,
     MaybeRepository,
     Memory,
     QueryFile,
+    StreamFiles,
     app,
     helpful,
-    must_be_there,
     number_or_text,
     on_spark,
-    paper,
-    reading,
+    remark,
 )
-from fogline.flow.listing import must_exist
-from fogline.impute.chain import chain_of
-from fogline.model import Query
-from fogline.repository.repository import Repository
+
+if TYPE_CHECKING:
+    from fogline.cli.progress import Report
+    from fogline.flow.output import RunConfig, RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
-Clock = Annotated[
-    str | None, typer.Option(help="What times that are texts mean: `number` or `timestamp`; without, rows show it.")
-]
-
-
+SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
     bool | None,
     typer.Option(
@@ -47,8 +44,9 @@ Hindsight = Annotated[
 
 
 @app.command()
+@reads_files
 def run(
-    stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
+    stream: StreamFiles,
     query: QueryFile,
     output: Annotated[str, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")],
     repository: MaybeRepository = None,
@@ -66,8 +64,13 @@ def run(
     ] = False,
     clock: Clock = None,
     hindsight: Hindsight = None,
+    engine: Annotated[
+        str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
+    ] = "spark",
     master: Master = "local[*]",
     memory: Memory = None,
+    *,
+    stated: Stated,
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
@@ -77,31 +80,63 @@ def run(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.listing import must_exist
+        from fogline.flow.answers import read_answer
+        from fogline.flow.holding import holding
+        from fogline.flow.output import RunConfig
+        from fogline.flow.starting import ready
+        from fogline.impute.chain import chain_of
+        from fogline.model import Query
+        from fogline.repository.repository import Repository
+
         known = None if repository is None else Repository.load(repository)
-        asked = Query.load(query)
+        asked, options = Query.load(query), stated()
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)
-        with on_spark(master, memory) as (spark, progress):
-            from fogline.flow.output import RunConfig
-            from fogline.spark.running import Run
-
-            clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(
-                stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight
-            )
-            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
+        clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
+        about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
+        config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
+        ready(config, clock=clock)
+        brisk = not follow and is_small(stream)
+        with holding(output, engine, remark), on_engine(config, master, memory, brisk) as (running, progress):
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
-    status = running.status
-    typer.echo(
-        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected, "
-        f"{status.answer:,} in the answer, {perf_counter() - began:.0f} s: {output}"
+            members = read_answer(running.output.place, output).num_rows
+        sum_up(running.status, members, output, lateness, perf_counter() - began)
+        warn_of_rejects(running.status)
+
+
+def warn_of_rejects(status: RunStatus) -> None:
+    """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
+    from fogline.flow.rejects import mostly_rejected
+
+    if (text := mostly_rejected(status.total, status.rejected, status.reasons)) is not None:
+        typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
+    if status.total and status.rejected == status.total:
+        raise typer.Exit(1)
+
+
+def is_small(stream: str) -> bool:
+    """Whether what is there is soon read."""
+    from fogline.files.listing import files_of
+    from fogline.files.paths import is_local
+
+    return is_local(stream) and sum(each.stat().st_size for each in files_of(stream)) <= SMALL
+
+
+def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
+    """What a run has done; how many are in the answer, its output knows, also when no file is new."""
+    done = (
+        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
+        if status.batch >= 0
+        else "no new files"
     )
+    typer.echo(f"{done}, {members:,} in the answer, {seconds:.0f} s: {output}")
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:
@@ -113,89 +148,33 @@ def run(
     typer.echo(f"See the answer with: fogline answer {output}")
 
 
-@app.command()
-def answer(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
-    at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
-    most: Annotated[int, typer.Option("--most", help="Print so many rows; 0 prints all.", min=0)] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, all of them.")] = False,
-) -> None:
-    """Show the answer, now or at any past instant, rebuilt from the changes."""
-    with helpful():
-        from fogline.flow.answers import read_answer
+@contextmanager
+def on_engine(config: RunConfig, master: str, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
+    """A run on the engine that was asked for, and a function to report its stages to."""
 
-        found = reading(output, lambda place: read_answer(place, output, at))
-        if as_json:
-            for row in found.to_pylist():
-                typer.echo(json.dumps(row, default=str))
-            return
-        console = paper()
-        table = Table(*found.schema.names, box=None, pad_edge=False, header_style="bold")
-        shown = found.slice(0, most) if most else found
-        for row in shown.to_pylist():
-            table.add_row(*map(_cell, row.values()))
-        console.print(table)
-        more = found.num_rows - shown.num_rows
-        console.print(f"{found.num_rows:,} rows{f', {more:,} of them not shown (--most 0)' if more else ''}")
+    def shown(status: RunStatus) -> None:
+        progress(status_line(status), 0, 0)
 
+    if config.engine == "embedded":
+        from fogline.cli.progress import stages
+        from fogline.flow.embedded import Embedded
 
-def _cell(value: Any) -> str:
-    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+        with stages("starting, in this process") as progress:
+            yield Embedded(config, shown, remark), progress
+        return
+    from fogline.kernels.cache import is_cold
+    from fogline.kernels.notice import TEXT
 
+    if is_cold():  # workers compile, and cannot state it
+        remark(TEXT)
+    with on_spark(master, memory, brisk=brisk) as (spark, progress):
+        from fogline.spark.running import Run
 
-@app.command()
-def check(
-    stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
-    query: QueryFile,
-    repository: MaybeRepository = None,
-    lateness: Lateness = "0",
-    ahead: Ahead = "auto",
-    clock: Clock = None,
-    master: Master = "local[*]",
-    memory: Memory = None,
-) -> None:
-    """A dry run: does everything fit, what is missing, and what would be rejected?"""
-    with helpful():
-        asked = Query.load(query)
-        known = None if repository is None else Repository.load(repository)
-        if known is not None:
-            chain_of(known, asked)
-        files = must_be_there(stream)
-        with on_spark(master, memory) as (spark, progress):
-            from fogline.spark.census import census
-            from fogline.spark.progress import followed
-
-            held = number_or_text(lateness)
-            shape = files.shape_of(spark, stream, asked, clock=clock, lateness=held, remark=remark)
-            rows = files.table(spark, stream, shape)
-            with followed(spark, "reading", progress):
-                beyond, meant = number_or_text(ahead), shape["clock"] or None
-                found = census(rows, asked, known, lateness=held, ahead=beyond, clock=meant)
-    print_census(found, asked, known)
-
-
-def print_census(found: Any, query: Query, known: Repository | None) -> None:
-    """What a dry run found, in words."""
-
-    def share(n: int) -> str:
-        return f"{n / max(found.rows, 1):.1%}"
-
-    removals = f" {share(found.removals)} removals," if query.gone is not None else ""
-    gaps, rejected = share(found.incomplete), share(found.rejected)
-    typer.echo(f"{found.rows:,} rows:{removals} {gaps} with gaps, {rejected} would be rejected.")
-    for name in query.names:
-        rules = [] if known is None else [str(rule) for rule in known.lattices[name].rules]
-        by = "" if known is None else f"; imputed by {', '.join(rules) if rules else 'the history as a whole'}"
-        typer.echo(f"  {name}: {share(found.missing[name])} missing{by if found.missing[name] else ''}")
-    for name in found.absent:
-        typer.echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
-    for reason, count in found.reasons.most_common(20):
-        typer.echo(f"  rejected, {count:,}: {reason}\n    for instance {found.examples[reason]}")
+        yield Run(spark, config, shown, remark), progress
 
 
 def finish(started: Any, running: Any) -> bool:
-    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not.
+    """Wait until a run ends; the first Ctrl-C or SIGTERM lets it finish its batch, the second one does not.
 
     Returns whether it ended by itself.
     """
@@ -207,11 +186,10 @@ def finish(started: Any, running: Any) -> bool:
         asked_to_stop.append(running.status.batch)
         typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
-    before = signal.signal(signal.SIGINT, stop)  # Spark's own handler would cancel the batch
+    both = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
     try:
-        from fogline.spark.errors import plainly
-
-        with plainly():
+        with plain_errors(running.config.engine):
             looked = perf_counter()
             while not started.awaitTermination(0.2):
                 if perf_counter() - looked > LOOK:
@@ -221,20 +199,39 @@ def finish(started: Any, running: Any) -> bool:
                     break
     finally:
         started.stop()
-        signal.signal(signal.SIGINT, before)
+        for each, handler in zip(both, before, strict=True):
+            signal.signal(each, handler)
     return not asked_to_stop
 
 
-def remark(text: str) -> None:
-    """Something that a person should know, though the run goes on."""
-    typer.echo(text, err=True)
+def plain_errors(engine: str) -> AbstractContextManager[None]:
+    """What Spark raises becomes an error that a person can read."""
+    if engine == "embedded":
+        return nullcontext()
+    from fogline.spark.errors import plainly
+
+    return plainly()
 
 
-def status_line(status: Any) -> str:
-    """How a run is doing, in one line."""
+def status_line(status: RunStatus) -> str:
+    """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
     rate = status.rows / status.seconds if status.seconds else 0.0
+    counts = ((status.held, "held"), (status.expired, "expired"))
+    rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
     return (
-        f"batch {status.batch}: {status.rows:,} rows in {status.seconds:.1f} s ({rate:,.0f}/s), {status.live:,} live, "
-        f"{status.answer:,} in the answer, {status.rejected:,} rejected"
-        f"{f', {status.held:,} held' if status.held else ''}{f', {status.expired:,} expired' if status.expired else ''}"
+        f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "
+        f"{short(status.rejected)} rejected{rare}"
     )
+
+
+def short(count: float) -> str:
+    """A count in few columns.
+
+    >>> short(0), short(950), short(12_345), short(2_500_000)
+    ('0', '950', '12k', '2.5M')
+    """
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if count >= size:
+            each = size if unit != "k" else 1e3
+            return f"{count / each:.1f}{unit}" if count < 10 * each else f"{count / each:.0f}{unit}"
+    return f"{count:,.0f}"
