@@ -21,6 +21,7 @@ from fogline.cli.terminal import (
     helpful,
     must_be_there,
     number_or_text,
+    remark,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def check(
     where every row would be rejected.
     """
     with helpful():
+        from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
@@ -60,6 +62,8 @@ def check(
         known = None if repository is None else Repository.load(repository)
         chain = None if known is None else chain_of(known, asked)
         must_be_there(stream)
+        for text in not_read(stream):
+            remark(text)
         where = Where.chosen(stream, master, memory)
         from fogline.cli.counting import census
 

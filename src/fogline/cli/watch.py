@@ -109,6 +109,17 @@ def run(
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
             members = read_answer(running.output.place, output).num_rows
         sum_up(running.status, members, output, lateness, perf_counter() - began)
+        warn_of_rejects(running.status)
+
+
+def warn_of_rejects(status: RunStatus) -> None:
+    """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
+    from fogline.flow.rejects import mostly_rejected
+
+    if (text := mostly_rejected(status.total, status.rejected, status.reasons)) is not None:
+        typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
+    if status.total and status.rejected == status.total:
+        raise typer.Exit(1)
 
 
 def is_small(stream: str) -> bool:

@@ -29,7 +29,7 @@ from fogline.flow.heard import Cell, Heard, joined, stretches
 from fogline.flow.lengths import length_text
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import RejectedRow, as_json
+from fogline.flow.rejects import HELD, RejectedRow, as_json
 from fogline.packing import Arrays
 from fogline.rows.clock import time_text
 
@@ -213,7 +213,7 @@ def reports(found: Sifted, plan: Plan, *, end: bool) -> list[RejectedRow]:
         return []
     query, limit = plan.query, length_text(plan.ahead, plan.kind)
     why = f"its time runs ahead of its group by more than {limit}"
-    reason = f"{why}, and no other id followed" if end else f"held: {why}; it enters if other ids follow"
+    reason = f"{why}, and no other id followed" if end else f"{HELD}{why}; it enters if other ids follow"
     seen = [] if found.held is None else [as_json(found.held.row(i, query)) for i in range(len(found.held.arrived))]
     out = [RejectedRow(row, reason) for row in seen]
     for cell, count in found.unseen:

@@ -6,7 +6,6 @@ up.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import pyarrow as pa
 from fogline.arrays import Flags
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import RejectedRow
+from fogline.flow.rejects import kind_of_reason, where
 from fogline.flow.screening import Screening
 from fogline.skyline.duplicates import DUPLICATE
 
@@ -91,18 +90,3 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
 
 def _by_name(plan: Plan, cells: Flags) -> dict[str, int]:
     return {name: int(cells[:, j].sum()) for j, name in enumerate(plan.query.names)}
-
-
-def where(found: RejectedRow) -> str:
-    """A row as JSON, behind the file and the line that it comes from, where these are known."""
-    line = "" if found.line is None else f", line {found.line}"
-    return found.row if found.file is None else f"{found.file}{line}: {found.row}"
-
-
-def kind_of_reason(reason: str) -> str:
-    """The reason without the value that it quotes.
-
-    >>> kind_of_reason("'gas' is 'n/a', which is not a number")
-    "'gas' is …, which is not a number"
-    """
-    return re.sub(r"^('.*?') is '.*', which", r"\1 is …, which", reason)

@@ -11,6 +11,7 @@ also holds a mark that lies in the checkpoint too: the numbers of batches are th
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ from fogline.flow.folder import Folder
 from fogline.flow.journal import group_columns
 from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
 from fogline.flow.plan import BUCKETS
+from fogline.flow.rejects import kind_of_reason
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
@@ -87,6 +89,7 @@ class RunStatus:
     stale: int = 0  # rows that were ignored: something newer of their ids was there
     changes: int = 0
     waiting: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)  # kind of reason -> rejects
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
 
     @property
@@ -117,6 +120,8 @@ class RunStatus:
             if not row["live"]:
                 del self.sizes[key]
         self.waiting = _sum(health["waiting"])
+        for each in pc.value_counts(parts[REJECTS]["reason"]).to_pylist() if REJECTS in parts else ():
+            self.reasons[kind_of_reason(each["values"])] += each["counts"]
 
 
 def _sum(column: pa.ChunkedArray) -> int:
