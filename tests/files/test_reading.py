@@ -17,7 +17,7 @@ from fogline.files.layout import Layout, layout_of
 from fogline.files.listing import files_of
 from fogline.files.options import Options
 from fogline.files.origin import CORRUPT, FILE, LINE, ORIGIN, WHY
-from fogline.files.reading import batches, table, with_numbers
+from fogline.files.reading import batches, table
 
 QUERY = fl.Query(attributes={"x": "max", "y": "min"}, id="s", time="t", last=100)
 ROWS = [{"s": "007", "t": "1", "x": "1.5", "y": "2"}, {"s": "b", "t": "2", "x": None, "y": "3"}]
@@ -88,7 +88,8 @@ def test_a_file_that_cannot_be_read_is_one_row_with_the_reason(tmp_path):
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(good.encode())[:-4000])
     (tmp_path / "c.parquet").write_bytes(b"PAR1 torn")
     (tmp_path / "d.csv").write_text("other,columns\n1,2\n")
-    (tmp_path / "e.csv").write_text("")
+    (tmp_path / "e.csv").write_text("\n")
+    (tmp_path / "f.csv").write_text("")  # no rows, and nothing wrong
     found = rows_of(tmp_path)
     bad = {row[FILE]: row[WHY] for row in found if row[WHY] is not None}
     assert set(bad) == {"b.csv.gz", "c.parquet", "d.csv", "e.csv"}
@@ -107,8 +108,11 @@ def test_a_history_has_numbers_where_all_cells_are_and_names_stay_texts(tmp_path
         "s": "string", "t": "int64", "x": "double", "y": "string", "word": "string", "when": "timestamp[us, tz=UTC]",
     }  # fmt: skip
     assert found["s"].to_pylist() == ["007", "008"]
-    assert with_numbers(found, QUERY, remarks.append)["y"].to_pylist() == [None, 3.0]
-    assert "1 cells of 'y' are no numbers, such as 'n/a'" in remarks[-1]
+    (tmp_path / "h.csv").write_text("s,t,x,y\n1,1,1,1\n2,2\n")
+    assert table(str(tmp_path), QUERY, Options(), remarks.append).num_rows == 1
+    assert remarks[-1] == (
+        "1 lines cannot be read and are left out, such as h.csv, line 3: the line has 2 cells, and the file 4 columns."
+    )
 
 
 def test_options_are_stated_in_the_query_or_on_the_command_line_and_unknown_ones_are_refused(tmp_path):

@@ -131,8 +131,9 @@ def _columns(folder: Path, found: Expected) -> None:
     (folder / "11 ohne Zeit.csv").write_text("Fühler,Höhe,Druck\nX 1,1,1\n")
     found.bad_files["11 ohne Zeit.csv"] = "it has no column 'Zeit'"
     (folder / "12 leer.csv").write_text("")
-    found.bad_files["12 leer.csv"] = "it is empty"
-    (folder / "13 ohne Druck.csv").write_text("Zeit;Fühler;Höhe\n2024-05-03T06:00:00Z;Y 1;10,5\n")
+    (folder / "12 nur Zeilen.csv").write_text("\n\n")
+    found.bad_files["12 nur Zeilen.csv"] = "it has no line with columns"
+    (folder / "13 100% ohne Druck.csv").write_text("Zeit;Fühler;Höhe\n2024-05-03T06:00:00Z;Y 1;10,5\n")
     found.take("Y 1", "2024-05-03T06:00:00", 10.5)
 
 

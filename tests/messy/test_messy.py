@@ -57,7 +57,7 @@ def test_each_row_is_read_as_its_writer_meant_it_or_named(place):
     assert any(
         "03 unicode.csv: read as csv with tabs between cells, ',' in numbers, utf-16" in each for each in remarks
     )
-    assert "13 ohne Druck.csv: no column 'Druck'; it counts as missing there." in remarks
+    assert "13 100% ohne Druck.csv: no column 'Druck'; it counts as missing there." in remarks
     assert "the times in 'Zeit' are read as %d.%m.%Y %H:%M:%S (--time-format states otherwise)." in remarks
 
 

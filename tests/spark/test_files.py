@@ -147,7 +147,7 @@ def test_a_run_that_rejects_all_its_rows_ends_in_red_and_not_with_0(place):
 def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
     Path("q.yaml").write_text("attributes: {x: max, y: min}\nid: s\ntime: t\nlast: 100\n")
     Path("in/1.jsonl").write_text('{"s": 7, "t": 1, "x": 2}\n{"s": 8, "t": 1, "x": null}\n')
-    printed = run(*RUN)
+    printed = run(*RUN, code=1)  # all that is there is rejected
     assert "no line has 'y' yet: it counts as missing until one does." in printed
     lines = [
         {"s": 1, "t": 2, "x": 2.5, "y": 1}, {"s": "2", "t": 2.5, "x": "3.5", "y": 1.5, "more": 1},
@@ -202,7 +202,7 @@ def test_the_kind_of_clock_can_be_stated(place):
     assert [when.isoformat() for when in answer().values()] == ["2026-03-01T00:00:00+00:00"]
     assert "it may be 'number' or 'timestamp'" in run(*RUN[:-1], "o2", "--clock", "sundial", code=2)
     csv("1.csv", "a,soon,1")
-    assert "state it: --clock number, or --clock timestamp" in run(*RUN[:-1], "o3", code=2)
+    assert "state it: --clock number, --clock timestamp, or --time-format" in run(*RUN[:-1], "o3", code=2)
 
 
 def test_a_history_and_a_stream_read_the_same_names_and_times(place):

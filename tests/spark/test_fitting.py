@@ -11,6 +11,7 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, HistoryError, HistoryWarning, RuleError
 from fogline.files.options import Options
+from fogline.files.reading import table
 from fogline.spark import files
 from fogline.spark.errors import plainly, translated
 
@@ -165,6 +166,8 @@ def test_files_come_back_as_they_were_written(spark, tmp_path, suffix):
 def test_text_among_numbers_is_missing_in_a_history(spark, tmp_path):
     (tmp_path / "h.csv").write_text("id,t,a,b,c\n1,1,0.5,2,3\n2,2,broken,3,4\n3,3,,3,4\n")
     df = files.table(spark, str(tmp_path / "h.csv"), QUERY, Options())
+    here = table(str(tmp_path / "h.csv"), QUERY, Options())
+    assert df.toArrow().equals(here)
     with pytest.warns(HistoryWarning, match="1 of 3 cells of 'a' in the history are texts, such as 'broken'"):
         values = fl.spark.fit(df, QUERY).history.columns["a"].values
     assert np.array_equal(values, [0.5, np.nan, np.nan], equal_nan=True)

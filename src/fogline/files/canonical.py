@@ -88,17 +88,19 @@ def parsed(texts: pa.Array, time_format: str) -> pa.Array:
 
 def _real(found: pa.Array, texts: pa.Array, time_format: str) -> pa.Array:
     """Without days that no month has: the parser takes the 31st of February for the 2nd or 3rd of March."""
-    early = pc.less_equal(pc.day(found), 3).fill_null(False).to_numpy(zero_copy_only=False)
+    zoned = found.type.tz is not None
+    early = pc.less_equal(pc.day(found), 4 if zoned else 3).fill_null(False).to_numpy(zero_copy_only=False)
     wrong = np.zeros(len(found), np.bool_)
     rows = np.flatnonzero(early)
-    if len(rows):
+    if len(rows) and not zoned:
         padded = pc.replace_substring_regex(texts.take(rows), r"\b(\d)\b", r"0\1")
         written = pc.strftime(found.take(rows).cast(pa.timestamp("s")), format=time_format)
-        for i in rows[pc.not_equal(padded, written).fill_null(False).to_numpy(zero_copy_only=False)].tolist():
-            try:
-                datetime.strptime(texts[i].as_py(), time_format)
-            except ValueError:
-                wrong[i] = True
+        rows = rows[pc.not_equal(padded, written).fill_null(False).to_numpy(zero_copy_only=False)]
+    for i in rows.tolist():
+        try:
+            datetime.strptime(texts[i].as_py(), time_format)
+        except ValueError:
+            wrong[i] = True
     return pc.if_else(pa.array(wrong), None, found) if wrong.any() else found
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from fogline.arrays import Flags
-from fogline.files.blocks import Block, blocks, head_of
+from fogline.files.blocks import Block, blocks, head_of, is_packed
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.roles import Roles
@@ -27,13 +27,9 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
     """How a file is written; an error if it has nothing of the stream."""
     head = head_of(path, content)
     if not head.strip():
-        raise Unreadable("it is empty")
+        raise Unreadable("it has no line with columns")
     found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
-    if (
-        options.encoding is None
-        and found.encoding == "utf-8"
-        and not path.lower().endswith((".gz", ".bz2", ".zst", ".lz4"))
-    ):
+    if options.encoding is None and found.encoding == "utf-8" and not is_packed(path):
         foreign = first_foreign(path, content)  # also behind what was looked at
         found = found._replace(encoding=encoding_of(foreign)) if foreign else found
     twice = [name for name in roles.all if found.names.count(name) > 1]

@@ -19,6 +19,7 @@ from fogline.files.listing import files_of, folder_values, kind_of, kind_of_file
 from fogline.files.objects import sample_of, type_of
 from fogline.files.one_file import batches
 from fogline.files.options import Options
+from fogline.files.origin import WHY
 from fogline.files.raw import UNREADABLE, reason_of
 from fogline.files.roles import Roles
 from fogline.files.settled import Layout
@@ -168,15 +169,22 @@ def _nothing(path: str, failed: Mapping[str, str]) -> str:
 def _written(looks: list[Look], options: Options, root: str) -> Iterator[str]:
     """How files are written, where that was looked for and is not the usual way."""
     files: dict[str, list[str]] = defaultdict(list)
-    delimited = [look for look in looks if look.dialect is not None]
-    for look in delimited:
-        assert look.dialect is not None
-        files[str(look.dialect)].append(name_in(look.path, root))
-    stated = None not in (options.separator, options.decimal, options.encoding)
+    for look in looks:
+        if look.dialect is not None:
+            files[str(look.dialect) if _unusual(look, options) else ""].append(name_in(look.path, root))
     for text, names in files.items():
-        if not stated and text != "csv with ',' between cells, '.' in numbers, utf-8":
+        if text:
             which = "" if len(files) == 1 else f"{_names(names)}: "
             yield f"{which}read as {text}; --separator, --decimal and --encoding state otherwise."
+
+
+def _unusual(look: Look, options: Options) -> bool:
+    """Whether something that was not stated is not as most files have it."""
+    assert look.dialect is not None
+    usual = "\t" if look.kind == "tsv" else ",", ".", "utf-8"
+    found = look.dialect.separator, look.dialect.decimal, look.dialect.encoding.removesuffix("-sig")
+    stated = options.separator, options.decimal, options.encoding
+    return any(a != b and c is None for a, b, c in zip(found, usual, stated, strict=True))
 
 
 def _absent(looks: list[Look], roles: Roles, root: str) -> Iterator[str]:
@@ -228,10 +236,10 @@ def _with_clock(
             )
         meant = meant or shown
     if meant is None and layout.roles.required:
-        example = next((each for each in cells.to_pylist() if each), None)
+        shown = f"are texts such as {cells[0].as_py()!r}" if len(cells) else "are texts, or missing"
         raise QueryError(
-            f"the times in {query.time!r} are texts such as {example!r}, and the first rows do not show whether they "
-            "mean numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
+            f"the times in {query.time!r} {shown}, and the first rows do not show whether they mean "
+            " numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
         )
     layout = replace(layout, clock=meant or "", options=options)
     return replace(layout, versions=_versions(layout, paths, query, contents))
@@ -253,10 +261,15 @@ def _versions(layout: Layout, paths: list[str], query: Query, contents: Contents
 
 
 def _first(layout: Layout, paths: list[str], name: str, contents: Contents) -> pa.Array:
-    """The first cells of a column, of some of the files."""
+    """The first cells of a column, of some of the files; an error if none of these can be read."""
     found: list[pa.Array] = []
+    bad: dict[str, str] = {}
     for path in paths[:FEW]:
         batch = next(batches(path, layout, content=contents.get(path), size=HEAD), None)
         if batch is not None:
-            found.append(batch.column(name).slice(0, LOOKED).drop_null())
+            cells, why = batch.column(name).slice(0, LOOKED).drop_null(), batch.column(WHY).drop_null()
+            found += [cells] if len(cells) else []
+            bad |= {name_in(path, layout.root): why[0].as_py()} if len(why) else {}
+    if bad and not found:
+        raise FoglineError(_nothing(layout.root, bad))
     return pa.concat_arrays(found) if found else pa.array([], pa.string())

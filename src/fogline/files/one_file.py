@@ -8,6 +8,7 @@ wrong with files goes the way of rejects. Only what is wrong with the disk is an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,7 @@ def batches(path: str, layout: Layout, *, content: bytes | None = None, size: in
     `content`: what is in it, where the path is not on this machine. `size`: bytes of text that are read at once.
     """
     kind = kind_of_file(path, layout.root)
-    if kind is None:
+    if kind is None or _is_empty(path, content):
         return
     file, stated = name_in(path, layout.root), folder_values(path, layout.root)
     try:
@@ -44,6 +45,16 @@ def batches(path: str, layout: Layout, *, content: bytes | None = None, size: in
                 yield unread(layout, file, list(raw.bad))
     except UNREADABLE as error:
         yield unread(layout, file, [(None, "", f"the file cannot be read: {reason_of(error)}")])
+
+
+def _is_empty(path: str, content: bytes | None) -> bool:
+    """Whether there is not one byte: such a file holds no rows, and nothing is wrong with it."""
+    if content is not None:
+        return not content
+    try:
+        return Path(path).stat().st_size == 0
+    except OSError:
+        return False
 
 
 def _raw(path: str, content: bytes | None, kind: str, layout: Layout, size: int) -> Iterator[Raw]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 
 
 def absolute(path: str) -> str:
     """The same path wherever another process thinks it is."""
-    return str(Path(path).absolute()) if is_local(path) else path
+    return os.path.abspath(path) if is_local(path) else path
 
 
 def is_local(path: str) -> bool:

@@ -24,7 +24,6 @@ _OURS = re.compile(
 
 
 _BROKEN = re.compile(r"(?:error while reading|read footer for) file:? (\S+?)\.?(?=\s|$)")
-_HEADER = re.compile(r"CSV header does not conform.*?Header: (.*?)\n.*?Schema: (.*?)\n.*?CSV file: (\S+)", re.DOTALL)
 
 
 @contextmanager
@@ -48,11 +47,6 @@ def translated(text: str) -> FoglineError:
     if found is not None:
         kind = getattr(errors, found[1], FoglineError)
         return kind(found[2].strip()) if issubclass(kind, FoglineError) else FoglineError(found[2].strip())
-    if (header := _HEADER.search(text)) is not None:
-        return FoglineError(
-            f"{_shown(header[3])} has other columns ({header[1].strip()}) than the stream had when it began "
-            f"({header[2].strip()}). Take it away or write it with those columns, then run the same command again."
-        )
     if (broken := _BROKEN.search(text)) is not None:
         return FoglineError(
             f"{_shown(broken[1])} cannot be read: it is damaged, not whole yet, gone, or has columns of other types. "
