@@ -264,6 +264,12 @@ class Change:
     exact: bool | None
     within: float | None
     attributes: Mapping[str, float | None]
+    reason: str | None = None
+    """Of a leave: 'expired'; 'beaten', by a row that surely beats it; 'less likely', its probability fell to alpha or
+    below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
+    pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
+    rival: tuple[Any, Any] | None = None
+    """The id and the arrival of the row that surely beats it; of several the first in that order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +309,8 @@ def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
             exact=row["exact"],
             within=row["within"],
             attributes={name: row[name] for name in query.names},
+            reason=row.get("reason"),
+            rival=None if row.get("rival_time") is None else (row["rival"], row["rival_time"]),
         )
         for row in rows
     ]

@@ -25,7 +25,7 @@ from fogline.impute.scores import Score, by_age, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
-from fogline.rows.changes import Key, Tables
+from fogline.rows.changes import LEAVING, Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.skyline.explain import Explanation, explain
@@ -146,12 +146,10 @@ class Monitor:
         for key, group in self.groups.items():
             s, c = group.live.slots, group.live.slots.columns
             which = s.by_key(group.live.members())
-            same = np.zeros(len(which), np.int64)
-            delta = Delta(
-                self.clock, s.id[which], c.arrived[which], same, c.probability[which], c.within[which], s.raw[which]
-            )
+            same, columns = np.zeros(len(which), np.int64), (c.probability[which], c.within[which], s.raw[which])
+            delta = Delta(self.clock, s.id[which], c.arrived[which], same, *columns, same)
             parts.append((key, delta))
-        return self._tables.build(parts, self.kinds).drop_columns(["time", "change"])
+        return self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.

@@ -21,7 +21,8 @@ from fogline.errors import QueryError, did_you_mean
 if TYPE_CHECKING:
     from fogline.model import Query
 
-_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within")
+_LEAVING = ("reason", "rival", "rival_time")
+_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *_LEAVING)
 _ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
 _UNITS = {
     "microsecond": 1,

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fogline.arrays import CHANGES, LEAVE, Delta, objects
+from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, objects
 from fogline.model import Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.reader import Kinds
 
 Key = tuple[Any, ...]
-_WORDS = np.array(CHANGES, object)
+_WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
+LEAVING = ("reason", "rival", "rival_time")  # columns that only a leave fills
 
 
 class Tables:
@@ -53,6 +54,7 @@ class Tables:
             pa.array(_join(deltas, "probability"), mask=gone),
             pa.array(within == 0.0, mask=gone),
             pa.array(within, mask=gone),
+            *self._reasons(deltas, kinds, gone),
         ]
         gaps = np.isnan(raw)
         columns += (
@@ -61,6 +63,18 @@ class Tables:
             else list(map(pa.array, raw))
         )
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _reasons(self, deltas: list[tuple[Key, Delta]], kinds: Kinds, gone: Flags) -> list[pa.Array]:
+        """Why rows left, and by which others they were beaten: mostly neither is so."""
+        n, types = len(gone), [self.schema.field(name).type for name in LEAVING]
+        left, beaten = gone.any(), [k for k, (_, delta) in enumerate(deltas) if delta.rival is not None]
+        reasons = pa.array(_REASONS[_join(deltas, "reason")], types[0]) if left else pa.nulls(n, types[0])
+        if not beaten:
+            return [reasons, *(pa.nulls(n, kind) for kind in types[1:])]
+        if len(beaten) < len(deltas):
+            deltas = [(key, delta if delta.rival is not None else _without_rivals(delta)) for key, delta in deltas]
+        times = _join(deltas, "rival_time")
+        return [reasons, pa.array(_join(deltas, "rival"), kinds.id), write_times(times, kinds.time, np.isnan(times))]
 
     def _know(self, kinds: Kinds) -> None:
         self.schema = change_schema(self.query, kinds)
@@ -74,6 +88,7 @@ def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
     head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
     head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
     tail = [("probability", pa.float64()), ("exact", pa.bool_()), ("within", pa.float64())]
+    tail += [("reason", pa.string()), ("rival", kinds.id or pa.null()), ("rival_time", time)]
     return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
 
 
@@ -108,6 +123,11 @@ def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Ta
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
     return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select(names)
+
+
+def _without_rivals(delta: Delta) -> Delta:
+    n = len(delta.id)
+    return delta._replace(rival=np.full(n, None, object), rival_time=np.full(n, np.nan))
 
 
 def _join(deltas: list[tuple[Key, Delta]], name: str) -> NDArray[Any]:
