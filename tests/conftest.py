@@ -44,4 +44,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shares_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ())
+    """Also where a command makes the session: a process has one JVM."""
+    return item.path.parent.name == "spark"

@@ -7,15 +7,16 @@ goes no further than into its sensor's memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, Removals, Revisions, objects
 from fogline.errors import RowsError
 from fogline.impute.intake import put, unable
+from fogline.kernels.clouds import extent
 from fogline.model import Reject
 from fogline.repository.sensors.gaps import Revised
 from fogline.rows.changes import Key
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from fogline.monitor import Monitor
 
 Keys = Sequence[Key] | None  # of each row; None: there is one group
+Parts = TypeVar("Parts", Batch, Removals)
 
 
 class TakenRows(NamedTuple):
@@ -79,8 +81,9 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     while True:
         which, ignored, copies = called.in_turn()
         rows = called.carried(which, np.array(carried)) if carried else read.rows
-        stale, refused = np.isin(which, ignored), len(rows.refused)
-        known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, which, stale)
+        stale, refused = _among(which, ignored), len(rows.refused)
+        every = None if len(which) == len(read.id) and called.at_once else which
+        known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, every, stale)
         if not (carried or copies) or len(rows.refused) == refused:
             break
         monitor.counts["incomplete"] = incomplete  # what is rejected gives nothing, and is no copy: once more without
@@ -89,17 +92,28 @@ def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     if carried:  # what was imputed is no fact, should the next row lack it
         known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
     called.ignore(ignored)
-    stay = np.flatnonzero(~stale & ~np.isin(which, list(rows.refused)))
-    cells = rows.arrived[which], rows.expires[which], rows.raw[which], known, clouds
-    batch = Batch(objects(read.id)[which], *cells, called.version[which]).part(stay)
+    ids, some = objects(read.id), slice(None) if every is None else which
+    cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, clouds
+    batch = Batch(ids[some], *cells, called.version[some])
+    stay = ~(stale | _among(which, rows.refused))
+    if not stay.all():
+        batch, which = batch.part(stay), which[stay]
     removed = np.flatnonzero(called.gone)
-    removals = Removals(objects(read.id)[removed], rows.arrived[removed], called.version[removed])
-    of_rows, of_removals = (_by_key(keys, each, 0, numbered=True) for each in (which[stay], removed))
-    return TakenRows(
-        {key: batch.part(np.array(some, np.int64)) for key, some in of_rows.items()},
-        {},
-        {key: removals.part(np.array(some, np.int64)) for key, some in of_removals.items()},
-    )
+    removals = Removals(ids[removed], rows.arrived[removed], called.version[removed])
+    return TakenRows(_of_groups(batch, which, keys), {}, _of_groups(removals, removed, keys))
+
+
+def _of_groups(parts: Parts, which: Ints, keys: Keys) -> dict[Key, Parts]:
+    """The parts, those of the rows `which`, by their groups."""
+    if keys is None:
+        return {(): parts} if len(which) else {}
+    by_key = _by_key(keys, which, 0, numbered=True)
+    return {key: parts.part(np.array(some, np.int64)) for key, some in by_key.items()}
+
+
+def _among(which: Ints, some: Collection[int] | Ints) -> Flags:
+    """(which,) those that are among some others, mostly none."""
+    return np.isin(which, list(some)) if len(some) else np.zeros(len(which), np.bool_)
 
 
 class _Call:
@@ -110,6 +124,9 @@ class _Call:
         n, version = len(read.id), read.rows.version
         self.gone = read.rows.removals()  # (n,)
         self.version = np.zeros(n, np.int64) if version is None else version  # (n,)
+        first, last = extent(read.rows.arrived) if n else (0.0, 0.0)
+        self.oldest = first
+        self.at_once = version is None and first == last  # then the rows are in their order as they came
 
     def in_turn(self) -> tuple[Ints, Ints, bool]:
         """The rows by their times, of one instant the greatest version first; those that are stale; are there copies?
@@ -118,11 +135,14 @@ class _Call:
         """
         rows = self.read.rows
         which = np.flatnonzero(~self.gone)
-        which = which[~np.isin(which, list(rows.refused))]
+        if rows.refused:
+            which = which[~_among(which, rows.refused)]
         ignored = which[self._stale(which)]
         time, version = rows.arrived[which], self.version[which]
         one = which[without_copies(self._names(which), time, version, lambda: _contents(rows).part(which))]
-        return one[np.lexsort((~self.version[one], rows.arrived[one]))], ignored, len(one) < len(which)
+        if not self.at_once:
+            one = one[np.lexsort((~self.version[one], rows.arrived[one]))]
+        return one, ignored, len(one) < len(which)
 
     def _names(self, which: Ints) -> list[Any]:
         """What distinguishes the ids of these rows: in one group they do themselves."""
@@ -136,6 +156,8 @@ class _Call:
     def _stale(self, which: Ints) -> Flags:
         """(which,) the rows that are older than what their groups know of their ids."""
         out, arrived = np.zeros(len(which), np.bool_), self.read.rows.arrived
+        if self.oldest > self.monitor.clock:
+            return out
         behind = np.flatnonzero(arrived[which] <= self.monitor.clock)  # what is newer than the clock is newer than all
         for key, places in _by_key(self.keys, which[behind], 0, numbered=True).items():
             some = which[behind[places]]

@@ -28,6 +28,8 @@ def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Rea
     (array([ True, False,  True, False]), array([ True, False, False]))
     """
     name, values = (gone, None) if isinstance(gone, str) else next(iter(gone.items()))
+    if isinstance(column, pa.BooleanArray) and values is None:
+        return np.asarray((column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False))
     if isinstance(column, pa.Array):
         distinct, code = _distinct(column, name)
     else:

@@ -38,10 +38,13 @@ class RowSource:
         self.row = lambda i: row_of(rows, i)
         batch = rows
         if isinstance(rows, pa.Table):
-            pieces = columns is not None and any(each.num_chunks > 1 for each in rows.columns)
-            asked = [k for k, name in enumerate(self.known) if columns is None or name in columns]
-            batch = joined(rows.select(asked) if pieces and asked else rows)
+            parts = rows.to_batches()
+            batch = parts[0] if len(parts) == 1 else joined(self._asked(rows, columns))
         self.batch, self.column = batch, batch.column
+
+    def _asked(self, rows: pa.Table, columns: Container[str] | None) -> pa.Table:
+        asked = [k for k, name in enumerate(self.known) if columns is None or name in columns]
+        return rows.select(asked) if asked else rows
 
     def _pandas(self, frame: Any) -> None:
         if not frame.columns.is_unique:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fogline.arrays import Batch, Clouds, Delta, Flags, Floats, Ints, Removals
+from fogline.kernels.clouds import extent
 from fogline.kernels.current import OVER
 from fogline.skyline.current import Current, Leaving
 from fogline.skyline.duplicates import Contents
@@ -109,8 +110,9 @@ class LatestGroup:
         if not parts:
             return None
         events = parts[0] if len(parts) == 1 else News(*(np.concatenate(both) for both in zip(*parts, strict=True)))
-        self.late += int(np.count_nonzero(events.time < clock))
-        self.newest = max(self.newest, float(events.time.max()))
+        first, last = extent(events.time)
+        self.late += int(np.count_nonzero(events.time < clock)) if first < clock else 0
+        self.newest = max(self.newest, last)
         stale = self.names.stale(events.number, events.time, events.version, clock)
         if stale.any():
             self.stale += int(np.count_nonzero(stale))
@@ -120,14 +122,9 @@ class LatestGroup:
     def _ticks(self, clock: float, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
         """The instants at which something happens, with what comes at each."""
         if events is not None:
-            enters = np.maximum(events.time, clock)
-            if enters.min() < enters.max():
-                order = np.argsort(enters, kind="stable")
-                events, enters = events.part(order), enters[order]
-            cuts = np.concatenate(([0], np.flatnonzero(np.diff(enters)) + 1, [len(enters)]))
-            for a, b in pairwise(cuts.tolist()):
-                yield from self._expiries(float(enters[a]))
-                yield float(enters[a]), events.part(slice(a, b))
+            for tick, some in _by_time(np.maximum(events.time, clock), events):
+                yield from self._expiries(tick)
+                yield tick, some
         yield from self._expiries(now, including=True)
 
     def _at_once(self, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
@@ -165,18 +162,21 @@ class LatestGroup:
         old = names.slot[events.number]
         names.stamp(events.number, events.time, events.version)
         self.removed += int(np.count_nonzero(~came & (old >= 0)))
-        over = np.zeros(len(old), np.bool_)
+        over: Flags | None = None
         if rows is not None:
             over = came & (rows.expires[events.row] <= tick)
             if over.any():  # it takes the place of the id's row all the same, and leaves at once
                 self.expired_on_arrival += int(np.count_nonzero(over))
                 came &= ~over
-            rows = rows.part(events.row[came])
+            which = events.row[came]
+            if len(which) < len(rows.id) or (which[1:] < which[:-1]).any():  # else: all of them, as they came
+                rows = rows.part(which)
         heirs = np.full(len(old), -1)
-        heirs[over] = OVER
         first = self.live.slots.used
         heirs[came] = np.arange(first, first + int(np.count_nonzero(came)))
         names.slot[events.number] = heirs
+        if over is not None:
+            heirs[over] = OVER
         left = old >= 0
         return events.number[came], rows, Leaving(old[left], heirs[left])
 
@@ -208,6 +208,19 @@ class LatestGroup:
                 copies = order[begin : end + 1]
                 chosen[k] = copies[_contents(rows.part(row[copies])).best(range(len(copies)))]
         return np.sort(chosen)
+
+
+def _by_time(enters: Floats, events: News) -> Iterator[tuple[float, News]]:
+    """What comes at each instant, one after the other."""
+    first, last = extent(enters)
+    if first == last:  # as in most calls
+        yield first, events
+        return
+    order = np.argsort(enters, kind="stable")
+    events, enters = events.part(order), enters[order]
+    cuts = np.concatenate(([0], np.flatnonzero(np.diff(enters)) + 1, [len(enters)]))
+    for a, b in pairwise(cuts.tolist()):
+        yield float(enters[a]), events.part(slice(a, b))
 
 
 def _contents(rows: Batch) -> Contents:
