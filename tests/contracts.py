@@ -141,6 +141,24 @@ def reasons_hold(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) ->
         why_it_left(row["id"], row["arrived"], window, row["reason"], rival)
 
 
+def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, ticks: list[oracle.Tick]) -> None:
+    """The same, where rows are replaced; `before`: the windows before these ticks."""
+    rows = changes.to_pylist()
+    for tick in ticks:
+        for row in (row for row in rows if row["time"] == tick.time and row["change"] == "leave"):
+            group, rival = tuple(row[column] for column in by), (row["rival"], row["rival_time"])
+            window = tick.windows.get(group, ())
+            here = [cloud for cloud in window if cloud.id == row["id"]]
+            if not here:
+                gone = (*group, row["id"]) in tick.removed
+                assert (row["reason"], *rival) == ("removed" if gone else "expired", None, None)
+            elif not any(here[0] is cloud for cloud in before.get(group, ())):
+                assert (row["reason"], *rival) == ("replaced", None, None)
+            else:
+                why_it_left(row["id"], row["arrived"], window, row["reason"], rival)
+        before = tick.windows
+
+
 def why_it_left(name: Any, arrived: Any, window: Any, reason: str, rival: tuple[Any, Any]) -> None:
     """`expired`: it is not in the window; `beaten`: by the first of the open rows that surely beat it; else neither."""
     here = [cloud for cloud in window if (cloud.id, cloud.arrived) == (name, arrived)]

@@ -32,7 +32,9 @@ from fogline.question import (
     length_of,
     limits_of,
     names_of,
+    shown_length,
 )
+from fogline.shown import call
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
@@ -171,6 +173,13 @@ class Query:
     def fingerprint(self) -> str:
         """The same text for the same query, however it was written down."""
         return json.dumps(self.to_dict(), sort_keys=True)
+
+    def __repr__(self) -> str:
+        values = self.to_dict()
+        for name in ("lifetime", "remember_removed"):
+            if name in values:
+                values[name] = shown_length(values[name])
+        return call("Query", [f"{name}={value!r}" for name, value in values.items()])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Query.from_dict, (self.to_dict(),))

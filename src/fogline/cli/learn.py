@@ -24,6 +24,7 @@ from fogline.cli.terminal import (
     reading,
 )
 from fogline.impute.chain import chain_of
+from fogline.impute.others import OTHERS
 from fogline.impute.past import OWN
 from fogline.impute.scores import Score, by_age, listed, wrongly_sure
 from fogline.model import Query
@@ -104,8 +105,9 @@ def show_rules(
 
     Each rule alone imputes the newest tenth of the history from the rest. *Rows* is how many match on average, *finds*
     for how many rows any does. *Error* is how far its distributions lie from the truth (CRPS, in the attribute's own
-    unit), and *gain* how much of the error of knowing nothing it takes away: 0 none, 100 % all. The line of a sensor's
-    own past has its gain over the rules.
+    unit), and *gain* how much of the error of knowing nothing, of the attribute's distribution over the whole history,
+    it takes away: 0 none, 100 % all. So do the lines of what else imputes: a row's other attributes, a sensor's own
+    past. Lines are compared by their gains.
 
     With --live, what `fogline run` found on the stream itself: now and then it hides a value that is known, and looks
     how well it would have been imputed. *Otherwise* is the error of what would be imputed without the rule, *inside*
@@ -130,17 +132,19 @@ def show_rules(
                 f"{each.error:.3g}",
                 f"{each.gain:.0%}",
             )
-        for name, transition in ({} if loaded.sensors is None else loaded.sensors.transitions).items():
-            table.add_row(f"{OWN} -> {name}", "", "", f"{transition.error:.3g}", f"{transition.gain:.0%}")
+        sensors = {} if loaded.sensors is None else loaded.sensors.transitions
+        for by, learnt in ((OTHERS, loaded.others), (OWN, sensors)):
+            for name, one in learnt.items():
+                table.add_row(f"{by} -> {name}", "", "", f"{one.error:.3g}", f"{one.gain:.0%}")
         console.print(table)
         for rule in () if loaded.sensors is None else loaded.sensors.recent:
             console.print(f"{rule} (of the sensor's own readings)", markup=False)
         for name, lattice in loaded.lattices.items():
             if not lattice.rules:
                 console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
-        for one in loaded.imputations():
-            if one.note:
-                console.print(f"{one.attribute}, imputed by {one.imputer}: {one.note}.", markup=False)
+        for found in loaded.imputations():
+            if found.note:
+                console.print(f"{found.attribute}, imputed by {found.imputer}: {found.note}.", markup=False)
         console.print(f"{loaded.history.rows:,} rows of history")
         for step in loaded.explain() if explain else ():
             console.print(f"  {step}", markup=False, soft_wrap=True)
@@ -149,9 +153,12 @@ def show_rules(
 def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
+    from fogline.flow.resume import begun_with
 
-    sums = reading(output, lambda place: read_scores(place, output))
-    scores, console = listed(sums, repository), paper()
+    sums, begun = reading(output, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    scores, console = listed(sums, begun), paper()
+    if begun is not repository:
+        console.print("The run was begun with an older version of this repository: its rules are shown.")
     if not scores:
         console.print("No value has been hidden yet: that happens once in about a hundred rows.")
         return

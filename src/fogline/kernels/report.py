@@ -4,8 +4,8 @@ A row that leaves has expired; or is *beaten*: a row of the window beats it wher
 likely*: several rows together, or one that need not beat it, took its probability to alpha or below. Where rows are
 replaced, it may also be that its id has another row, or none.
 
-The rival that is named of a beaten row is open: no row surely beats that one. There is such a row, for what surely beats
-it if it is sealed beats the row surely, too; and which rows are open is a matter of the window alone. Of several the
+The rival that is named of a beaten row is open: no row surely beats that one. There is such a row, for what surely
+beats a sealed rival beats the row surely, too; and which rows are open is a matter of the window alone. Of several the
 first to arrive is named, so that neither batches nor restarts, nor rows that were dropped on their way, change a name.
 """
 

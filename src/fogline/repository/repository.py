@@ -26,8 +26,10 @@ from fogline.repository.imputed import Imputation, imputation
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers
 from fogline.repository.sensors.model import SensorModel, gathered
+from fogline.shown import count_of, indented
 
 LEVEL_0 = -1
+SHOWN = 10  # lines about attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,23 @@ class Repository:
     def asked_by_rules(self) -> tuple[str, ...]:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
+
+    def __repr__(self) -> str:
+        """What it is, and by what it imputes each attribute."""
+        where = "" if self.folder is None else f"{str(self.folder)!r}: "
+        lines = [indented(f"{name}: {self._ways(name)}") for name in self.lattices]
+        if len(lines) > SHOWN:
+            lines[SHOWN - 1 :] = [indented(f"… and {len(lines) - SHOWN + 1} attributes more")]
+        head = f"Repository({where}{count_of(self.history.rows, 'row')}, fitted by {self.method!r})"
+        return "\n".join([head, *lines])
+
+    def _ways(self, name: str) -> str:
+        """By what an attribute is imputed, in the order in which it is tried."""
+        past = () if self.sensors is None else self.sensors.transitions
+        ways = ["the sensor's own past"] if name in past else []
+        ways += [f"its row's {', '.join(self.others[name].given)}"] if name in self.others else []
+        ways += map(str, self.lattices[name].rules)
+        return "; ".join([*ways, "the whole history's distribution"])
 
     def search(self, then: str, centres: Mapping[str, Floats], size: int) -> Distributions:
         """The distribution of `then` for each of `size` rows, from their other attributes (NaN = missing).

@@ -28,7 +28,8 @@ def as_delta(tick: float, report: Report, live: Live) -> Delta:
     if keys == sorted(keys):
         return delta
     order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
-    return Delta(tick, *(None if column is None else column[order] for column in delta[1:]))
+    moved: list[Any] = [None if column is None else column[order] for column in delta[1:]]
+    return Delta(tick, *moved)
 
 
 def _named(live: Live, slots: Ints, reason: Ints, rival: Ints) -> tuple[Ints, Objects | None, Floats | None]:
