@@ -1,34 +1,40 @@
-"""Fogline: which objects of a stream are not beaten by any other, when some of their values are missing?"""
+"""Fogline: which objects of a stream are not beaten by any other, when some of their values are missing?
 
-from typing import TYPE_CHECKING, Any
+Names are imported when they are first used (`fogline.face`): without `fogline.spark`, pyspark need not be installed.
+"""
 
-from fogline.arrays import Distributions
-from fogline.errors import (
-    ClockError,
-    FoglineError,
-    HistoryError,
-    HistoryWarning,
-    QueryError,
-    RowsError,
-    RuleError,
-    SnapshotError,
-)
-from fogline.impute.function import ImputeFunction
-from fogline.impute.imputer import Evidence, Imputer
-from fogline.impute.scores import Score
-from fogline.impute.table import distributions
-from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
-from fogline.monitor import Monitor
-from fogline.repository.held_out import Quality
-from fogline.repository.imputed import Imputation
-from fogline.repository.repository import Repository, Step
-from fogline.repository.verify import Violation, verify
-from fogline.rows.source import RowSource
-from fogline.skyline.explain import Explanation
-from fogline.static import skyline
+from typing import TYPE_CHECKING
+
+from fogline.face import offer
 
 if TYPE_CHECKING:
+    from fogline import errors as errors
+    from fogline import impute as impute
     from fogline import spark as spark
+    from fogline.arrays import Distributions
+    from fogline.errors import (
+        ClockError,
+        FoglineError,
+        HistoryError,
+        HistoryWarning,
+        QueryError,
+        RowsError,
+        RuleError,
+        SnapshotError,
+    )
+    from fogline.impute.function import ImputeFunction
+    from fogline.impute.imputer import Evidence, Imputer
+    from fogline.impute.scores import Score
+    from fogline.impute.table import distributions
+    from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
+    from fogline.monitor import Monitor
+    from fogline.repository.held_out import Quality
+    from fogline.repository.imputed import Imputation
+    from fogline.repository.repository import Repository, Step
+    from fogline.repository.verify import Violation, verify
+    from fogline.rows.source import RowSource
+    from fogline.skyline.explain import Explanation
+    from fogline.static import skyline
 
 __version__ = "0.1.0"
 
@@ -67,11 +73,35 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """`fogline.spark` is imported when it is first used: without it, pyspark need not be installed."""
-    if name == "spark":
-        from importlib import import_module
-
-        return import_module("fogline.spark")
-    raise AttributeError(f"module 'fogline' has no attribute {name!r}")
+offer(
+    __name__,
+    {
+        "arrays": ("Distributions",),
+        "errors": (
+            "errors",
+            "ClockError",
+            "FoglineError",
+            "HistoryError",
+            "HistoryWarning",
+            "QueryError",
+            "RowsError",
+            "RuleError",
+            "SnapshotError",
+        ),
+        "impute": ("impute",),
+        "impute.function": ("ImputeFunction",),
+        "impute.imputer": ("Evidence", "Imputer"),
+        "impute.scores": ("Score",),
+        "impute.table": ("distributions",),
+        "model": ("Change", "Cloud", "ImputedCell", "Node", "Query", "Reject", "Rule", "changes_of"),
+        "monitor": ("Monitor",),
+        "repository.held_out": ("Quality",),
+        "repository.imputed": ("Imputation",),
+        "repository.repository": ("Repository", "Step"),
+        "repository.verify": ("Violation", "verify"),
+        "rows.source": ("RowSource",),
+        "skyline.explain": ("Explanation",),
+        "spark": ("spark",),
+        "static": ("skyline",),
+    },
+)

@@ -27,6 +27,9 @@ CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
 REASONS = (None, "expired", "beaten", "less likely", "replaced", "removed", "begun anew")  # of a leave, by number
 NO_REASON, EXPIRED, BEATEN, LESS_LIKELY, REPLACED, REMOVED, BEGUN_ANEW = range(len(REASONS))
+EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
+DAY = 86_400e6  # microseconds
+EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
 
 
 class Clouds(NamedTuple):

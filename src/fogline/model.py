@@ -144,13 +144,15 @@ class Query:
 
     @classmethod
     def load(cls, path: str | Path) -> Query:
-        """A query from a YAML (or JSON) file with the fields of this class."""
+        """A query from a YAML (or JSON) file with the fields of this class; its `source` is `files.options`' matter."""
         try:
             values = read_document(path, names=("id", "time", "expires", "by", "gone", "version", "carry"))
         except FileNotFoundError:
             raise QueryError(f"there is no query file {str(path)!r}.") from None
         except yaml.YAMLError as error:
             raise QueryError(f"{str(path)!r} is not YAML: {error}") from None
+        if isinstance(values, dict):
+            values.pop("source", None)
         return cls.from_dict(values)
 
     def to_dict(self) -> dict[str, Any]:

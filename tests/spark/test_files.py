@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fogline.flow.listing import kind_of
 from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
-from fogline.flow.listing import kind_of
 from fogline.rows.changes import answer_of
 
 QUERY = "attributes: {x: max}\nid: s\ntime: t\nlast: 100\n"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-import fogline
+from fogline.cli.engine import Where
 from fogline.cli.terminal import (
-    Master,
+    MaybeMaster,
     Memory,
     QueryFile,
     RepositoryFolder,
@@ -19,21 +18,16 @@ from fogline.cli.terminal import (
     helpful,
     must_be_there,
     number_or_text,
-    on_spark,
     paper,
     reading,
 )
-from fogline.impute.chain import chain_of
-from fogline.impute.others import OTHERS
-from fogline.impute.past import OWN
-from fogline.impute.scores import Score, by_age, listed, wrongly_sure
-from fogline.model import Query
-from fogline.repository import rules as rule_files
-from fogline.repository import store
-from fogline.repository.discover import METHODS, PLAIN, check_method
-from fogline.repository.fit import VALUES
-from fogline.repository.history import in_order, read_history
-from fogline.repository.repository import Repository
+from fogline.repository.methods import METHODS, PLAIN, VALUES, check_method
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fogline.impute.scores import Score
+    from fogline.repository.repository import Repository
 
 
 @app.command()
@@ -56,7 +50,7 @@ def fit(
     values: Annotated[
         int, typer.Option(help="How many values a missing one may have at most; more are reduced.", min=4)
     ] = VALUES,
-    master: Master = "local[*]",
+    master: MaybeMaster = None,
     memory: Memory = None,
 ) -> None:
     """Learn from complete history what a missing value may be.
@@ -67,22 +61,26 @@ def fit(
     """
     began = perf_counter()
     with helpful():
-        asked = Query.load(query)
+        from fogline.files.options import Options
+        from fogline.model import Query
+        from fogline.repository import rules as rule_files
+        from fogline.repository import store
+
+        asked, options = Query.load(query), Options.load(query)
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
         store.check_folder(output)
-        files = must_be_there(history)
-        with on_spark(master, memory) as (spark, progress):
-            rows = files.with_numbers(files.with_clock(files.read(spark, history, asked), asked), asked)
-            how: dict[str, Any] = {
-                "rules": given,
-                "method": method,
-                "retention": kept,
-                "hindsight": hindsight,
-                "values": values,
-            }
-            made = fogline.spark.fit(rows, asked, **how, folder=output, progress=progress)
+        must_be_there(history)
+        where = Where.chosen(history, master, memory)
+        how = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
+        from fogline.cli.fitting import fitted
+
+        summarise(fitted(history, asked, options, output, how, where), output, began)
+
+
+def summarise(made: Repository, output: Path, began: float) -> None:
+    """What was fitted, and what comes next."""
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)
     bare = [name for name, each in made.lattices.items() if not each.rules]
@@ -116,6 +114,12 @@ def show_rules(
     outage, and values that end a real one are hidden more often. Nothing changes by it; `fogline refit` learns anew.
     """
     with helpful():
+        from rich.table import Table
+
+        from fogline.impute.others import OTHERS
+        from fogline.impute.past import OWN
+        from fogline.repository.repository import Repository
+
         loaded = Repository.load(repository)
         console = paper()
         if live is not None:
@@ -154,6 +158,7 @@ def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
     from fogline.flow.resume import begun_with
+    from fogline.impute.scores import by_age, listed, wrongly_sure
 
     sums, begun = reading(output, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
     scores, console = listed(sums, begun), paper()
@@ -183,6 +188,8 @@ def show_live(repository: Repository, output: str) -> None:
 
 def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
     """Scores as a table, with these columns beside."""
+    from rich.table import Table
+
     table = Table("attribute", "rule", box=None, pad_edge=False, header_style="bold")
     for name in (*also, "cells", "error", "otherwise", "inside", "central 80 %"):
         table.add_column(name, justify="right")
@@ -202,7 +209,7 @@ def refit(
         Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, a new version of this.")
     ] = None,
     newest: Annotated[int | None, typer.Option(help="Keep so many rows, the newest.", min=1)] = None,
-    master: Master = "local[*]",
+    master: MaybeMaster = None,
     memory: Memory = None,
 ) -> None:
     """Learn anew from the history and what came since.
@@ -213,24 +220,29 @@ def refit(
     """
     began = perf_counter()
     with helpful():
-        asked, known = Query.load(query), Repository.load(repository)
+        from fogline.files.options import Options
+        from fogline.impute.chain import chain_of
+        from fogline.model import Query
+        from fogline.repository import store
+        from fogline.repository.repository import Repository
+
+        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
         store.check_folder(target)
-        files = must_be_there(rows)
-        with on_spark(master, memory) as (spark, progress):
-            progress("reading the rows", 0, 0)
-            came = files.with_numbers(files.with_clock(files.read(spark, rows, asked), asked), asked).toArrow()
-        more = read_history(in_order(came, asked), asked).like(known.history)
-        past = known.history.joined(more).in_order(asked, newest)
-        made = known.again(past, asked)
-        made.save(target)
-    typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
-    show_versions(target)
+        must_be_there(rows)
+        where = Where.chosen(rows, master, memory)
+        from fogline.cli.fitting import fitted_again
+
+        made = fitted_again(known, rows, asked, options, newest, target, where)
+        typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
+        show_versions(target)
 
 
 def show_versions(folder: Path) -> None:
     """How large the newest version is, and what lies beside it."""
+    from fogline.repository import store
+
     newest, *older = store.versions(folder)
     typer.echo(f"{newest.size / 1e6:,.0f} MB")
     if older:
@@ -250,6 +262,8 @@ def prune(
     it goes on. A run whose version is removed cannot be resumed.
     """
     with helpful():
+        from fogline.repository import store
+
         before = sum(each.size for each in store.versions(repository))
         gone = store.prune(repository, keep)
         left = store.versions(repository)
@@ -264,7 +278,7 @@ def impute(
     query: QueryFile,
     output: Annotated[str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
-    master: Master = "local[*]",
+    master: MaybeMaster = None,
     memory: Memory = None,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
@@ -273,14 +287,17 @@ def impute(
     """
     began = perf_counter()
     with helpful():
-        asked, known = Query.load(query), Repository.load(repository)
-        chain_of(known, asked)  # do they fit?
-        files = must_be_there(stream)
-        files.check_output(output, overwrite=overwrite)
-        with on_spark(master, memory) as (spark, progress):
-            from fogline.spark.progress import followed
+        from fogline.files.options import Options
+        from fogline.impute.chain import chain_of
+        from fogline.model import Query
+        from fogline.repository.repository import Repository
 
-            filled = fogline.spark.impute(files.with_clock(files.read(spark, stream, asked), asked), asked, known)
-            with followed(spark, "imputing", progress):
-                files.write(filled, output, overwrite=overwrite)
-    typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")
+        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
+        chain_of(known, asked)  # do they fit?
+        must_be_there(stream)
+        from fogline.cli.imputing import check_output, imputed
+
+        check_output(output, overwrite=overwrite)
+        where = Where.chosen(stream, master, memory)
+        imputed(stream, asked, options, known, output, where, overwrite=overwrite)
+        typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

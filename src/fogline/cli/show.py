@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from types import SimpleNamespace
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fogline.cli.terminal import app, helpful
-from fogline.demo import DemoOptions, show
+from fogline.demo.options import DemoOptions
 
-USUAL = DemoOptions()
+USUAL: SimpleNamespace = SimpleNamespace(**{each.name: each.default for each in fields(DemoOptions)})
 
 
 @app.command()
@@ -35,7 +36,11 @@ def demo(
     were found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine (with --latest,
     in this process). At the end the answer is held against what the simulation knows. Ctrl-C ends it early.
     """
+    from rich.console import Console
+
     console = Console(highlight=False)
     with helpful():
+        from fogline.demo.run import show
+
         options = DemoOptions(seconds=seconds, sensors=sensors, seed=seed, alpha=alpha, speed=speed, latest=latest)
         show(options, console, plain=plain or not console.file.isatty() or console.is_dumb_terminal)

@@ -1,25 +1,33 @@
-"""What do all commands share? The application itself, errors for people, Spark for a while, and bars."""
+"""What do all commands share? The application itself, its options, errors for people, and Spark for a while.
+
+Nothing is imported here that takes long: `fogline --help` shows itself at once.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import fogline
-from fogline.errors import FoglineError
-from fogline.flow.folder import Folder, LocalFolder, absolute, is_local
+from fogline.errors import HistoryWarning
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fogline.cli.progress import Report
+    from fogline.flow.folder import Folder
 
 Read = TypeVar("Read")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 QueryFile = Annotated[Path, typer.Option("--query", "-q", help="A YAML file with the fields of Query.")]
+StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")]
 RepositoryFolder = Annotated[Path, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
 MaybeRepository = Annotated[
     Path | None,
@@ -42,7 +50,17 @@ Idle = Annotated[
         "While files that are already there are read, other groups never move a group on."
     ),
 ]
+Clock = Annotated[
+    str | None, typer.Option(help="What times that are texts mean: `number` or `timestamp`; without, rows show it.")
+]
 Master = Annotated[str, typer.Option(help="Where Spark runs: this machine, or the address of a cluster.")]
+MaybeMaster = Annotated[
+    str | None,
+    typer.Option(
+        help="Do it on Spark: `local[*]`, this machine, or the address of a cluster. Without it, in this process, "
+        "where the files lie here and have less than 2 GB together."
+    ),
+]
 Memory = Annotated[str | None, typer.Option(help="Memory of the Spark driver, such as 8g.")]
 
 
@@ -70,64 +88,61 @@ def about(
 
 @contextmanager
 def helpful() -> Iterator[None]:
-    """Print what Fogline refuses, and why, instead of a traceback."""
+    """Print what went wrong, in a sentence, instead of a traceback; warnings of Fogline as sentences, too."""
     try:
-        yield
-    except FoglineError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        for note in getattr(error, "__notes__", ()):
-            typer.echo(note, err=True)
-        raise typer.Exit(2) from None
-    except ImportError as error:
-        if error.name is not None and not error.name.startswith("pyspark"):
-            raise
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        with warnings.catch_warnings():
+            warnings.showwarning = _show(warnings.showwarning)
+            warnings.filterwarnings("always", category=HistoryWarning)
+            yield
     except KeyboardInterrupt:
         typer.echo("stopped.", err=True)
         raise typer.Exit(130) from None
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        from fogline.cli.trouble import in_words
+
+        for line in in_words(error):
+            typer.echo(line, err=True)
+        raise typer.Exit(2) from None
 
 
-def must_be_there(path: str) -> Any:
-    """Report what is wrong with a path before Spark, which takes seconds, is started. Returns what reads files."""
-    from fogline.spark import files
+def _show(before: Callable[..., None]) -> Callable[..., None]:
+    """What shows warnings: those of Fogline in their own words alone."""
 
-    if is_local(path):  # others are looked at by Spark, once it is there
-        files.kind_of(path, existing=True)
-    return files
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if category.__module__.startswith("fogline."):
+            remark(str(message))
+        else:
+            before(message, category, *rest)
+
+    return show
+
+
+def must_be_there(path: str) -> None:
+    """Report what is wrong with a path before anything that takes long; of other machines' paths Spark does."""
+    from fogline.files.listing import kind_of
+    from fogline.files.paths import is_local
+
+    if is_local(path):
+        kind_of(path, existing=True)
 
 
 @contextmanager
-def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Any]]:
-    """A session for one command, and a progress bar for its jobs."""
-    with bars(Console(stderr=True)) as shown:
-        bar = shown.add_task("starting Spark", total=None)
+def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Report]]:
+    """A session for one command, and a function to report its stages to."""
+    from fogline.cli.progress import stages
+    from fogline.spark.session import for_a_while
 
-        def report(what: str, done: int, of: int) -> None:
-            """The next step gets a bar of its own; what has no end (of 0) only changes its words."""
-            nonlocal bar
-            if of == 0 and shown.tasks[-1].total is None and shown.tasks[-1].description != "starting Spark":
-                shown.update(bar, description=what)
-            elif shown.tasks[-1].description != what:
-                shown.update(bar, total=1, completed=1)
-                shown.stop_task(bar)
-                bar = shown.add_task(what, total=None)
-            shown.update(bar, total=of or None, completed=done)
-
-        from fogline.spark.session import for_a_while
-
-        with for_a_while(master=master, memory=memory) as spark:
-            yield spark, report
-
-
-def bars(console: Console) -> Progress:
-    """Bars for what takes long; their words may hold names from the data, which are no markup."""
-    words = TextColumn("{task.description}", markup=False)
-    return Progress(SpinnerColumn(), words, BarColumn(), TimeElapsedColumn(), console=console)
+    with stages("starting Spark") as report, for_a_while(master=master, memory=memory) as spark:
+        yield spark, report
 
 
 def reading(output: str, read: Callable[[Folder], Read]) -> Read:
     """Read an output folder; Spark is started only where nothing else reaches it."""
+    from fogline.files.paths import absolute, is_local
+    from fogline.flow.folder import LocalFolder
+
     if is_local(output):
         return read(LocalFolder(absolute(output)))
     from fogline.spark.hadoop import folder
@@ -137,11 +152,18 @@ def reading(output: str, read: Callable[[Folder], Read]) -> Read:
         return read(folder(output, spark))
 
 
+def remark(text: str) -> None:
+    """Something that a person should know, though the command goes on."""
+    typer.echo(text, err=True)
+
+
 def paper() -> Console:
     """Where tables are printed; without a terminal they are as wide as they need to be.
 
     Without markup: names and values come from the data, and `pump[north]` is the name of a pump.
     """
+    from rich.console import Console
+
     return Console(highlight=False, markup=False, emoji=False, width=None if Console().is_terminal else 160)
 
 

@@ -1,42 +1,35 @@
-"""fogline run, answer, check: a stream of files, and how the answer changes."""
+"""fogline run: a stream of files, and how the answer changes."""
 
 from __future__ import annotations
 
-import json
 import signal
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fogline.cli.terminal import (
     Ahead,
+    Clock,
     Idle,
     Lateness,
     Master,
     MaybeRepository,
     Memory,
     QueryFile,
+    StreamFiles,
     app,
     helpful,
-    must_be_there,
     number_or_text,
     on_spark,
-    paper,
-    reading,
+    remark,
 )
-from fogline.flow.listing import must_exist
-from fogline.impute.chain import chain_of
-from fogline.model import Query
-from fogline.repository.repository import Repository
+
+if TYPE_CHECKING:
+    from fogline.flow.folder import Folder
+    from fogline.flow.output import RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
-Clock = Annotated[
-    str | None, typer.Option(help="What times that are texts mean: `number` or `timestamp`; without, rows show it.")
-]
-
-
 Hindsight = Annotated[
     bool | None,
     typer.Option(
@@ -48,7 +41,7 @@ Hindsight = Annotated[
 
 @app.command()
 def run(
-    stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
+    stream: StreamFiles,
     query: QueryFile,
     output: Annotated[str, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")],
     repository: MaybeRepository = None,
@@ -77,6 +70,11 @@ def run(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.listing import must_exist
+        from fogline.impute.chain import chain_of
+        from fogline.model import Query
+        from fogline.repository.repository import Repository
+
         known = None if repository is None else Repository.load(repository)
         asked = Query.load(query)
         if known is not None or hindsight:
@@ -97,11 +95,20 @@ def run(
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
-    status = running.status
-    typer.echo(
-        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected, "
-        f"{status.answer:,} in the answer, {perf_counter() - began:.0f} s: {output}"
+        sum_up(running.status, running.output.place, output, lateness, perf_counter() - began)
+
+
+def sum_up(status: RunStatus, place: Folder, output: str, lateness: str, seconds: float) -> None:
+    """What a run has done; how many are in the answer, the output itself knows, also when no file is new."""
+    from fogline.flow.answers import read_answer
+
+    there = read_answer(place, output).num_rows
+    done = (
+        f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
+        if status.batch >= 0
+        else "no new files"
     )
+    typer.echo(f"{done}, {there:,} in the answer, {seconds:.0f} s: {output}")
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:
@@ -111,87 +118,6 @@ def run(
     if status.waiting:
         typer.echo(f"{status.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
     typer.echo(f"See the answer with: fogline answer {output}")
-
-
-@app.command()
-def answer(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
-    at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
-    most: Annotated[int, typer.Option("--most", help="Print so many rows; 0 prints all.", min=0)] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, all of them.")] = False,
-) -> None:
-    """Show the answer, now or at any past instant, rebuilt from the changes."""
-    with helpful():
-        from fogline.flow.answers import read_answer
-
-        found = reading(output, lambda place: read_answer(place, output, at))
-        if as_json:
-            for row in found.to_pylist():
-                typer.echo(json.dumps(row, default=str))
-            return
-        console = paper()
-        table = Table(*found.schema.names, box=None, pad_edge=False, header_style="bold")
-        shown = found.slice(0, most) if most else found
-        for row in shown.to_pylist():
-            table.add_row(*map(_cell, row.values()))
-        console.print(table)
-        more = found.num_rows - shown.num_rows
-        console.print(f"{found.num_rows:,} rows{f', {more:,} of them not shown (--most 0)' if more else ''}")
-
-
-def _cell(value: Any) -> str:
-    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
-@app.command()
-def check(
-    stream: Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")],
-    query: QueryFile,
-    repository: MaybeRepository = None,
-    lateness: Lateness = "0",
-    ahead: Ahead = "auto",
-    clock: Clock = None,
-    master: Master = "local[*]",
-    memory: Memory = None,
-) -> None:
-    """A dry run: does everything fit, what is missing, and what would be rejected?"""
-    with helpful():
-        asked = Query.load(query)
-        known = None if repository is None else Repository.load(repository)
-        if known is not None:
-            chain_of(known, asked)
-        files = must_be_there(stream)
-        with on_spark(master, memory) as (spark, progress):
-            from fogline.spark.census import census
-            from fogline.spark.progress import followed
-
-            held = number_or_text(lateness)
-            shape = files.shape_of(spark, stream, asked, clock=clock, lateness=held, remark=remark)
-            rows = files.table(spark, stream, shape)
-            with followed(spark, "reading", progress):
-                beyond, meant = number_or_text(ahead), shape["clock"] or None
-                found = census(rows, asked, known, lateness=held, ahead=beyond, clock=meant)
-    print_census(found, asked, known)
-
-
-def print_census(found: Any, query: Query, known: Repository | None) -> None:
-    """What a dry run found, in words."""
-
-    def share(n: int) -> str:
-        return f"{n / max(found.rows, 1):.1%}"
-
-    removals = f" {share(found.removals)} removals," if query.gone is not None else ""
-    gaps, rejected = share(found.incomplete), share(found.rejected)
-    typer.echo(f"{found.rows:,} rows:{removals} {gaps} with gaps, {rejected} would be rejected.")
-    for name in query.names:
-        rules = [] if known is None else [str(rule) for rule in known.lattices[name].rules]
-        by = "" if known is None else f"; imputed by {', '.join(rules) if rules else 'the history as a whole'}"
-        typer.echo(f"  {name}: {share(found.missing[name])} missing{by if found.missing[name] else ''}")
-    for name in found.absent:
-        typer.echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
-    for reason, count in found.reasons.most_common(20):
-        typer.echo(f"  rejected, {count:,}: {reason}\n    for instance {found.examples[reason]}")
 
 
 def finish(started: Any, running: Any) -> bool:
@@ -225,16 +151,25 @@ def finish(started: Any, running: Any) -> bool:
     return not asked_to_stop
 
 
-def remark(text: str) -> None:
-    """Something that a person should know, though the run goes on."""
-    typer.echo(text, err=True)
-
-
-def status_line(status: Any) -> str:
-    """How a run is doing, in one line."""
+def status_line(status: RunStatus) -> str:
+    """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
     rate = status.rows / status.seconds if status.seconds else 0.0
+    counts = ((status.held, "held"), (status.expired, "expired"))
+    rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
     return (
-        f"batch {status.batch}: {status.rows:,} rows in {status.seconds:.1f} s ({rate:,.0f}/s), {status.live:,} live, "
-        f"{status.answer:,} in the answer, {status.rejected:,} rejected"
-        f"{f', {status.held:,} held' if status.held else ''}{f', {status.expired:,} expired' if status.expired else ''}"
+        f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "
+        f"{short(status.rejected)} rejected{rare}"
     )
+
+
+def short(count: float) -> str:
+    """A count in few columns.
+
+    >>> short(0), short(950), short(12_345), short(2_500_000)
+    ('0', '950', '12k', '2.5M')
+    """
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if count >= size:
+            each = size if unit != "k" else 1e3
+            return f"{count / each:.1f}{unit}" if count < 10 * each else f"{count / each:.0f}{unit}"
+    return f"{count:,.0f}"

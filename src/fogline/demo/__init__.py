@@ -5,6 +5,14 @@ through an engine (`engine`; on Spark, `spark_engine`), adds up the changes that
 (`display`) and ends with how near the answer came to the truth (`comparison`).
 """
 
-from fogline.demo.run import DemoOptions, show
+from typing import TYPE_CHECKING
+
+from fogline.face import offer
+
+if TYPE_CHECKING:
+    from fogline.demo.options import DemoOptions
+    from fogline.demo.run import show
 
 __all__ = ["DemoOptions", "show"]
+
+offer(__name__, {"options": ("DemoOptions",), "run": ("show",)})

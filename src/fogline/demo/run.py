@@ -12,7 +12,6 @@ import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from threading import Thread
 from time import monotonic
 
@@ -23,46 +22,16 @@ from rich.live import Live
 from fogline.demo.control_room import earlier_shift
 from fogline.demo.display import frame, line, summary
 from fogline.demo.engine import EmbeddedEngine, Engine
-from fogline.demo.mine import PERIOD, STEP
+from fogline.demo.mine import PERIOD
+from fogline.demo.options import PARCEL, DemoOptions
 from fogline.demo.shift import Shift, question
 from fogline.demo.view import BatchReport, MineView
-from fogline.errors import FoglineError
 from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.repository.repository import Repository
 
-PARCEL = 0.5  # seconds of watching in one parcel of rows
 FRAME = 0.1  # seconds between two frames
 PLAIN_LINES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """How much of the mine is shown, and how fast."""
-
-    seconds: float = 30.0
-    sensors: int = 300
-    seed: int = 1
-    alpha: float = 0.5
-    speed: float = 120.0  # simulated seconds per second
-    latest: bool = False  # ask for the newest reading of each sensor
-
-    def __post_init__(self) -> None:
-        for name in ("seconds", "speed"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise FoglineError(f"{name} is {getattr(self, name)}; it must be more than 0, and not for ever.")
-        question(self.alpha)  # refuses what is no threshold
-
-    @property
-    def ticks(self) -> int:
-        """How many ticks there are to show."""
-        return math.ceil(self.seconds * self.speed / STEP.total_seconds())
-
-    @property
-    def parcels(self) -> list[int]:
-        """How many ticks each parcel of rows holds."""
-        each = math.ceil(PARCEL * self.speed / STEP.total_seconds())
-        return [min(each, self.ticks - k) for k in range(0, self.ticks, each)]
 
 
 @contextmanager

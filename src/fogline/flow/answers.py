@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.flow.batches import counted
 from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_stand, stand_names
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES
-from fogline.flow.output import ABOUT
+from fogline.flow.names import ABOUT, CHANGES, HEALTH
 from fogline.impute.scores import Sums
 from fogline.model import Query
 from fogline.rows.changes import answer_of, standing
@@ -35,6 +36,80 @@ def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
     """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
     query = Query.from_dict(json.loads(_about(place, output))["query"])
     return _again(lambda: _answer(place, output, query, at))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer, and of when it is."""
+
+    rows: pa.Table
+    instant: Any
+    """Of which instant it is; None: no row has come."""
+    reached: Any
+    """The instant that the run has reached."""
+    batch: int
+    """The last batch of the run; -1: there is none."""
+    query: Query
+    expired: int = 0
+    """How many rows have expired between what their groups have reached and the instant: they are not among these."""
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the instant is later than all that the run has seen."""
+        return self.instant is not None and self.reached is not None and bool(self.instant > self.reached)
+
+
+def read_shown(place: Folder, output: str, at: str | None = None) -> Shown:
+    """The answer and of when it is. After what a run has seen, rows leave as they expire; none can come in."""
+    query = Query.from_dict(json.loads(_about(place, output))["query"])
+
+    def read() -> Shown:
+        health = counted(place.listing(HEALTH))
+        reached, batch = _reached(place), health[-1].last if health else -1
+        rows = _answer(place, output, query, at)
+        if at is None or reached is None:
+            return Shown(rows, reached if at is None else at, reached, batch, query)
+        there = _unexpired(rows, query, at)
+        instant = as_instant(at, pa.scalar(reached).type if _is_stamp(reached) else pa.float64()).as_py()
+        return Shown(there, instant, reached, batch, query, rows.num_rows - there.num_rows)
+
+    return _again(read)
+
+
+def _is_stamp(instant: Any) -> bool:
+    return not isinstance(instant, int | float)
+
+
+def _reached(place: Folder) -> Any:
+    """The latest instant that any group's clock has come to; None: there is none."""
+    latest = None
+    for held in counted(place.listing(HEALTH)):
+        for name in held.names:
+            file = pq.ParquetFile(opened(place, name))
+            for k in range(file.num_row_groups):
+                found = _greatest(file, k)
+                latest = found if latest is None or (found is not None and found > latest) else latest
+    return latest
+
+
+def _greatest(file: Any, k: int) -> Any:
+    """The latest time of a row group; None: there is none."""
+    column = file.metadata.row_group(k).column(file.schema_arrow.get_field_index("time"))
+    known = column.statistics
+    if known is not None and known.has_min_max:
+        return known.max
+    return pc.max(file.read_row_group(k, columns=["time"])["time"]).as_py()
+
+
+def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
+    """The rows that have not expired by then, where their lifetime is known."""
+    if query.lifetime is None or not rows.num_rows:
+        return rows
+    kind = rows.schema.field("arrived").type
+    stamps = pa.types.is_timestamp(kind)
+    length = pa.scalar(query.lifetime_us, pa.duration("us")) if stamps else float(str(query.lifetime))
+    until = pc.add(rows["arrived"] if stamps else rows["arrived"].cast(pa.float64()), length)
+    return rows.filter(pc.greater(until, as_instant(at, kind)))
 
 
 def read_scores(place: Folder, output: str) -> Sums:

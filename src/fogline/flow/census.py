@@ -15,34 +15,44 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import Flags
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.flow.screening import Screening
 from fogline.skyline.duplicates import DUPLICATE
 
-_COUNTED = ("rows", "removals", "incomplete", "rejected", "missing", "reasons", "examples")
+_SUMS = ("rows", "removals", "complete", "incomplete", "rejected")
+_COUNTERS = ("missing", "outside", "reasons")
 
 
 @dataclass(slots=True)
 class Census:
-    """What was found. Counts of rows, but for the cells of `missing` (gaps)."""
+    """What was found. Each row is counted once: it removes its id, is rejected, is complete or has gaps."""
 
     rows: int = 0
     removals: int = 0
+    complete: int = 0
     incomplete: int = 0
     rejected: int = 0
-    missing: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)  # attribute -> gaps in rows that are taken
+    outside: Counter[str] = field(
+        default_factory=Counter
+    )  # attribute -> values beyond its limits in such rows: gaps, too
     reasons: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, as JSON
     absent: list[str] = field(default_factory=list)  # determinants that the stream does not have
 
     def add(self, other: dict[str, Any]) -> None:
         """Count another part as well."""
-        for name in ("rows", "removals", "incomplete", "rejected"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + other[name])
-        self.missing.update(other["missing"])
-        self.reasons.update(other["reasons"])
+        for name in _COUNTERS:
+            getattr(self, name).update(other[name])
         self.examples = other["examples"] | self.examples
+
+    def plain(self) -> dict[str, Any]:
+        """As values that JSON can hold."""
+        return {name: getattr(self, name) for name in (*_SUMS, *_COUNTERS, "examples")}
 
 
 def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
@@ -55,21 +65,31 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
             piece = decoder.decode(each.filter(pa.array(~removes)))
         screening.take(piece)
         rejects = [pair for counts in screening.counts for pair in counts.rejects]
+        taken = np.ones(len(piece.rows.raw), np.bool_)
+        taken[list(piece.rows.refused)] = False
         if plan.query.latest:  # the same row again changes nothing
             rejects = [(row, reason) for row, reason in rejects if reason != DUPLICATE]
-        gaps = np.isnan(piece.rows.raw)
+        lacking = np.isnan(piece.rows.clouds.lo[taken])
+        beyond = lacking & ~np.isnan(piece.rows.raw[taken])
+        incomplete, removals = int(lacking.any(axis=1).sum()), int(np.count_nonzero(removes))
         out.add(
             {
                 "rows": each.num_rows,
-                "removals": int(np.count_nonzero(removes)),
-                "incomplete": sum(counts.incomplete for counts in screening.counts),
+                "removals": removals,
+                "complete": each.num_rows - removals - len(rejects) - incomplete,
+                "incomplete": incomplete,
                 "rejected": len(rejects),
-                "missing": {name: int(gaps[:, j].sum()) for j, name in enumerate(plan.query.names)},
+                "missing": _by_name(plan, lacking & ~beyond),
+                "outside": _by_name(plan, beyond),
                 "reasons": Counter(kind_of_reason(reason) for _, reason in rejects),
                 "examples": {kind_of_reason(reason): row for row, reason in reversed(rejects)},
             }
         )
-    return {name: getattr(out, name) for name in _COUNTED}
+    return out.plain()
+
+
+def _by_name(plan: Plan, cells: Flags) -> dict[str, int]:
+    return {name: int(cells[:, j].sum()) for j, name in enumerate(plan.query.names)}
 
 
 def kind_of_reason(reason: str) -> str:

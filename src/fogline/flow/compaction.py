@@ -22,12 +22,11 @@ import pyarrow.parquet as pq
 
 from fogline.flow.batches import Held, batch_name, counted, superseded
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH, KINDS, SCORES
+from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES
 from fogline.impute.scores import Sums, add, from_plain, to_plain
 from fogline.model import Query
 from fogline.rows.changes import standing
 
-ANSWERS = "answers"
 BLOCK = 100  # so many files become one
 LARGE = 128 * 2**20  # bytes: files are not joined beyond
 ROWS = 131_072  # of a row group in a joined file

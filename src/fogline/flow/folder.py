@@ -8,7 +8,6 @@ systems they reach.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -116,13 +115,3 @@ def _make(folder: Path) -> None:
         _make(folder.parent)
         folder.mkdir(exist_ok=True)
         to_disk(folder.parent)
-
-
-def absolute(path: str) -> str:
-    """The same path wherever another process thinks it is."""
-    return str(Path(path).absolute()) if is_local(path) else path
-
-
-def is_local(path: str) -> bool:
-    """Does the path name no file system?"""
-    return re.match(r"[a-zA-Z][\w+.-]*:/", path) is None

@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.flow.names import CHANGES as CHANGES
+from fogline.flow.names import HEALTH as HEALTH
+from fogline.flow.names import REJECTS as REJECTS
+from fogline.flow.names import SCORES
 from fogline.flow.plan import Plan
 from fogline.impute.scores import Sums, to_plain
 from fogline.model import Query
@@ -20,14 +24,12 @@ from fogline.rows.changes import change_schema
 from fogline.rows.clock import write_times
 from fogline.rows.keys import Key, key_values
 
-CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
     "live", "answer", "conflicts", "inexact", "undecided", "revised", "unwatched",
 )  # fmt: skip
 CHANGED = ("stale", "removed", "markers")  # also counted where each id has one current row
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
-SCORES = "scores"  # of values that were hidden for a moment, as JSON: see `fogline.impute.scores`
 
 Journal = list[tuple[str, pa.Table]]  # kind, table
 

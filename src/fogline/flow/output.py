@@ -21,20 +21,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
+from fogline.files.listing import folders_in
+from fogline.files.paths import absolute
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
-from fogline.flow.folder import Folder, absolute
-from fogline.flow.journal import CHANGES, HEALTH, KINDS, group_columns
-from fogline.flow.listing import folders_in
+from fogline.flow.folder import Folder
+from fogline.flow.journal import group_columns
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK
 from fogline.flow.plan import BUCKETS
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
-
-ABOUT = "about.json"
-CHECKPOINT = "checkpoint"
-MARK = f"{CHECKPOINT}/fogline.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Ints
+from fogline.files.origin import CORRUPT
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.newest import without_values
@@ -28,7 +29,6 @@ from fogline.rows.source import RowSource
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
 BYTES = 2**30  # … or so many bytes, where rows are long: what they hold is put together
 CHUNK = 500_000  # rows packed together
-CORRUPT = "_corrupt_record"  # where Spark puts a line that does not fit the columns
 
 
 @dataclass(frozen=True, slots=True)

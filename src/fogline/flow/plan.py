@@ -24,13 +24,12 @@ from fogline.impute.function import ImputeFunction, as_imputer
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.clock import INTEGER, REAL, STAMP, ZONED
+from fogline.rows.clock import CLOCKS, INTEGER, REAL, STAMP, meant_by
 from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
 from fogline.rows.text import is_text
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, at least
-CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
 _OTHERWISE = (
@@ -250,11 +249,3 @@ def _kind_of(query: Query, shown: pa.DataType | None, lateness: Any, clock: str 
     if clock is not None and (clock == "timestamp") != pa.types.is_timestamp(shown):
         raise QueryError(f"clock is {clock!r}, but the times in {query.time!r} are {shown}; leave it out.")
     return shown
-
-
-def meant_by(query: Query, lateness: Any) -> str | None:
-    """What times that are texts mean by the rest of the query: "number" or "timestamp"; None: nothing shows it."""
-    for given in (query.lifetime, lateness or None):
-        if given is not None:
-            return "number" if isinstance(given, int | float) else "timestamp"
-    return None

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from fogline.errors import FoglineError, HistoryError
 from fogline.flow.folder import Folder
-from fogline.flow.output import ABOUT, RunConfig
+from fogline.flow.names import ABOUT
+from fogline.flow.output import RunConfig
 from fogline.repository.repository import Repository
 
 

@@ -4,8 +4,22 @@
 `knn`, or a plain function from a record batch to distributions.
 """
 
-from fogline.impute.function import Function, ImputeFunction
-from fogline.impute.imputer import Evidence, Imputer
-from fogline.impute.knn import Neighbours, knn
+from typing import TYPE_CHECKING
+
+from fogline.face import offer
+
+if TYPE_CHECKING:
+    from fogline.impute.function import Function, ImputeFunction
+    from fogline.impute.imputer import Evidence, Imputer
+    from fogline.impute.knn import Neighbours, knn
 
 __all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "knn"]
+
+offer(
+    __name__,
+    {
+        "function": ("Function", "ImputeFunction"),
+        "imputer": ("Evidence", "Imputer"),
+        "knn": ("Neighbours", "knn"),
+    },
+)

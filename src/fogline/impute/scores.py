@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fogline.errors import FoglineError
 from fogline.impute.ages import Age, in_words, order
-from fogline.impute.past import OWN
-from fogline.repository.repository import Repository
+
+if TYPE_CHECKING:  # sums are read without either
+    from fogline.repository.repository import Repository
 
 ENOUGH, DRIFT = 100, 1.5  # cells before anything is reported; how many times the error of the fit is drift
 FEW = 0.6  # a smaller share of truths in the central 80 % is wrongly sure
@@ -98,6 +99,8 @@ def add(sums: Sums, more: Sums) -> None:
 
 def listed(sums: Sums, repository: Repository | None) -> list[Score]:
     """How rules do, over all ages."""
+    from fogline.impute.past import OWN
+
     learnt = {} if repository is None or repository.sensors is None else repository.sensors.transitions
     fitted = {(name, OWN): each.error or None for name, each in learnt.items()}
     totals: dict[tuple[str, str], Sum] = {}

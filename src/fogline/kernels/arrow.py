@@ -17,16 +17,13 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fogline.arrays import ONE, Clouds, Floats, Ints
+from fogline.arrays import EARLIEST, EXACT, LATEST, ONE, Clouds, Floats, Ints
 from fogline.kernels.clouds import fill_cell
 from fogline.kernels.compile import inner, kernel
 
 BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
 NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
 NO_CLOCK, WHOLES, REALS, STAMPS = -1, 0, 1, 2  # a column of instants: int64, float64 or timestamp('us')
-EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
-DAY = 86_400e6  # microseconds
-EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p

@@ -39,6 +39,8 @@ from numba.core import config
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
+from fogline.kernels.notice import notice
+
 CARRIED = "FOGLINE_CACHE"
 
 _used: dict[tuple[str, str], Path] = {}  # room and name of a file -> where this process found it or put it
@@ -73,10 +75,12 @@ class KernelCache:
             if whose == types:
                 _used[_room_name(self._room), name] = folder / name
                 return CompileResult._rebuild(target, *code)
+        notice.begin()
         return None
 
     def save_overload(self, types: Any, compiled: Any) -> None:
         """Keep what was compiled, where it can be kept."""
+        notice.end()
         if compiled.library.has_dynamic_globals or any(not each.can_cache for each in compiled.lifted):
             return
         name = self._name(types, compiled.library.codegen)
@@ -179,6 +183,13 @@ def _room_stamp() -> str:
 @cache
 def _text(source: Path) -> bytes:
     return source.read_bytes()
+
+
+def is_cold() -> bool:
+    """Is no machine code of this version kept on this machine yet, so that the first call will compile?"""
+    room = Path(__file__).parent
+    places = _folders(room, os.environ.get(CARRIED, ""), config.CACHE_DIR, _room_stamp())
+    return not any(True for folder in places if folder.is_dir() for _ in folder.glob(f"*-{_room_stamp()}-*.nbc"))
 
 
 def count_used() -> int:

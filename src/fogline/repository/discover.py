@@ -16,17 +16,14 @@ from itertools import combinations, product
 
 import numpy as np
 
-from fogline.errors import HistoryError
 from fogline.kernels.crps import widest_stretch
 from fogline.model import Query, Rule
 from fogline.repository.held_out import WORTH, HeldOut, Quality
 from fogline.repository.history import Column, History
+from fogline.repository.methods import PLAIN, check_method
 
 BEST = 3  # determinants that may pair up
 PAPER = 0.0001  # 0.001 on a range of 10
-
-METHODS = ("held-out", "paper")  # ways to discover rules
-PLAIN = ("last", "mean", "others")  # ways to do without
 
 
 def judge(history: History, then: str, rules: Sequence[Rule]) -> list[Quality]:
@@ -42,12 +39,6 @@ def discover_one(history: History, query: Query, then: str, *, method: str) -> l
         return []
     find = _paper if method == "paper" else _held_out
     return find(history, then, determinants(history, query, then))
-
-
-def check_method(method: str) -> None:
-    """Is it one we know?"""
-    if method not in (*METHODS, *PLAIN):
-        raise HistoryError(f"method is {method!r}; it may be {', '.join(map(repr, (*METHODS, *PLAIN)))}.")
 
 
 def determinants(history: History, query: Query, then: str) -> list[str]:

@@ -15,13 +15,15 @@ import os
 import zlib
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fogline.errors import HistoryError
-from fogline.repository.access.protocol import Access
+
+if TYPE_CHECKING:
+    from fogline.repository.access.protocol import Access
 
 PIECES, PIECE = 256, 65_536  # of a file that is larger than all of them together, so many are looked at
 

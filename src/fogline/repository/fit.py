@@ -22,19 +22,20 @@ from fogline.errors import HistoryError
 from fogline.model import Query, Rule
 from fogline.question import duration
 from fogline.repository import entries, lattice
-from fogline.repository.discover import PLAIN, check_method, discover_one
+from fogline.repository.discover import discover_one
 from fogline.repository.files import Files
-from fogline.repository.history import History
+from fogline.repository.history import History, check_teaches
 from fogline.repository.lattice import Lattice
+from fogline.repository.methods import PLAIN, check_method
+from fogline.repository.methods import VALUES as VALUES
 from fogline.repository.others import ByOthers, learn_others
 from fogline.repository.rules import as_rules, check_rules
 from fogline.repository.sensors.model import SensorModel, about_recent, gathered
 from fogline.repository.sensors.training import TrainingSet, learn_transition
 from fogline.repository.sensors.transition import Transition
 
-VALUES = 64  # of a distribution that a repository gives
 T = TypeVar("T")
-Progress = Callable[[str], None]  # called with the attribute for which rules are being discovered
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
 RULES, LATTICES, TRANSITIONS = "discovering rules", "building indexes", "learning how sensors change"
 OTHERS = "learning from other attributes"
@@ -122,17 +123,22 @@ class InProcess:
         self.history, self.progress = history, progress
 
     def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
-        return [self._one(work, name) for name in names]
+        done = []
+        for k, name in enumerate(names):
+            self._report(work.title, k, len(names))
+            done.append(work.do(self.history, name))
+        self._report(work.title, len(names), len(names))
+        return done
 
-    def _one(self, work: Work[T], name: str) -> T:
-        if self.progress is not None and work.title == RULES:
-            self.progress(name)
-        return work.do(self.history, name)
+    def _report(self, what: str, done: int, of: int) -> None:
+        if self.progress is not None:
+            self.progress(what, done, of)
 
 
 def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     """The recipe. `history` holds the same rows that the runner's work gets."""
     query = recipe.query
+    check_teaches(history, query)
     rules = recipe.rules
     if rules is None:
         rules = tuple(rule for found in runner.each(discovery(recipe), query.names) for rule in found)

@@ -3,26 +3,29 @@
 Every column becomes float64 with NaN for missing: numbers as they are, words as codes that are close only when equal.
 Words are texts and booleans, and whatever is in the columns that name rows and groups: an id is called the same whether
 it came as 5, as 5.0 or as "5", and ids beyond 2^53 stay apart. Values outside the query's limits, and infinite ones,
-are missing. A row that lacks one attribute still serves every rule that does not need it.
+are missing; so are texts in an attribute that are no numbers, which are counted. A row that lacks one attribute still
+serves every rule that does not need it; a history that has no value of an attribute teaches nothing about it, and is
+refused.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats, Ints
-from fogline.errors import HistoryError, did_you_mean
+from fogline.errors import HistoryError, HistoryWarning, did_you_mean
 from fogline.model import Query
 from fogline.repository.sensors.state import sensor_names
 from fogline.repository.words import TEXTS, Words, as_texts, coded, recoded
 from fogline.rows.clock import read_times
 from fogline.rows.joined import joined_column
-from fogline.rows.text import is_text, read_numbers
+from fogline.rows.text import is_text, quoted, read_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,16 @@ def _number(cell: Any) -> float:
         return float("nan")
 
 
+Texts = tuple[int, str]  # how many cells are texts that are no numbers, and one of them
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Complete (or nearly complete) rows of the past, in columns."""
 
     columns: Mapping[str, Column]
     rows: int
+    texts: Mapping[str, Texts] = field(default_factory=dict)  # of the attributes where there are any
 
     def sample(self, most: int, seed: int) -> History:
         """These rows, or so many of them, in their order."""
@@ -77,7 +84,9 @@ class History:
     def part(self, rows: Ints) -> History:
         """Some of the rows."""
         return History(
-            {name: Column(column.values[rows], column.words) for name, column in self.columns.items()}, len(rows)
+            {name: Column(column.values[rows], column.words) for name, column in self.columns.items()},
+            len(rows),
+            self.texts,
         )
 
     def like(self, other: History) -> History:
@@ -94,7 +103,7 @@ class History:
                 words, codes = model.words.joined(column.words)
                 column = Column(recoded(column.values, codes), words)
             columns[name] = column
-        return History(columns, self.rows)
+        return History(columns, self.rows, self.texts)
 
     def in_order(self, query: Query, newest: int | None = None) -> History:
         """These rows by their times, each (group, id, time) once; only the newest so many of them."""
@@ -119,7 +128,7 @@ class History:
             name: Column(np.concatenate((column.values, more.columns[name].values)), more.columns[name].words)
             for name, column in self.columns.items()
         }
-        return History(both, self.rows + more.rows)
+        return History(both, self.rows + more.rows, more.texts)
 
     def column(self, name: str, role: str) -> Column:
         """A column, or an error with a guess."""
@@ -150,9 +159,14 @@ def read_history(data: Any, query: Query) -> History:
         return data
     table = as_table(data)
     names, columns = {query.id, *query.by} - {*query.names}, {}
+    texts: dict[str, Texts] = {}
     for name in table.schema.names:
         read = _times if name == query.time else _names if name in names else _column
-        column = read(table.column(name), name)
+        column: Column | None
+        if name in query.names and is_text(_plain(table.schema.field(name).type)):
+            column, texts[name] = _numbers(table.column(name))
+        else:
+            column = read(table.column(name), name)
         if column is not None and column.words is None:
             low, high = query.limits.get(name, (-np.inf, np.inf))
             wrong = np.isinf(column.values) | (column.values < low) | (column.values > high)
@@ -160,11 +174,34 @@ def read_history(data: Any, query: Query) -> History:
                 column = Column(np.where(wrong, np.nan, column.values))
         if column is not None:
             columns[name] = column
-    history = History(columns, table.num_rows)
+    history = History(columns, table.num_rows, {name: found for name, found in texts.items() if found[0]})
     for name in query.names:
         if history.column(name, "attribute").words is not None:
             raise HistoryError(f"attribute {name!r} of the history holds words; a skyline needs numbers.")
     return history
+
+
+def check_teaches(history: History, query: Query) -> None:
+    """Refuse a history from which nothing can be learnt about an attribute; warn of cells that count as missing."""
+    if not history.rows:
+        raise HistoryError("the history has no rows, so nothing can be learnt from it; is it the right file?")
+    for name in query.names:
+        count, example = history.texts.get(name, (0, ""))
+        if np.isnan(history.column(name, "attribute").values).all():
+            why = f": {count:,} are texts, such as {quoted(example)}" if count else ""
+            why += ", the others are missing" if 0 < count < history.rows else "" if count else ": all are missing"
+            why += f" or outside its limits, {list(query.limits[name])}" if name in query.limits and not count else ""
+            raise HistoryError(
+                f"none of the {history.rows:,} rows of the history has a number in {name!r}{why}. What it may be "
+                "cannot be learnt: take a history that has it, or leave it out of the query."
+            )
+        if count:
+            warnings.warn(
+                f"{count:,} of {history.rows:,} cells of {name!r} in the history are texts, such as {quoted(example)}: "
+                "they count as missing.",
+                HistoryWarning,
+                stacklevel=2,
+            )
 
 
 def in_order(table: pa.Table, query: Query) -> pa.Table:
@@ -198,7 +235,7 @@ def _times(column: pa.ChunkedArray, name: str) -> Column | None:
 
 def _names(column: pa.ChunkedArray, name: str) -> Column | None:
     """What names rows or groups: words, exactly, whatever they came as."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = _plain(column.type)
     if pa.types.is_integer(kind):
         return Column(*coded(_whole(column.cast(kind))))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
@@ -206,10 +243,22 @@ def _names(column: pa.ChunkedArray, name: str) -> Column | None:
     return _column(column, name)
 
 
+def _numbers(column: pa.ChunkedArray) -> tuple[Column, Texts]:
+    """An attribute that came as texts: numbers where they are; and what of it is none."""
+    whole = _whole(column.cast(TEXTS))
+    values, bad = read_numbers(whole)
+    at = np.flatnonzero(bad)
+    return Column(values), (len(at), whole[int(at[0])].as_py() if len(at) else "")
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def _column(column: pa.ChunkedArray, _: str) -> Column | None:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+    kind = _plain(column.type)
+    if kind != column.type:
+        column = column.cast(kind)
     if pa.types.is_null(kind):
         return Column(np.full(len(column), np.nan))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):

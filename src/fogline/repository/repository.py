@@ -90,6 +90,7 @@ class Repository:
         once its sensor has spoken again.
         `values`: a distribution of more is reduced to so many (4 or more; None: never), by which no probability of
         being at least some number moves by more than 1 / values; the least and the greatest keep their own weight.
+        `progress` is called with what is being done, how much of it is done, and of how much.
 
         >>> query = Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
         >>> Repository.fit([{"a": 1.0, "b": 2.0}], query, rules=["a(0.5) -> b(1)"]).explain()[0].way
@@ -111,16 +112,15 @@ class Repository:
         learnt = fitted.sensors, fitted.method, fitted.values, fitted.others
         return cls(fitted.history, fitted.rules, fitted.lattices, folder, *learnt)
 
-    def again(self, history: Any, query: Query) -> Repository:
+    def again(self, history: Any, query: Query, *, progress: Progress | None = None) -> Repository:
         """A repository fitted as this one was, to another history."""
         longest = np.inf if self.sensors is None else self.sensors.longest
         recent = () if self.sensors is None else self.sensors.recent
         given = (*self.rules, *recent) if self.method == "given" else None
         method = "held-out" if self.method == "given" else self.method
         hindsight = self.sensors is None or not self.sensors.transitions or self.sensors.hindsight
-        return Repository._fitted(
-            history, Recipe.of(query, given, method, longest, hindsight=hindsight, values=self.values)
-        )
+        recipe = Recipe.of(query, given, method, longest, hindsight=hindsight, values=self.values)
+        return Repository._fitted(history, recipe, progress)
 
     def append(self, rows: Any, query: Query) -> Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""

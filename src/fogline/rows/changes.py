@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Floats, Objects, objects
 from fogline.model import Query
 from fogline.rows.clock import as_instant, write_times
-from fogline.rows.reader import Kinds
+from fogline.rows.kinds import Kinds
 
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)

@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Flags, Floats
+from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
-from fogline.kernels.arrow import DAY, EARLIEST, EXACT, LATEST
-from fogline.kernels.clouds import all_within
+from fogline.model import Query
 from fogline.rows.text import is_text, quoted, read_numbers
 
 Reasons = dict[int, str]  # row -> why it is rejected
 INTEGER, REAL, STAMP, ZONED = pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")
+CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1, "day": 86_400_000_000}  # of a unit; nanoseconds are cut
 _EDGE = -(2**63) // 1000 + int(DAY), 2**63 // 1000 - int(DAY)  # what nanoseconds reach, in any zone: 1677 to 2262
@@ -89,10 +89,19 @@ def micros_of(column: pa.Array) -> tuple[Floats, Flags]:
 def _numeric(value: Floats, kind: pa.DataType | None, name: str) -> Times:
     """Numbers as times; beyond 2^53 neighbouring ones could no longer be distinguished."""
     refused: Reasons = {}
-    if not all_within(value, EXACT) and (large := np.abs(value) > EXACT).any():
+    if not _exact(value) and (large := np.abs(value) > EXACT).any():
         reason = f"{name!r} is beyond 2^53 and would be rounded; use timestamps or a coarser unit"
         refused = dict.fromkeys(np.flatnonzero(large & np.isfinite(value)).tolist(), reason)
     return Times(value, kind, refused)
+
+
+def _exact(value: Floats) -> bool:
+    """Whether all are exact; a single one, as a person writes it, is looked at without a compiler."""
+    if len(value) == 1:
+        return bool(abs(value[0]) <= EXACT)
+    from fogline.kernels.clouds import all_within
+
+    return bool(all_within(value, EXACT))
 
 
 def _texts(column: pa.Array, name: str, kind: pa.DataType | None) -> Times:
@@ -178,6 +187,14 @@ def meaning_of(texts: list[str | None]) -> str | None:
     if read.kind is None or np.isnan(read.value).all():
         return None
     return "timestamp" if pa.types.is_timestamp(read.kind) else "number"
+
+
+def meant_by(query: Query, lateness: Any) -> str | None:
+    """What times that are texts mean by the rest of the query: "number" or "timestamp"; None: nothing shows it."""
+    for given in (query.lifetime, lateness or None):
+        if given is not None:
+            return "number" if isinstance(given, int | float) else "timestamp"
+    return None
 
 
 def _family(kind: pa.DataType) -> str:

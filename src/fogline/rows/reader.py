@@ -9,7 +9,6 @@ no other.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,21 +36,12 @@ from fogline.rows.clean import Cleaner
 from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
 from fogline.rows.gone import read_gone
 from fogline.rows.ids import join_types, read_objects
+from fogline.rows.kinds import Kinds as Kinds
 from fogline.rows.source import RowSource
 from fogline.rows.version import read_versions
 
 _LARGEST = float(np.finfo(np.float64).max)
 _NO_CLOCK = 0, NO_CLOCK
-
-
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """The Arrow types a stream has shown so far: answers are given in them."""
-
-    time: pa.DataType | None = None
-    id: pa.DataType | None = None
-    by: tuple[pa.DataType | None, ...] = ()
-    version: pa.DataType | None = None
 
 
 class Decoded(NamedTuple):

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Ints
+from fogline.arrays import EXACT, Ints
 from fogline.errors import RowsError
-from fogline.kernels.arrow import EXACT
 from fogline.question import is_short
 from fogline.rows.clock import INTEGER, STAMP, Reasons, instant, is_missing, micros_of
 from fogline.rows.text import is_text, quoted

@@ -29,6 +29,7 @@ import fogline.spark.imputing
 import fogline.spark.pipeline
 import fogline.spark.source  # noqa: F401
 from fogline.kernels.compile import load_compiler
+from fogline.kernels.notice import notice
 from fogline.spark.scratch import socket_folder
 from fogline.spark.threads import QUIET, threads
 
@@ -48,6 +49,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 def serve() -> None:
     """Be the daemon, until Spark closes stdin."""
     load_compiler()
+    notice.quiet()
     if len(threads()) > 1:
         _start_with_fewer_threads()
     os.register_at_fork(after_in_child=np.random.seed)  # or all workers would draw the same numbers

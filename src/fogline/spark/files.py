@@ -20,13 +20,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.flow import listing
-from fogline.flow.folder import absolute, is_local
-from fogline.flow.listing import must_exist, pattern_of
-from fogline.flow.piece import CORRUPT
-from fogline.flow.plan import CLOCKS, meant_by
+from fogline.files import listing
+from fogline.files.listing import must_exist, pattern_of
+from fogline.files.origin import CORRUPT
+from fogline.files.paths import absolute, is_local
 from fogline.model import Query
-from fogline.rows.clock import STAMP, meaning_of
+from fogline.rows.clock import CLOCKS, STAMP, meaning_of, meant_by
 from fogline.rows.version import read_versions
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
@@ -44,7 +43,7 @@ def read(spark: SparkSession, path: str, query: Query | None = None) -> DataFram
     """The rows of a file, a folder or a pattern; in csv, the query's names stay the texts they are: 007 is not 7."""
     kind = kind_of(path, existing=True)
     with plainly():
-        reader = _format(spark.read.option("recursiveFileLookup", "false"), kind, pattern_of(path, kind))
+        reader = _format(spark.read.option("recursiveFileLookup", "false"), kind, pattern_of(path))
         if kind not in ("csv", "tsv"):
             return reader.load(absolute(path))
         found = reader.option("inferSchema", True).load(absolute(path))
@@ -84,7 +83,7 @@ def shape_of(
     texts mean, if the user states it; else it is looked for, and `remark` gets to know what was found.
     """
     kind = kind_of(path, existing=True)
-    pattern = pattern_of(path, kind)
+    pattern = pattern_of(path)
     with plainly():
         found = _format(spark.read.option(CORRUPT_OPTION, CORRUPT), kind, pattern).load(absolute(path)).schema
     schema, casts = (found, {}) if kind != "json" else _json(found, query, remark)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from fogline.repository import entries
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
 from fogline.repository.fit import LATTICES, OTHERS, TRANSITIONS, VALUES, Recipe, Work, fingerprint, longest_of
-from fogline.repository.history import Column, History, read_history
+from fogline.repository.history import Column, History, Texts, read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
 from fogline.repository.store import Draft, Entries
@@ -69,9 +70,9 @@ def fit(
 
 
 def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: Progress) -> str:
-    rows, columns = _columns(df, recipe.query, kinds, draft.arrays, progress)
+    rows, columns, texts = _columns(df, recipe.query, kinds, draft.arrays, progress)
     tasks = Tasks(df.sparkSession, draft.arrays, rows, columns, progress)
-    fitted = recipes.fit(recipe, tasks.history(), tasks)
+    fitted = recipes.fit(recipe, replace(tasks.history(), texts=texts), tasks)
     names, transitions = recipe.query.names, tasks.written.get(TRANSITIONS, [])
     learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
     sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
@@ -110,8 +111,10 @@ class Tasks:
         return [work.read(saved, files) for saved in self.written[title]]
 
 
-def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress) -> tuple[int, ColumnEntries]:
-    """Every column as one array, and how many rows there are."""
+def _columns(
+    df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: Progress
+) -> tuple[int, ColumnEntries, dict[str, Texts]]:
+    """How many rows there are, every column as one array, and the texts that are no numbers."""
     names = tuple(kinds)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,7 +133,21 @@ def _columns(df: DataFrame, query: Query, kinds: Kinds, arrays: Path, progress: 
         columns = dict(zip(names, _each(df.sparkSession, len(names), join), strict=True))
     for left in arrays.glob("part-*"):
         left.unlink()
-    return sum(part["rows"] for part in parts), columns
+    return sum(part["rows"] for part in parts), columns, _texts_of(parts)
+
+
+def _texts_of(parts: list[dict[str, Any]]) -> dict[str, Texts]:
+    """The texts of all partitions, with the first of them as the example."""
+    texts: dict[str, Texts] = {}
+    for part in parts:
+        _add(texts, json.loads(part["texts"]))
+    return texts
+
+
+def _add(texts: dict[str, Texts], more: Mapping[str, Texts]) -> None:
+    for name, (count, example) in more.items():
+        before, first = texts.get(name, (0, example))
+        texts[name] = before + count, first
 
 
 def _in_order(df: DataFrame, query: Query) -> DataFrame:
@@ -140,7 +157,7 @@ def _in_order(df: DataFrame, query: Query) -> DataFrame:
     return df.sort(*(F.col(_quoted(name)).asc_nulls_last() for name in keys))
 
 
-_PART = "partition long, file string, rows long, words string"
+_PART = "partition long, file string, rows long, words string, texts string"
 
 
 def _write_part(
@@ -151,12 +168,14 @@ def _write_part(
     partition = 0 if task is None else task.partitionId()
     part = f"part-{partition}-{0 if task is None else task.taskAttemptId()}"
     words: dict[str, dict[str, int]] = {}  # of columns that hold words: the code of each
+    texts: dict[str, Texts] = {}
     rows = 0
     files = [(arrays / f"{part}.{k}").open("wb") for k in range(len(names))]
     try:
         for batch in batches:
             read = read_history(pa.Table.from_batches([batch]), query)
             rows += read.rows
+            _add(texts, read.texts)
             for name, file in zip(names, files, strict=True):
                 column = read.columns[name]
                 if column.words is None:
@@ -171,7 +190,13 @@ def _write_part(
     written = {
         name: entries.put_words(Words.of(codes), Files(arrays, f"{part}.{name}")) for name, codes in words.items()
     }
-    return {"partition": partition, "file": part, "rows": rows, "words": json.dumps(written)}
+    return {
+        "partition": partition,
+        "file": part,
+        "rows": rows,
+        "words": json.dumps(written),
+        "texts": json.dumps(texts),
+    }
 
 
 def _joined(parts: list[dict[str, Any]], name: str, k: int, before: Words | None, arrays: Path) -> Column:

@@ -20,7 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
-from fogline.flow.folder import Folder, LocalFolder, is_local
+from fogline.files.paths import is_local
+from fogline.flow.folder import Folder, LocalFolder
 
 
 def folder(path: str, spark: SparkSession) -> Folder:

@@ -5,13 +5,14 @@ While a Spark job runs, a thread counts the tasks that are done and reports them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
 from pyspark.sql import SparkSession
 
-Progress = Callable[[str, int, int], None]  # what is being done, tasks done, tasks in all
+from fogline.repository.fit import Progress as Progress
+
 EVERY = 0.25  # seconds
 
 

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from fogline.errors import FoglineError
+from fogline.files.paths import absolute, is_local
+from fogline.files.unread import Unread
 from fogline.flow.checkpoint import Synced, mend
-from fogline.flow.folder import absolute, is_local
 from fogline.flow.journal import CHANGES
-from fogline.flow.listing import SourceLog, Unread
 from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
 from fogline.flow.resume import as_begun
+from fogline.flow.source_log import SourceLog
 from fogline.flow.spill import COLLECTED, PIECES, Spill
 from fogline.spark import files
 from fogline.spark.collecting import collect, collect_through_files
@@ -94,7 +95,7 @@ class Run:
         elif clock is not None and clock != shape["clock"]:
             was = shape["clock"] or "what its column shows"
             raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")
-        self.unread = Unread(config.stream, shape["kind"], shape["pattern"], SourceLog(self.output.place))
+        self.unread = Unread(config.stream, SourceLog(self.output.place))
         for text in self.unread.begin():
             self.remark(text)
         rows = files.stream(self.spark, config.stream, shape, files_per_batch, by_name=self.output.by_name)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from fogline.errors import FoglineError
+from fogline.files.listing import files_of, kind_of, kind_of_name, pattern_of
+from fogline.files.unread import Unread
 from fogline.flow.folder import LocalFolder
-from fogline.flow.listing import SourceLog, Unread, kind_of, kind_of_name, pattern_of
+from fogline.flow.source_log import SourceLog
 
 
 def put(path: Path, content: str = "") -> Path:
@@ -45,30 +47,29 @@ def test_what_a_folder_holds_is_shown_by_its_files(tmp_path):
     put(folder / "day=1" / "part-0.snappy.parquet")
     assert kind_of(str(folder), existing=True) == "parquet"
     put(folder / "b.jsonl")
-    with pytest.raises(
-        FoglineError, match=r"holds json and parquet files; choose one kind by a pattern, such as .*\.json'"
-    ):
-        kind_of(str(folder), existing=True)
+    assert kind_of(str(folder), existing=True) == "mixed"
     assert kind_of(f"{folder}/*.jsonl", existing=True) == "json"
+    assert pattern_of(str(folder)).startswith("*.{[pP][aA]")
     bare = tmp_path / "x.csv"
-    put(bare / "part-00000")
-    assert pattern_of(str(bare), "csv") == ""
-    put(bare / "part-00001.csv")
-    assert pattern_of(str(bare), "csv").startswith("*.{[cC][sS][vV],[cC][sS][vV].[gG][zZ]")
+    part, read = put(bare / "part-00000"), put(bare / "more" / "part-00001.csv")
+    put(bare / "README.txt")
+    assert files_of(str(bare)) == [read, part]
+    assert pattern_of(str(bare)) == ""
 
 
 def test_each_file_that_is_not_read_is_named_once_as_it_appears(tmp_path):
     inbox, output = tmp_path / "in box", tmp_path / "out"
     first = put(inbox / "a b.csv")
     taken(output, "0", first)
-    unread = Unread(str(inbox), "csv", pattern_of(str(inbox), "csv"), SourceLog(LocalFolder(output)))
+    unread = Unread(str(inbox), SourceLog(LocalFolder(output)))
     assert unread.begin() == []
     for name in ("n.txt", "b.csv.tmp", "c.json", ".d.csv", "_SUCCESS", "day=1/e.csv", "day=1/f.txt"):
         put(inbox / name)
-    put(inbox / "old" / "g.csv")
-    others, folders = unread.look()
-    assert others == "not read, for this is a stream of csv files: b.csv.tmp, c.json, n.txt, f.txt."
-    assert "old" in folders
+    put(inbox / "old" / "g.xlsx")
+    put(inbox / ".git" / "h.txt")
+    [others] = unread.look()
+    assert others.startswith("not read, since their names end in none of csv,")
+    assert others.endswith(": b.csv.tmp, n.txt, g.xlsx, f.txt.")
     assert unread.look() == []
     os.utime(first, (9e9, 9e9))
     [changed] = unread.look()
@@ -88,5 +89,5 @@ def test_files_that_were_to_be_read_and_are_gone_are_named(tmp_path):
     for k in (0, 3):  # the first is read already: it may go
         files[k].unlink()
     assert [Path(each).name for each in log.gone()] == ["3.csv"]
-    [text] = Unread(str(inbox), "csv", "*.csv", log).begin()
+    [text] = Unread(str(inbox), log).begin()
     assert text == "3.csv was to be read next when this run stopped, and is gone: its rows are lost."

@@ -1,0 +1,213 @@
+"""fogline answer: what is in the answer, now or then, as a person or a program wants it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fogline.cli.terminal import app, helpful, paper, reading, remark
+from fogline.errors import FoglineError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fogline.flow.answers import Shown
+
+FORMATS = ("table", "csv", "json", "parquet")
+COMPARISONS = {"<=": "less_equal", ">=": "greater_equal", "!=": "not_equal", "==": "equal", "=": "equal", "<": "less",
+               ">": "greater"}  # fmt: skip
+_WHERE = re.compile(r"\s*(.+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*")
+
+
+@app.command()
+def answer(
+    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
+    at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN OP VALUE", help="Only such rows, as in `--where 'co2 > 900'`; several: all hold."),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Only so many rows, those with the highest probability.", min=1)
+    ] = None,
+    most: Annotated[int, typer.Option("--most", help="Print so many rows of a table; 0 prints all.", min=0)] = 50,
+    form: Annotated[
+        str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)} [default: table, or as FILE ends].")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as `--format json`: JSON lines.")] = False,
+    file: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+) -> None:
+    """Show the answer, now or at any instant, rebuilt from the changes.
+
+    After the last row that the run has seen, rows leave as they expire; what comes in by then, only a run knows.
+    """
+    with helpful():
+        chosen = format_of("json" if as_json and form is None else form, file)
+        from fogline.flow.answers import read_shown
+
+        shown = reading(output, lambda place: read_shown(place, output, at))
+        rows = chosen_rows(shown.rows, where or [], top)
+        sentences = about(shown)
+        if file is not None:
+            write(rows, chosen, file)
+            remark("\n".join(sentences))
+            typer.echo(f"{rows.num_rows:,} rows: {file}")
+        elif chosen == "table":
+            typer.echo("\n".join(sentences))
+            print_table(rows, most)
+        else:
+            remark("\n".join(sentences))
+            typer.echo(as_text(rows, chosen), nl=False)
+
+
+def format_of(given: str | None, file: Path | None) -> str:
+    """In which form rows are wanted."""
+    ends = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet", ".txt": "table"}
+    chosen = given or ("table" if file is None else ends.get(file.suffix.lower()))
+    if chosen is None:
+        raise FoglineError(f"the name {str(file)!r} does not show a format; state it: --format csv, json or parquet.")
+    if chosen not in FORMATS:
+        raise FoglineError(f"the format is {chosen!r}; it may be {', '.join(FORMATS)}.{did_you_mean(chosen, FORMATS)}")
+    if chosen == "parquet" and file is None:
+        raise FoglineError("Parquet is not for a terminal; name a file: --output answer.parquet.")
+    return chosen
+
+
+def about(shown: Shown) -> list[str]:
+    """Of which instant an answer is, and what is not known of it."""
+    if shown.instant is None:
+        return ["no row has come yet."]
+    group = ", of each group as its own rows have come" if shown.query.by else ""
+    if not shown.beyond:
+        after = f", after batch {shown.batch}" if shown.instant == shown.reached and shown.batch >= 0 else ""
+        return [f"the answer at {instant_text(shown.instant)}{after}{group}"]
+    lines = [f"the answer at {instant_text(shown.instant)}; the run has come to {instant_text(shown.reached)}{group}"]
+    if shown.query.expires is not None:
+        lines.append(
+            f"rows expire by {shown.query.expires!r}, which the output does not hold: those that have expired since "
+            "are still among these."
+        )
+    elif shown.expired:
+        lines.append(
+            f"{shown.expired:,} rows have expired since; whether rows that these kept out have come in, only a run of "
+            "later rows can tell."
+        )
+    return lines
+
+
+def instant_text(instant: Any) -> str:
+    """An instant as a person writes it.
+
+    >>> instant_text(530.0), instant_text(0.5)
+    ('530', '0.5')
+    """
+    if isinstance(instant, float):
+        return f"{instant:.15g}"
+    return str(instant).removesuffix("+00:00")
+
+
+def chosen_rows(rows: pa.Table, where: list[str], top: int | None) -> pa.Table:
+    """The rows for which all conditions hold; of these the likeliest."""
+    for condition in where:
+        rows = rows.filter(holds(rows, condition))
+    return rows if top is None else rows.sort_by([("probability", "descending")]).slice(0, top)
+
+
+def holds(rows: pa.Table, condition: str) -> Any:
+    """For which rows a condition holds; where the value is missing it does not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    read = _WHERE.fullmatch(condition)
+    if read is None:
+        raise FoglineError(f"--where {condition!r}: write a column, a comparison and a value, as in 'co2 > 900'.")
+    name, sign, text = read.groups()
+    if name not in rows.schema.names:
+        there = rows.schema.names
+        raise FoglineError(
+            f"--where {condition!r}: the answer has no {name!r}; it has {', '.join(there)}.{did_you_mean(name, there)}"
+        )
+    kind = rows.schema.field(name).type
+    if pa.types.is_null(kind):  # no row has a value there
+        return pa.array([False] * rows.num_rows)
+    return getattr(pc, COMPARISONS[sign])(rows[name], _value(text, kind, condition)).fill_null(False)
+
+
+def _value(text: str, kind: pa.DataType, condition: str) -> Any:
+    """What a person has written, in the type of a column."""
+    import pyarrow as pa
+
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+    if pa.types.is_timestamp(kind):
+        from fogline.rows.clock import as_instant
+
+        return as_instant(bare, kind)
+    try:
+        if pa.types.is_boolean(kind):
+            return pa.scalar({"true": True, "false": False}[bare.lower()])
+        return pa.scalar(float(bare)) if not _is_text(kind) else pa.scalar(bare, kind)
+    except (KeyError, ValueError):
+        wanted = "true or false" if pa.types.is_boolean(kind) else "a number"
+        raise FoglineError(f"--where {condition!r}: {bare!r} is not {wanted}, as that column holds.") from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def as_text(rows: pa.Table, form: str) -> str:
+    """Rows as CSV, or as JSON lines."""
+    if form == "csv":
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        sink = pa.BufferOutputStream()
+        pc.write_csv(rows, sink)
+        return str(sink.getvalue().to_pybytes().decode())
+    import json
+
+    return "".join(f"{json.dumps(row, default=str)}\n" for row in rows.to_pylist())
+
+
+def write(rows: pa.Table, form: str, file: Path) -> None:
+    """Rows into a file, which is replaced if it is there."""
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(rows, file)
+    elif form == "table":
+        from rich.console import Console
+
+        with file.open("w", encoding="utf-8") as out:
+            Console(file=out, highlight=False, markup=False, emoji=False, width=160).print(table_of(rows))
+    else:
+        file.write_text(as_text(rows, form), encoding="utf-8")
+
+
+def print_table(rows: pa.Table, most: int) -> None:
+    """The first rows as a table, and how many there are."""
+    console = paper()
+    shown = rows.slice(0, most) if most else rows
+    console.print(table_of(shown))
+    more = rows.num_rows - shown.num_rows
+    console.print(f"{rows.num_rows:,} rows{f', {more:,} of them not shown (--most 0)' if more else ''}")
+
+
+def table_of(rows: pa.Table) -> Any:
+    """Rows as a table for people."""
+    from rich.table import Table
+
+    table = Table(*rows.schema.names, box=None, pad_edge=False, header_style="bold")
+    for row in rows.to_pylist():
+        table.add_row(*map(_cell, row.values()))
+    return table
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,0 +1,111 @@
+"""fogline check: a dry run over what is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from fogline.cli.engine import Where
+from fogline.cli.terminal import (
+    Ahead,
+    Clock,
+    Lateness,
+    MaybeMaster,
+    MaybeRepository,
+    Memory,
+    QueryFile,
+    StreamFiles,
+    app,
+    helpful,
+    must_be_there,
+    number_or_text,
+)
+
+if TYPE_CHECKING:
+    from fogline.flow.census import Census
+    from fogline.impute.chain import Chain
+    from fogline.model import Query
+
+MOST = 0.5  # of the rows: if more are rejected, that comes first
+LISTED = 20  # reasons
+
+
+@app.command()
+def check(
+    stream: StreamFiles,
+    query: QueryFile,
+    repository: MaybeRepository = None,
+    lateness: Lateness = "0",
+    ahead: Ahead = "auto",
+    clock: Clock = None,
+    master: MaybeMaster = None,
+    memory: Memory = None,
+) -> None:
+    """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
+
+    Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
+    where every row would be rejected.
+    """
+    with helpful():
+        from fogline.files.options import Options
+        from fogline.impute.chain import chain_of
+        from fogline.model import Query
+        from fogline.repository.repository import Repository
+
+        asked, options = Query.load(query), Options.load(query)
+        known = None if repository is None else Repository.load(repository)
+        chain = None if known is None else chain_of(known, asked)
+        must_be_there(stream)
+        where = Where.chosen(stream, master, memory)
+        from fogline.cli.counting import census
+
+        how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
+        found = census(stream, asked, options, known, clock, where, **how)
+        print_census(found, asked, chain)
+        if found.rows and found.rejected == found.rows:
+            raise typer.Exit(1)
+
+
+def print_census(found: Census, query: Query, chain: Chain | None) -> None:
+    """What a dry run found, in words."""
+    if found.rejected > MOST * found.rows:
+        reason, count = found.reasons.most_common(1)[0]
+        share = "all" if found.rejected == found.rows else f"{found.rejected:,} of {found.rows:,}"
+        typer.secho(f"{share} rows would be rejected, {count:,} of them since {reason}.", fg="red", bold=True)
+    typer.echo(f"{found.rows:,} rows")
+    kinds = {"complete": found.complete, "with gaps": found.incomplete, "rejected": found.rejected}
+    kinds |= {"removals": found.removals} if query.gone is not None else {}
+    for name, count in kinds.items():
+        typer.echo(f"  {name:<9} {count:>11,}  {count / max(found.rows, 1):>6.1%}")
+    typer.echo("Gaps of rows that are not rejected")
+    for j, name in enumerate(query.names):
+        typer.echo(f"  {name}: {gaps_of(found, name)}{filled_by(found, name, j, chain)}")
+    for name in found.absent:
+        typer.echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
+    if found.rejected:
+        typer.echo("Rejected")
+    for reason, count in found.reasons.most_common(LISTED):
+        typer.echo(f"  {count:,}: {reason}\n    for instance {found.examples[reason]}")
+    if len(found.reasons) > LISTED:
+        typer.echo(f"  and {len(found.reasons) - LISTED:,} more reasons")
+
+
+def gaps_of(found: Census, name: str) -> str:
+    """How many values of an attribute are missing, and why."""
+    missing, outside = found.missing[name], found.outside[name]
+    taken = max(found.complete + found.incomplete, 1)
+    if not missing + outside:
+        return "none"
+    parts = [f"{missing:,} missing ({missing / taken:.1%})"] if missing or not outside else []
+    parts += [f"{outside:,} outside its limits ({outside / taken:.1%})"] if outside else []
+    return ", ".join(parts)
+
+
+def filled_by(found: Census, name: str, j: int, chain: Chain | None) -> str:
+    """What will fill the gaps of attribute j, in the order in which it is asked."""
+    if chain is None or not found.missing[name] + found.outside[name]:
+        return ""
+    from fogline.impute.order import in_order
+
+    return f"\n    filled by {', else by '.join(in_order(chain, j))}"

@@ -1,0 +1,84 @@
+"""In this process, or on Spark?
+
+A command that reads files once needs no JVM where they lie on this machine and fit into its memory: up to 2 GB it reads
+them itself, with the same result. Beyond that, elsewhere, or where a master is named, Spark does. One line states which
+it is, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fogline.cli.terminal import on_spark, remark
+from fogline.errors import FoglineError
+
+if TYPE_CHECKING:
+    from fogline.cli.progress import Report
+
+LOCAL = "local[*]"
+LIMIT = 2 * 10**9  # bytes of files, …
+PACKED = 5  # … those of packed files counted so many times
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a command does its work."""
+
+    master: str | None  # of Spark; None: in this process
+    memory: str | None = None
+
+    @classmethod
+    def chosen(cls, path: str, master: str | None, memory: str | None) -> Where:
+        """For these files; a line states what was chosen, and why."""
+        why = why_spark(path, master, memory)
+        remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
+        return cls(None if why is None else master or LOCAL, memory)
+
+    @property
+    def here(self) -> bool:
+        """Whether it is this process."""
+        return self.master is None
+
+    @contextmanager
+    def spark(self) -> Iterator[tuple[Any, Report]]:
+        """A session for one command, and a function to report its stages to."""
+        with on_spark(self.master or LOCAL, self.memory) as both:
+            yield both
+
+
+def why_spark(path: str, master: str | None, memory: str | None) -> str | None:
+    """Why these files are read by Spark; None: this process reads them."""
+    from fogline.files.paths import is_local
+
+    if master is not None or memory is not None:
+        return f"--{'memory' if master is None else 'master'} is given"
+    if not is_local(path):
+        return f"{path!r} is not on this machine"
+    size = size_of(path)
+    return None if size <= LIMIT else f"{size_text(size)} of files, more than {size_text(LIMIT)}"
+
+
+def size_of(path: str) -> int:
+    """How many bytes these files have, about as they are read."""
+    from fogline.files.listing import PACKED as ENDS
+    from fogline.files.listing import files_of
+
+    sizes = [(each, each.stat().st_size) for each in files_of(path)]
+    if not sizes:
+        raise FoglineError(f"{path!r} holds no files that can be read.")
+    return sum(size * (PACKED if each.suffix.lstrip(".").lower() in ENDS else 1) for each, size in sizes)
+
+
+def size_text(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> size_text(900), size_text(237_000), size_text(2.1e9)
+    ('1 KB', '237 KB', '2.1 GB')
+    """
+    for unit, each in (("GB", 1e9), ("MB", 1e6)):
+        if size >= each:
+            return f"{size / each:.3g} {unit}"
+    return f"{max(size / 1e3, 1):.0f} KB"

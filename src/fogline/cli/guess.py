@@ -1,0 +1,190 @@
+"""Which columns of a file name rows, tell their times, and may be compared?
+
+Guesses, for `fogline init`: a person looks at them before they count. What a column holds goes before what it is
+called.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.arrays import Floats
+from fogline.errors import FoglineError, RowsError
+from fogline.question import duration
+from fogline.rows.clock import read_times
+from fogline.rows.joined import joined_column
+from fogline.rows.text import is_text
+
+LOOKED = 100_000  # rows
+COMPARED = 4  # attributes: of more, nearly every row is unbeaten
+READINGS = 20  # of a sensor in a lifetime
+FEW = 3  # different values at least, of what is compared
+
+_NAMES = (
+    r"(^|_| )(id|ids|name|key|tag|sensor|device|station|mote|room|machine|unit|node|site|asset|meter|player|symbol)s?$"
+)
+_TIMES = r"(^|_| )(time|timestamp|ts|date|datetime|when|epoch|minute|second|hour|day|month|year|t)$"
+_LESS = r"(^|_| )(price|cost|costs|latency|delay|error|errors|loss|distance|rank|age|wait|defects)$"
+_MORE = r"(^|_| )(score|rating|points|revenue|profit|quality|gain|speed|goals)$"
+_STEPS = ("1 second", "5 seconds", "10 seconds", "30 seconds", "1 minute", "5 minutes", "10 minutes", "30 minutes",
+          "1 hour", "2 hours", "6 hours", "12 hours", "1 day", "7 days", "30 days", "365 days")  # fmt: skip
+
+
+@dataclass(slots=True)
+class Guess:
+    """What a query might ask of a file."""
+
+    columns: list[str]
+    id: str | None = None
+    time: str | None = None
+    attributes: dict[str, str] = field(default_factory=dict)  # name -> max or min
+    sure: set[str] = field(default_factory=set)  # attributes whose direction their name shows
+    others: list[str] = field(default_factory=list)  # more that could be compared
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    lifetime: str | float = "1 hour"
+    repeats: bool = False  # whether ids come again
+
+
+def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Guess:
+    """The columns of these rows, by what they hold and are called; `id` and `time` may be known."""
+    names = [name for name in rows.schema.names if not name.startswith("_")]
+    for given in (id, time):
+        if given is not None and given not in names:
+            raise FoglineError(f"there is no column {given!r}; there are {', '.join(names)}.")
+    looked = rows.slice(0, LOOKED)
+    times = {name: found for name in names if (found := _times(looked, name)) is not None}
+    out = Guess(names)
+    out.time = time or _best({name: _time_score(name, looked, found) for name, found in times.items() if name != id})
+    numbers = {name: found for name in names if (found := _numbers(looked, name)) is not None}
+    free = [name for name in names if name != out.time]
+    out.id = id or _best({name: _id_score(name, looked) for name in free})
+    can = [name for name in numbers if name not in (out.id, out.time) and _compares(numbers[name])]
+    can = [name for name in can if not _is(name, _TIMES) and not _is(name, _NAMES)]
+    for name in can[:COMPARED]:
+        out.attributes[name] = "min" if _is(name, _LESS) else "max"
+    out.sure = {name for name in out.attributes if _is(name, _LESS) or _is(name, _MORE)}
+    out.others = can[COMPARED:]
+    out.ranges = {name: (float(np.nanmin(numbers[name])), float(np.nanmax(numbers[name]))) for name in can}
+    if out.id is not None:
+        out.repeats = pc.count_distinct(looked[out.id]).as_py() < looked.num_rows
+    if out.time is not None and out.time in times:
+        out.lifetime = _lifetime(looked, out, times[out.time])
+    return out
+
+
+def _is(name: str, words: str) -> bool:
+    return re.search(words, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
+
+
+def _best(scores: dict[str, int]) -> str | None:
+    """The name with the highest score above 0; the first of equals."""
+    found = max(scores, key=lambda name: scores[name], default=None)
+    return found if found is not None and scores[found] > 0 else None
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    column = rows[name]
+    return joined_column(column.chunks or [pa.array([], column.type)], name)
+
+
+def _times(rows: pa.Table, name: str) -> Floats | None:
+    """A column as instants, where nearly all of it can be read so; texts that are plain numbers are none."""
+    kind = rows.schema.field(name).type
+    stamps, numbers = pa.types.is_timestamp(kind) or pa.types.is_date(kind), pa.types.is_floating(kind)
+    if not (is_text(kind) or stamps or pa.types.is_integer(kind) or (numbers and _is(name, _TIMES))):
+        return None
+    try:
+        read = read_times(_column(rows, name), name)
+    except RowsError:
+        return None
+    if is_text(kind) and (read.kind is None or not pa.types.is_timestamp(read.kind)):
+        return None
+    there = np.isfinite(read.value)
+    return read.value if there.mean() > 0.9 else None
+
+
+def _time_score(name: str, rows: pa.Table, times: Floats) -> int:
+    """Timestamps are times; whole numbers are, where their name states it or they never fall."""
+    known = times[np.isfinite(times)]
+    rising = bool(len(known) > 1 and (np.diff(known) >= 0).mean() > 0.99 and known[-1] > known[0])
+    stamps = not _counts(rows.schema.field(name).type)
+    named = _is(name, _TIMES)
+    return (
+        8 * int(stamps) + 4 * int(named) + 2 * int(rising)
+        if stamps or named
+        else 1
+        if rising and not _is(name, _NAMES)
+        else 0
+    )
+
+
+def _id_score(name: str, rows: pa.Table) -> int:
+    """Texts and whole numbers may name rows; best those that come again, by a name that states it."""
+    kind = rows.schema.field(name).type
+    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_dictionary(kind)):
+        return 0
+    distinct, named = int(pc.count_distinct(rows[name]).as_py()), _is(name, _NAMES)
+    again = 1 <= distinct <= rows.num_rows / 2
+    if pa.types.is_integer(kind):
+        return 4 + 2 * int(again) if named else 0
+    return 2 + 4 * int(named) + 2 * int(again)
+
+
+def _numbers(rows: pa.Table, name: str) -> Floats | None:
+    kind = rows.schema.field(name).type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        return None
+    return np.array(_column(rows, name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _compares(values: Floats) -> bool:
+    """Whether there are values enough to be compared: neither all missing nor a mark of one or two kinds."""
+    there = values[np.isfinite(values)]
+    return len(there) > 0 and len(np.unique(there)) >= FEW
+
+
+def _counts(kind: pa.DataType) -> bool:
+    """Whether a clock of this type counts, and shows no dates."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _lifetime(rows: pa.Table, found: Guess, times: Floats) -> str | float:
+    """About so many readings of a sensor as `READINGS`, rounded to a length that people use."""
+    step, counts = _usual_step(rows, found, times), _counts(rows.schema.field(str(found.time)).type)
+    if step is None:
+        return READINGS if counts else "1 hour"
+    if counts:
+        return _round(READINGS * step)
+    return next((each for each in _STEPS if duration(each) >= READINGS * step), _STEPS[-1])
+
+
+def _usual_step(rows: pa.Table, found: Guess, times: Floats) -> float | None:
+    """The median time between two readings of a sensor, or between two rows where ids do not come again."""
+    order = np.argsort(times, kind="stable")
+    if found.id is not None and found.repeats:
+        code = np.asarray(
+            _column(rows, found.id).dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        )
+        order = np.lexsort((times, code))
+        same = code[order][1:] == code[order][:-1]
+    else:
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+    steps = np.diff(times[order])[same]
+    steps = steps[np.isfinite(steps) & (steps > 0)]
+    return float(np.median(steps)) if len(steps) else None
+
+
+def _round(length: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50, …
+
+    >>> _round(80.0), _round(3.0)
+    (100, 5)
+    """
+    power = 10.0 ** np.floor(np.log10(length))
+    chosen = next(each * power for each in (1, 2, 5, 10) if each * power >= length * (1 - 1e-9))
+    return int(chosen) if chosen >= 1 else float(chosen)

@@ -1,0 +1,83 @@
+"""How is `impute` done, in this process or on Spark? The rows are the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from fogline.cli.engine import Where
+from fogline.cli.progress import stages
+from fogline.cli.terminal import remark
+from fogline.errors import FoglineError
+from fogline.files.listing import kind_of
+from fogline.files.options import Options
+from fogline.files.paths import is_local
+from fogline.files.reading import table
+from fogline.impute.table import distributions
+from fogline.model import Query
+from fogline.repository.repository import Repository
+
+
+def imputed(
+    stream: str, query: Query, options: Options, known: Repository, output: str, where: Where, *, overwrite: bool
+) -> None:
+    """What each missing value of these files may be, written."""
+    if where.here and is_local(output):
+        with stages("reading the rows") as report:
+            rows = table(stream, query, options, remark)
+            report("imputing", 0, 0)
+            found = distributions(rows, query, known)
+            report("writing", 0, 0)
+            write_folder(found, output, overwrite=overwrite)
+        return
+    with where.spark() as (spark, report):
+        from fogline.spark import files
+        from fogline.spark.imputing import impute
+        from fogline.spark.progress import followed
+
+        filled = impute(files.with_clock(files.read(spark, stream, query), query), query, known)
+        with followed(spark, "imputing", report):
+            files.write(filled, output, overwrite=overwrite)
+
+
+def check_output(path: str, *, overwrite: bool) -> str:
+    """May this be written? Returns the kind of files it will hold."""
+    kind = kind_of(path, existing=False)
+    if not overwrite and is_local(path) and Path(path).exists():
+        raise FoglineError(f"{path!r} is there already; choose another place, or overwrite it (--overwrite).")
+    return kind
+
+
+def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
+    """The rows as a folder with one file of the kind that the folder's suffix names, all of it or nothing."""
+    kind, place = check_output(path, overwrite=overwrite), Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_name(f".{place.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        write_file(rows, kind, draft / f"part-00000.{kind}")
+        if overwrite and place.is_dir():
+            shutil.rmtree(place)
+        elif overwrite:
+            place.unlink(missing_ok=True)
+        draft.replace(place)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_file(rows: pa.Table, kind: str, path: Path) -> None:
+    """One file: parquet, csv, tsv or JSON lines."""
+    if kind == "parquet":
+        pq.write_table(rows, path)
+    elif kind == "json":
+        with path.open("w", encoding="utf-8") as file:
+            for batch in rows.to_batches():
+                file.writelines(f"{json.dumps(row, default=str)}\n" for row in batch.to_pylist())
+    else:
+        pc.write_csv(rows, path, pc.WriteOptions(delimiter="\t" if kind == "tsv" else ","))

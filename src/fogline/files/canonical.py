@@ -1,0 +1,141 @@
+"""How does a cell look once it is written the usual way?
+
+Texts come in and texts go out: "1,5" becomes "1.5" where the mark is a comma, "01.05.2024 12:00" in Berlin becomes
+"2024-05-01 10:00:00.000000Z". What cannot be read stays as it is, so that the row is refused with the cell of its file;
+where it would be read as something else, the reason is written behind it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
+_THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d+)?\s*$"
+_POINT = r"^\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*$"
+_FRACTION = r"^(?P<before>.*\d)[.,](?P<digits>\d{1,9})(?P<after>\D*(?:[+-]\d\d:?\d\d)?)$"
+_ISO = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
+GUESSED = (
+    "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%d.%m.%y %H:%M:%S", "%d.%m.%y %H:%M", "%d.%m.%Y, %H:%M:%S",
+    "%d.%m.%Y %H:%M:%S.%f", "%d.%m.%Y %H:%M:%S,%f", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d",
+    "%Y-%m-%d %H:%M:%S,%f",
+)  # fmt: skip
+SLASHED = tuple(f"{date}{time}" for time in (" %H:%M:%S", " %H:%M", "") for date in ("%d/%m/%Y", "%m/%d/%Y"))
+
+
+def with_point(texts: pa.Array, *, strict: bool) -> pa.Array:
+    """Numbers with a decimal comma as others write them; `strict`: 1.5 is none.
+
+    >>> with_point(pa.array(["1,5", "1.234,5", "1.000", "7", "n/a"]), strict=True).to_pylist()
+    ['1.5', '1234.5', '1000', '7', 'n/a']
+    """
+    thousands, comma = pc.match_substring_regex(texts, _THOUSANDS), pc.match_substring_regex(texts, _COMMA)
+    if not strict:
+        thousands = pc.and_(thousands, pc.match_substring(texts, ","))
+    out = texts
+    if pc.any(thousands).as_py():
+        plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
+        out = pc.if_else(thousands.fill_null(False), plain, out)
+    if pc.any(comma).as_py():
+        out = pc.if_else(comma.fill_null(False), pc.replace_substring(texts, ",", "."), out)
+    if strict:
+        point = pc.and_not(pc.match_substring_regex(texts, _POINT), thousands).fill_null(False)
+        if pc.any(point).as_py():
+            out = pc.if_else(point, _behind(texts, " (numbers here have a decimal comma)"), out)
+    return out
+
+
+def as_instants(texts: pa.Array, time_format: str | None, zone: str | None) -> pa.Array:
+    """Times as ISO 8601 in UTC: by the format, or as ISO without a zone; those that have a zone stay as they are."""
+    bare = pc.utf8_trim_whitespace(texts)
+    out = texts
+    formats = ((time_format,) if time_format else ()) + (_ISO if zone else ())
+    open_cells = bare
+    for each in formats:
+        cells = pc.replace_substring(open_cells, " ", "T", max_replacements=1) if each in _ISO else open_cells
+        found = parsed(cells, f"{each}.%f" if each == _ISO[0] else each)
+        if found.null_count < len(found):
+            there = found.is_valid()
+            out = pc.if_else(there, instants_as_texts(found, texts, zone), out)
+            open_cells = pc.if_else(there, None, open_cells)
+        if open_cells.null_count == len(open_cells):
+            break
+    return out
+
+
+def parsed(texts: pa.Array, time_format: str) -> pa.Array:
+    """(n,) timestamp('us'), with a zone if the format has one; null: it is none of that format. Finer parts are cut."""
+    fraction = None
+    whole = time_format
+    for mark in (".%f", ",%f"):
+        if mark in time_format:
+            whole = time_format.replace(mark, "")
+            cut = pc.extract_regex(texts, _FRACTION)
+            there = cut.is_valid()
+            before, digits, after = (pc.struct_field(cut, name) for name in ("before", "digits", "after"))
+            texts = pc.if_else(there, pc.binary_join_element_wise(before, after, ""), texts)
+            micros = pc.utf8_slice_codeunits(pc.binary_join_element_wise(digits, "000000", ""), 0, 6)
+            fraction = pc.if_else(there, micros, "0").cast(pa.int64()).fill_null(0)
+    found = pc.strptime(texts, format=whole, unit="us", error_is_null=True)
+    found = _real(found, texts, whole)
+    if fraction is None:
+        return found
+    return pc.add(found.cast(pa.int64()), fraction).cast(found.type)
+
+
+def _real(found: pa.Array, texts: pa.Array, time_format: str) -> pa.Array:
+    """Without days that no month has: the parser takes the 31st of February for the 2nd or 3rd of March."""
+    early = pc.less_equal(pc.day(found), 3).fill_null(False).to_numpy(zero_copy_only=False)
+    wrong = np.zeros(len(found), np.bool_)
+    rows = np.flatnonzero(early)
+    if len(rows):
+        padded = pc.replace_substring_regex(texts.take(rows), r"\b(\d)\b", r"0\1")
+        written = pc.strftime(found.take(rows).cast(pa.timestamp("s")), format=time_format)
+        for i in rows[pc.not_equal(padded, written).fill_null(False).to_numpy(zero_copy_only=False)].tolist():
+            try:
+                datetime.strptime(texts[i].as_py(), time_format)
+            except ValueError:
+                wrong[i] = True
+    return pc.if_else(pa.array(wrong), None, found) if wrong.any() else found
+
+
+def instants_as_texts(found: pa.Array, texts: pa.Array, zone: str | None) -> pa.Array:
+    """Timestamps as ISO 8601 in UTC. What clocks show twice is the earlier one, what they leave out none."""
+    if found.type.tz is not None:
+        return _behind(found.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).cast(pa.string()), "Z")
+    zoned = in_zone(found, zone)
+    out = _behind(zoned.cast(pa.timestamp("us")).cast(pa.string()), "Z")
+    left_out = pc.not_equal(pc.local_timestamp(zoned), found).fill_null(False)
+    if not pc.any(left_out).as_py():
+        return out
+    return pc.if_else(left_out, _behind(texts, f" (clocks of {zone} leave this hour out)"), out)
+
+
+def in_zone(found: pa.Array, zone: str | None) -> pa.Array:
+    """Timestamps without a zone as instants: in this zone, else in UTC."""
+    return pc.assume_timezone(found, zone or "UTC", ambiguous="earliest", nonexistent="latest")
+
+
+def format_of(texts: pa.Array) -> str | None:
+    """The usual format in which most of these times are written; None: none of them, or two would fit."""
+    bare = pc.utf8_trim_whitespace(texts).drop_null()
+    if not len(bare):
+        return None
+
+    def fitting(time_format: str) -> int:
+        found = parsed(bare, time_format)
+        return int(len(found) - found.null_count)
+
+    best = max(GUESSED, key=fitting)
+    if fitting(best) > len(bare) / 2:
+        return best
+    counted = sorted(((fitting(each), each) for each in SLASHED), reverse=True)
+    (most, first), (second, _) = counted[:2]
+    return first if most > len(bare) / 2 and most > second else None
+
+
+def _behind(texts: pa.Array, end: str) -> pa.Array:
+    return pc.binary_join_element_wise(texts, end, "")

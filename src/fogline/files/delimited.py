@@ -1,0 +1,138 @@
+"""How are lines of cells read: csv, tsv, and what else has something between its cells?
+
+In blocks of lines, each as columns of texts. A line that has not as many cells as the header, or a quote that is not
+closed, is put aside with its number and the reason; the others are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from fogline.arrays import Flags
+from fogline.files.blocks import Block, blocks, head_of
+from fogline.files.options import Options
+from fogline.files.raw import BadLine, Raw, Unreadable
+from fogline.files.roles import Roles
+from fogline.files.sniffing import Dialect, dialect_of, encoding_of, first_foreign
+
+_QUOTE = 34
+
+
+def opened_dialect(path: str, content: bytes | None, options: Options, roles: Roles) -> Dialect:
+    """How a file is written; an error if it has nothing of the stream."""
+    head = head_of(path, content)
+    if not head.strip():
+        raise Unreadable("it is empty")
+    found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
+    if (
+        options.encoding is None
+        and found.encoding == "utf-8"
+        and not path.lower().endswith((".gz", ".bz2", ".zst", ".lz4"))
+    ):
+        foreign = first_foreign(path, content)  # also behind what was looked at
+        found = found._replace(encoding=encoding_of(foreign)) if foreign else found
+    twice = [name for name in roles.all if found.names.count(name) > 1]
+    if twice:
+        raise Unreadable(f"it has the column {twice[0]!r} twice")
+    return found
+
+
+def read_delimited(
+    path: str, content: bytes | None, options: Options, roles: Roles, wanted: frozenset[str] | None = None
+) -> Iterator[Raw]:
+    """The rows of a file. `wanted`: the columns that are needed; None: all."""
+    dialect = opened_dialect(path, content, options, roles)
+    skipped = dialect.skipped
+    for block in blocks(path, content, dialect.encoding):
+        rest, skipped = _behind(block, skipped)
+        if rest.data:
+            yield _rows(rest, dialect, options, wanted)
+
+
+def _behind(block: Block, skipped: int) -> tuple[Block, int]:
+    """The block without its first lines, and how many are still to be left out."""
+    at, left = 0, skipped
+    while left and at < len(block.data):
+        end = block.data.find(b"\n", at)
+        at, left = (len(block.data) if end < 0 else end + 1), left - 1
+    return (block if not at else Block(block.data[at:], block.first + skipped - left)), left
+
+
+def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str] | None) -> Raw:
+    ends = block.ends()
+    begins = np.concatenate(([0], ends[:-1] + 1))
+    lines, bad = np.arange(block.first, block.first + len(ends)), []
+    data = block.data
+    if b'"' in data and (odd := _odd(data, ends)).any():
+        for i in np.flatnonzero(odd).tolist():
+            text = data[begins[i] : ends[i]].decode("utf-8", "replace").rstrip("\r")
+            bad.append(BadLine(int(lines[i]), text, "the line has a quote that is not closed"))
+        kept = np.repeat(~odd, np.diff(np.concatenate(([0], ends + 1))))[: len(data)]
+        data = np.frombuffer(data, np.uint8)[kept].tobytes()
+        begins, ends, lines = begins[~odd], ends[~odd], lines[~odd]
+    size = ends - begins
+    blank = size == 0
+    one = np.flatnonzero(size == 1)
+    if len(one):
+        blank[one] = np.frombuffer(block.data, np.uint8)[begins[one]] == 13
+    lines = lines[~blank]
+    if not len(lines):
+        return Raw({}, 0, lines, tuple(bad), dialect.decimal)
+    table, misfits = _parsed(data, dialect, options, wanted)
+    stay = np.ones(len(lines), np.bool_)
+    known = table.num_rows + len(misfits) == len(lines)
+    for row, text, cells in misfits:
+        why = f"the line has {cells} cells, and the file {len(dialect.names)} columns"
+        bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
+        stay[row - 1] = False
+    columns = _in_one(table, dialect)
+    return Raw(columns, table.num_rows, lines[stay] if known else None, tuple(bad), dialect.decimal)
+
+
+def _odd(data: bytes, ends: Any) -> Flags:
+    """(lines,) which lines have an odd number of quotes."""
+    quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
+    counted = np.bincount(np.searchsorted(ends, quotes), minlength=len(ends))
+    return np.asarray(counted % 2 == 1)
+
+
+def _parsed(
+    data: bytes, dialect: Dialect, options: Options, wanted: frozenset[str] | None
+) -> tuple[pa.Table, list[tuple[int, str, int]]]:
+    """The cells as texts, by the numbers of their columns; and lines that do not fit: row, text, cells."""
+    misfits: list[tuple[int, str, int]] = []
+
+    def put_aside(row: Any) -> str:
+        misfits.append((row.number, row.text, row.actual_columns))
+        return "skip"
+
+    keys = [str(k) for k in range(len(dialect.names))]
+    chosen = [key for key, name in zip(keys, dialect.names, strict=True) if name and (wanted is None or name in wanted)]
+    table = pa_csv.read_csv(
+        pa.BufferReader(data),
+        pa_csv.ReadOptions(use_threads=False, column_names=keys, block_size=len(data) + 1),
+        pa_csv.ParseOptions(delimiter=dialect.separator, invalid_row_handler=put_aside),
+        pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(keys, pa.string()),
+            include_columns=chosen or keys[:1],
+            null_values=list(options.missing),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+            check_utf8=False,
+        ),
+    )
+    return table, misfits
+
+
+def _in_one(table: pa.Table, dialect: Dialect) -> Mapping[str, pa.Array]:
+    """Each column in one piece; of columns of one name the first."""
+    columns: dict[str, pa.Array] = {}
+    for key, column in zip(table.schema.names, table.columns, strict=True):
+        whole = column.combine_chunks()
+        columns.setdefault(dialect.names[int(key)], whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole)
+    return columns

@@ -1,0 +1,260 @@
+"""Which columns does a stream have, and what do its times mean? Found in the files that are there when it begins."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.files.canonical import format_of
+from fogline.files.casting import joined_type, settled_type
+from fogline.files.delimited import opened_dialect
+from fogline.files.listing import files_of, folder_values, kind_of, kind_of_file, name_in, root_of
+from fogline.files.objects import sample_of, type_of
+from fogline.files.one_file import batches
+from fogline.files.options import Options
+from fogline.files.raw import UNREADABLE, reason_of
+from fogline.files.roles import Roles
+from fogline.files.settled import Layout
+from fogline.files.sniffing import Dialect
+from fogline.model import Query
+from fogline.rows.clock import CLOCKS, STAMP, meaning_of, meant_by
+from fogline.rows.text import is_text
+from fogline.rows.version import read_versions
+
+FILES = 200  # that are looked at
+LOOKED = 1000  # rows whose times show what kind of clock it is
+NAMED = 3  # files in a sentence
+__all__ = ["Layout", "layout_of"]
+
+Remark = Callable[[str], None]
+Contents = Mapping[str, bytes]
+
+
+class Look(NamedTuple):
+    """What the start of one file shows."""
+
+    path: str
+    kind: str
+    columns: Mapping[str, pa.DataType]
+    dialect: Dialect | None = None
+    numeric: frozenset[str] = frozenset()  # columns of JSON that hold numbers
+
+
+def layout_of(
+    path: str,
+    query: Query | None,
+    options: Options,
+    *,
+    clock: str | None = None,
+    lateness: Any = 0,
+    remark: Remark = lambda text: None,
+    contents: Contents | None = None,
+    history: bool = False,
+) -> Layout:
+    """How the files of a stream are read, as they are now.
+
+    `clock`: what times that are texts mean, if the user states it; else it is looked for. `remark` gets to know what
+    was found by looking. `contents`: the first files by their paths, where these are not on this machine.
+    `history`: these are rows of the past, which need neither ids nor times.
+    """
+    if clock not in (None, *CLOCKS):
+        raise QueryError(f"clock is {clock!r}; it may be 'number' or 'timestamp'.")
+    roles, root = Roles.of(query), root_of(path)
+    roles = roles._replace(required=()) if history else roles
+    kind = kind_of(path, existing=True, others=contents or ())
+    looks, failed = _looks(path, root, options, roles, contents)
+    if not looks:
+        raise FoglineError(_nothing(path, failed))
+    found = [each for each in looks if _lacking(each, roles, root) is None] or looks
+    assumed = [*_written(found, options, root), *_absent(found, roles, root)]
+    layout = Layout(kind, options, _schema(found, roles, options, root, assumed), roles, root=root)
+    _must_have(layout, path, found)
+    layout = _with_clock(layout, [each.path for each in found], query, clock, lateness, assumed, contents or {}, found)
+    for text in assumed:
+        remark(text)
+    return replace(layout, assumed=tuple(assumed))
+
+
+def _looks(
+    path: str, root: str, options: Options, roles: Roles, contents: Contents | None
+) -> tuple[list[Look], dict[str, str]]:
+    """What the files show, and why others show nothing."""
+    paths = [str(each) for each in files_of(path)] if contents is None else list(contents)
+    looks, failed = [], {}
+    for each in paths[:FILES]:
+        kind = kind_of_file(each, root)
+        if kind is None:
+            continue
+        try:
+            looks.append(_look(each, kind, options, roles, None if contents is None else contents[each]))
+        except UNREADABLE as error:
+            failed[name_in(each, root)] = reason_of(error)
+    return looks, failed
+
+
+def _look(path: str, kind: str, options: Options, roles: Roles, content: bytes | None) -> Look:
+    if kind == "parquet":
+        schema = pq.read_schema(path if content is None else pa.BufferReader(content))
+        return Look(path, kind, {field.name: settled_type(field.type) for field in schema})
+    if kind == "json":
+        rows = sample_of(path, content, options)
+        names = dict.fromkeys(name for row in rows for name in row)
+        types = {name: type_of([row.get(name) for row in rows]) for name in names}
+        numeric = frozenset(
+            name for name, each in types.items() if pa.types.is_integer(each) or pa.types.is_floating(each)
+        )
+        return Look(path, kind, {name: _json_type(name, each, roles) for name, each in types.items()}, numeric=numeric)
+    dialect = opened_dialect(path, content, options, roles)
+    return Look(path, kind, dict.fromkeys(filter(None, dialect.names), pa.string()), dialect)
+
+
+def _json_type(name: str, kind: pa.DataType, roles: Roles) -> pa.DataType:
+    """A type that later lines fit as well: names keep theirs, what is compared is text, other numbers are floats."""
+    if pa.types.is_nested(kind) or name in roles.names:
+        return settled_type(kind)
+    if name in roles.all:
+        return pa.string()
+    return pa.float64() if pa.types.is_integer(kind) else settled_type(kind)
+
+
+def _schema(looks: list[Look], roles: Roles, options: Options, root: str, assumed: list[str]) -> pa.Schema:
+    types: dict[str, pa.DataType] = {}
+    for look in looks:
+        stated = dict.fromkeys(folder_values(look.path, root), pa.string())
+        for name, kind in {**stated, **look.columns}.items():
+            types[name] = joined_type(types[name], kind) if name in types else kind
+    if options.zone is not None:
+        zoned = pa.timestamp("us", "UTC")
+        types |= {name: zoned for name in roles.times if pa.types.is_timestamp(types.get(name, pa.null()))}
+    if all(look.kind == "json" for look in looks):
+        for name in (each for each in roles.numbers if each not in types):
+            near = did_you_mean(name, types).strip()
+            assumed.append(f"no line has {name!r} yet: it counts as missing until one does. {near}".rstrip())
+            types[name] = pa.string()
+    return pa.schema(list(types.items()))
+
+
+def _lacking(look: Look, roles: Roles, root: str) -> str | None:
+    there = {*look.columns, *folder_values(look.path, root)}
+    return next((name for name in roles.required if name not in there), None) if look.kind != "json" else None
+
+
+def _must_have(layout: Layout, path: str, looks: list[Look]) -> None:
+    """An error if no file has what every row needs."""
+    first = looks[0]
+    for name in layout.roles.required:
+        if name not in layout.columns.names:
+            there = ", ".join(layout.columns.names)
+            header = "" if first.dialect is None else "\nIf the first line is no header, state it: --no-header."
+            raise QueryError(
+                f"no file of {path!r} has the column {name!r}; {name_in(first.path, layout.root)} has {there}."
+                f"{did_you_mean(name, layout.columns.names)}{header}"
+            )
+
+
+def _nothing(path: str, failed: Mapping[str, str]) -> str:
+    listed = "; ".join(f"{name}: {why}" for name, why in list(failed.items())[:NAMED])
+    return f"no file of {path!r} can be read.\n  {listed}"
+
+
+def _written(looks: list[Look], options: Options, root: str) -> Iterator[str]:
+    """How files are written, where that was looked for and is not the usual way."""
+    files: dict[str, list[str]] = defaultdict(list)
+    delimited = [look for look in looks if look.dialect is not None]
+    for look in delimited:
+        assert look.dialect is not None
+        files[str(look.dialect)].append(name_in(look.path, root))
+    stated = None not in (options.separator, options.decimal, options.encoding)
+    for text, names in files.items():
+        if not stated and text != "csv with ',' between cells, '.' in numbers, utf-8":
+            which = "" if len(files) == 1 else f"{_names(names)}: "
+            yield f"{which}read as {text}; --separator, --decimal and --encoding state otherwise."
+
+
+def _absent(looks: list[Look], roles: Roles, root: str) -> Iterator[str]:
+    """Attributes that some files have and others lack."""
+    for name in roles.numbers:
+        without = [look for look in looks if look.kind != "json" and name not in look.columns]
+        if without and any(name in look.columns for look in looks):
+            names = _names([name_in(each.path, root) for each in without])
+            yield f"{names}: no column {name!r}; it counts as missing there."
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED:,} more"
+
+
+def _with_clock(
+    layout: Layout,
+    paths: list[str],
+    query: Query | None,
+    given: str | None,
+    lateness: Any,
+    assumed: list[str],
+    contents: Contents,
+    looks: list[Look],
+) -> Layout:
+    """The layout with what its times and versions mean, and how times are written."""
+    if query is None or query.time not in layout.columns.names:
+        return replace(layout, clock=given or "")
+    times = query.time, *((query.expires,) if query.expires else ())
+    texts = [name for name in times if name in layout.columns.names and is_text(layout.columns.field(name).type)]
+    if not texts:
+        return replace(layout, clock=given or "", versions=_versions(layout, paths, query, contents))
+    options = layout.options
+    stamped = "timestamp" if options.time_format or options.zone else None
+    numeric = "number" if all(query.time in look.numeric for look in looks) else None
+    meant = given or stamped or numeric or meant_by(query, lateness)
+    cells = None
+    if meant != "number" and options.time_format is None:
+        cells = _first(replace(layout, clock="number"), paths, texts[0], contents)
+        shown = meaning_of(cells.to_pylist())
+        found = format_of(cells) if shown is None else None
+        if found is not None:
+            options = options.stated(time_format=found)
+            zone = "" if options.zone else ", without a zone: as UTC; --zone states another"
+            assumed.append(f"the times in {texts[0]!r} are read as {found}{zone} (--time-format states otherwise).")
+            meant = "timestamp"
+        if meant is None and shown is not None:
+            meant = shown
+            assumed.append(
+                f"the times in {query.time!r} are taken for {meant}s, as the first rows show; --clock states otherwise."
+            )
+    if meant is None and layout.roles.required:
+        example = next((each for each in cells.to_pylist() if each), None) if cells is not None else None
+        raise QueryError(
+            f"the times in {query.time!r} are texts such as {example!r}, and the first rows do not show whether they "
+            "mean numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
+        )
+    layout = replace(layout, clock=meant or "", options=options)
+    return replace(layout, versions=_versions(layout, paths, query, contents))
+
+
+def _versions(layout: Layout, paths: list[str], query: Query, contents: Contents) -> str:
+    """What versions that are texts mean, as the first rows show: numbers or timestamps. Empty: no texts."""
+    name = query.version
+    if name is None or name not in layout.columns.names or not is_text(layout.columns.field(name).type):
+        return ""
+    kind = read_versions(_first(layout, paths, name, contents).to_pylist(), name, None, {}).kind
+    return "timestamp" if kind == STAMP else "number"
+
+
+def _first(layout: Layout, paths: list[str], name: str, contents: Contents) -> pa.Array:
+    """The first cells of a column, of the files in turn."""
+    found: list[pa.Array] = []
+    for path in paths:
+        batch = next(
+            batches(path, layout, content=contents.get(path), only=frozenset((*layout.roles.required, name))), None
+        )
+        if batch is not None:
+            found.append(batch.column(name).slice(0, LOOKED).drop_null())
+        if sum(map(len, found)) >= LOOKED:
+            break
+    return pa.concat_arrays(found) if found else pa.array([], pa.string())

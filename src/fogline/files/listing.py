@@ -1,0 +1,151 @@
+"""Which files of a path belong to a stream, and of which kind is each?
+
+Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
+read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out without
+a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
+(`files.unread`), for a file that is not read shall not look as if it were. In a folder that is called by a kind
+(data.parquet) files without any end are of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from glob import glob, has_magic
+from pathlib import Path
+from urllib.parse import unquote
+
+from fogline.errors import FoglineError, did_you_mean
+from fogline.files.paths import absolute, is_local
+
+KINDS = {"parquet": ("parquet",), "csv": ("csv",), "tsv": ("tsv",), "json": ("json", "jsonl", "ndjson")}
+PACKED = ("gz", "bz2", "zst", "snappy", "lz4")
+MIXED = "mixed"  # the kind of a stream whose files have several
+
+
+def kind_of_name(name: str) -> str | None:
+    """The kind that a file's name shows.
+
+    >>> kind_of_name("a.csv.gz"), kind_of_name("part-0.snappy.parquet"), kind_of_name("b.csv.tmp")
+    ('csv', 'parquet', None)
+    """
+    parts = Path(name.rstrip("/*")).name.lower().split(".")[1:]
+    end = parts[-2] if parts[1:] and parts[-1] in PACKED else parts[-1] if parts else ""
+    return next((kind for kind, ends in KINDS.items() if end in ends), None)
+
+
+def kind_of_file(path: str, root: str) -> str | None:
+    """The kind of a file of the stream at `root`; None: it is not read.
+
+    >>> kind_of_file("/data.csv/part-0", "/data.csv"), kind_of_file("/in/.a.csv", "/in")
+    ('csv', None)
+    """
+    inner = _below(path, root)
+    if any(part.startswith((".", "_")) for part in inner.parts):
+        return None
+    return kind_of_name(inner.name) or (kind_of_name(root) if "." not in inner.name else None)
+
+
+def _below(path: str, root: str) -> Path:
+    """The path as seen from the root; the name alone where it does not lie there."""
+    try:
+        return Path(path).relative_to(root)
+    except ValueError:
+        return Path(Path(path).name)
+
+
+def name_in(path: str, root: str) -> str:
+    """What a file of the stream at `root` is called."""
+    return _below(path, root).as_posix()
+
+
+def folder_values(path: str, root: str) -> dict[str, str]:
+    """What the names of subfolders state, as texts.
+
+    >>> folder_values("/in/site=north/day=1/a.csv", "/in")
+    {'site': 'north', 'day': '1'}
+    """
+    pairs = [part.split("=", 1) for part in _below(path, root).parts[:-1] if "=" in part]
+    return {unquote(name): unquote(value) for name, value in pairs}
+
+
+def root_of(path: str) -> str:
+    """The folder that names of files are relative to: of a pattern, the one before its first wildcard."""
+    whole = absolute(path)
+    if is_local(path) and Path(whole).is_file():
+        return str(Path(whole).parent)
+    if not has_magic(whole) or (is_local(path) and Path(whole).exists()):
+        return whole.rstrip("/") or "/"
+    parts = whole.split("/")
+    return "/".join(parts[: next(k for k, part in enumerate(parts) if has_magic(part))]) or "/"
+
+
+def files_of(path: str) -> list[Path]:
+    """The files of the stream that are there, by their names."""
+    root = root_of(path)
+    return sorted(each for each in entries(path) if kind_of_file(str(each), root) is not None)
+
+
+def kind_of(path: str, *, existing: bool, others: Iterable[str] = ()) -> str:
+    """What kind of files these are, `MIXED` where they have several; an error where that is not shown.
+
+    `others`: names of files there, if they are not on this machine.
+    """
+    if existing and is_local(path):
+        must_exist(path)
+    named = kind_of_name(path)
+    if named is not None and not (existing and is_local(path) and Path(path).is_dir()):
+        return named
+    root = root_of(path)
+    names = [*others, *(str(each) for each in files_of(path))] if existing else []
+    found = sorted({kind for name in names if (kind := kind_of_file(name, root))})
+    if found:
+        return found[0] if len(found) == 1 else MIXED
+    known = ", ".join(f".{end}" for ends in KINDS.values() for end in ends)
+    raise FoglineError(f"{path!r} does not show what it holds: its name, or the files in it, should end in {known}.")
+
+
+def must_exist(path: str) -> None:
+    """An error with a guess, if there is no such file, folder or pattern on this machine."""
+    if not is_local(path) or Path(path).exists() or glob(path):
+        return
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise FoglineError(f"there is no file {path!r}: not even the folder {str(folder)!r} is there.")
+    near = did_you_mean(Path(path).name, [each.name for each in folder.iterdir()])
+    raise FoglineError(f"there is no file {path!r}.{near}")
+
+
+def pattern_of(path: str) -> str:
+    """A pattern for the names of files that may be read; empty: any name, since the folder's own shows the kind."""
+    if kind_of_name(root_of(path)) is not None:
+        return ""
+    ends = [_any_case(end) for each in KINDS.values() for end in each]
+    packed = [_any_case(each) for each in PACKED]
+    return "*.{" + ",".join([*ends, *(f"{end}.{each}" for end in ends for each in packed)]) + "}"
+
+
+def _any_case(end: str) -> str:
+    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in end)
+
+
+def entries(path: str) -> Iterator[Path]:
+    """All files there that are not hidden, of any kind, in the folder and its subfolders."""
+    if not is_local(path):
+        return
+    whole = absolute(path)
+    roots = [Path(whole)] if Path(whole).exists() else [Path(each) for each in sorted(glob(whole))]
+    folders = [root for root in roots if root.is_dir()]
+    yield from (root for root in roots if root.is_file())
+    while folders:
+        for each in sorted(folders.pop().iterdir()):
+            if each.name.startswith((".", "_")):
+                continue
+            if each.is_dir():
+                folders.append(each)
+            else:
+                yield each
+
+
+def folders_in(path: str) -> set[Path]:
+    """The folders of the files of the stream."""
+    return {each.parent for each in files_of(path)}

@@ -1,0 +1,66 @@
+"""Which rows does a file hold?
+
+`batches` reads one file of a stream, whatever is in it: lines that cannot be read come as rows with their text and the
+reason, and a file that cannot be read gives, after what could be read of it, one such row for all of it. So all that is
+wrong with files goes the way of rejects. Only what is wrong with the disk is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.files.delimited import read_delimited
+from fogline.files.fitting import fitted, unread
+from fogline.files.listing import folder_values, kind_of_file, name_in
+from fogline.files.objects import read_objects
+from fogline.files.raw import UNREADABLE, Raw, Unreadable, reason_of
+from fogline.files.settled import Layout
+
+ROWS = 65_536  # of a Parquet file at once
+
+
+def batches(
+    path: str, layout: Layout, *, content: bytes | None = None, only: frozenset[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one file in the columns of `layout.schema`; nothing, if it is no file of the stream.
+
+    `content`: what is in it, where the path is not on this machine. `only`: the columns that are needed; the others are
+    null.
+    """
+    kind = kind_of_file(path, layout.root)
+    if kind is None:
+        return
+    file, stated = name_in(path, layout.root), folder_values(path, layout.root)
+    columns = frozenset(layout.columns.names) if only is None else frozenset(layout.columns.names) & only
+    try:
+        for raw in _raw(path, content, kind, layout, columns):
+            lacking = [name for name in layout.roles.required if name not in raw.columns and name not in stated]
+            if lacking and kind != "json" and raw.rows:
+                there = ", ".join(name for name in raw.columns) or "none of the stream's"
+                raise Unreadable(f"it has no column {lacking[0]!r}; of the stream's it has {there}")
+            if raw.rows:
+                yield fitted(raw, layout, file, stated)
+            if raw.bad:
+                yield unread(layout, file, list(raw.bad))
+    except UNREADABLE as error:
+        yield unread(layout, file, [(None, "", f"the file cannot be read: {reason_of(error)}")])
+
+
+def _raw(path: str, content: bytes | None, kind: str, layout: Layout, columns: frozenset[str]) -> Iterator[Raw]:
+    if kind == "parquet":
+        return _parquet(path, content, columns)
+    if kind == "json":
+        chosen = pa.schema([field for field in layout.columns if field.name in columns])
+        return read_objects(path, content, layout.options, chosen)
+    return read_delimited(path, content, layout.options, layout.roles, columns)
+
+
+def _parquet(path: str, content: bytes | None, columns: frozenset[str]) -> Iterator[Raw]:
+    source = path if content is None else pa.BufferReader(content)
+    with pq.ParquetFile(source, memory_map=content is None) as file:
+        there = [name for name in file.schema_arrow.names if name in columns]
+        for batch in file.iter_batches(ROWS, columns=there or file.schema_arrow.names[:1]):
+            yield Raw({name: batch.column(name) for name in there}, batch.num_rows)

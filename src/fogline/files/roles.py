@@ -1,0 +1,31 @@
+"""Which columns of a file does a query look at, and as what?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fogline.model import Query
+
+
+class Roles(NamedTuple):
+    """Columns by what they are to a query; others are read as well, and never refuse a row."""
+
+    names: tuple[str, ...] = ()  # id, groups, removals: kept as they are
+    numbers: tuple[str, ...] = ()  # attributes
+    times: tuple[str, ...] = ()  # arrival, expiry, version
+    required: tuple[str, ...] = ()  # without these a file has no rows of the stream
+
+    @classmethod
+    def of(cls, query: Query | None) -> Roles:
+        """What a query asks for; without one, nothing."""
+        if query is None:
+            return cls()
+        names = tuple(name for name in (query.id, *query.by, query.gone_column) if name is not None)
+        times = tuple(name for name in (query.time, query.expires, query.version) if name is not None)
+        expiry = () if query.expires is None or query.latest else (query.expires,)
+        return cls(names, query.names, times, (query.id, query.time, *query.by, *expiry))
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every column that is looked at."""
+        return frozenset((*self.names, *self.numbers, *self.times))

@@ -1,0 +1,81 @@
+"""What holds for all files of a stream, once it has begun?
+
+The names and types of its columns, what its times mean, and how they are written: settled by the files that are there
+when it begins, and kept with the run. So what the query compares is text wherever a file's kind leaves that open (csv,
+json), and decoded by `fogline.rows`, which refuses a cell by its name: 2, then 2.5, then "n/a" is no line that cannot
+be read. Names keep the types of Parquet and JSON; in csv they are texts: 007 is not 7.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from fogline.errors import FoglineError
+from fogline.files.listing import root_of
+from fogline.files.options import Options
+from fogline.files.origin import ORIGIN
+from fogline.files.roles import Roles
+
+FORMAT = 1  # of what `to_dict` gives
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How files of one stream are read."""
+
+    kind: str  # of its files when it began; "mixed" where they had several
+    options: Options  # as stated; what is None is looked for in each file
+    columns: pa.Schema  # that every batch has, without those of `files.origin`
+    roles: Roles
+    clock: str = ""  # what times that are texts mean, "number" or "timestamp"; empty: they are no texts
+    versions: str = ""  # the same of versions
+    assumed: tuple[str, ...] = ()  # sentences: what was found by looking
+    root: str = ""  # the folder that names of files are relative to
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch: those of the stream, and those of `files.origin`."""
+        return pa.schema([*self.columns, *ORIGIN])
+
+    def at(self, path: str) -> Layout:
+        """The same for the stream at this path, which may have been moved."""
+        return replace(self, root=root_of(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that `from_dict` turns into this layout again."""
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "options": self.options.to_dict(),
+            "names": self.columns.names,
+            "columns": b64encode(self.columns.serialize()).decode(),
+            "roles": [list(each) for each in self.roles],
+            "clock": self.clock,
+            "versions": self.versions,
+            "assumed": list(self.assumed),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], path: str) -> Layout:
+        """The layout of the stream at this path."""
+        if values.get("format") != FORMAT:
+            raise FoglineError("the run was begun by another version of Fogline; choose another output.")
+        return cls(
+            values["kind"],
+            Options.from_dict(values["options"]),
+            pa.ipc.read_schema(pa.py_buffer(b64decode(values["columns"]))),
+            Roles(*(tuple(each) for each in values["roles"])),
+            values["clock"],
+            values["versions"],
+            tuple(values["assumed"]),
+            root_of(path),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "schema"}

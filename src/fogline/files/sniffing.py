@@ -1,0 +1,126 @@
+"""How was this file written: in which encoding, with what between cells, and which mark in numbers?
+
+Each file is looked at by itself, so that files of one stream may differ. What the user has stated is not looked for.
+
+- Encoding: as its byte order mark shows; UTF-16 where every other byte is zero; UTF-8; and cp1252 where the bytes that
+  are no UTF-8 are letters of western Europe there. Other bytes that are no text are left for the rows to be refused.
+- Separator: the one of , ; tab | by which the first line names the columns that the query looks at; else the one that
+  gives the most columns, the same number in all lines.
+- Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5; not where a comma is
+  between cells.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from fogline.files.blocks import HEAD
+from fogline.files.options import Options
+
+SEPARATORS = (",", ";", "\t", "|")
+LINES = 200  # that are looked at
+_MARKS = (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")
+_LETTERS = frozenset(
+    b"\x80\x84\x85\x8a\x8e\x91\x92\x93\x94\x96\x97\x99\x9a\x9e\xa7\xa9\xaa\xae\xb0\xb1\xb2\xb3\xb5\xba\xbc\xbd"
+)
+_LETTERS |= frozenset(range(0xC0, 0xFE)) - {0xD7, 0xF7}
+_COMMA, _POINT = re.compile(r"[+-]?[\d.]*\d,\d+([eE][+-]?\d+)?"), re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+
+
+class Dialect(NamedTuple):
+    """How one file is written."""
+
+    encoding: str
+    separator: str
+    decimal: str
+    names: tuple[str, ...]  # of its columns
+    skipped: int  # lines before the first row
+
+    def __str__(self) -> str:
+        between = {"\t": "tabs"}.get(self.separator, f"{self.separator!r}")
+        return f"csv with {between} between cells, {self.decimal!r} in numbers, {self.encoding}"
+
+
+def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], numbers: frozenset[str]) -> Dialect:
+    """How a file is written, by its first bytes. `asked`: columns of the query, `numbers`: those that it compares."""
+    encoding = options.encoding or encoding_of(head)
+    lines = _text(head, encoding).splitlines()[: LINES + 2]
+    hint = re.fullmatch(r"sep=(.)", lines[0]) if lines else None  # as Excel writes it
+    lines = lines[1:] if hint else lines
+    separator = options.separator or (hint[1] if hint else _separator(lines, path, asked))
+    rows = list(csv.reader(lines, delimiter=separator))
+    first = [] if not rows else [cell.strip() for cell in rows[0]]
+    header = options.header is not False
+    names = tuple(first if header else (f"column{k + 1}" for k in range(len(first))))
+    decimal = options.decimal or _decimal(rows[1:] if header else rows, names, separator, numbers)
+    return Dialect(encoding, separator, decimal, names, (1 if hint else 0) + (1 if header else 0))
+
+
+def encoding_of(head: bytes) -> str:
+    """The encoding that the first bytes of a file show.
+
+    >>> encoding_of("Höhe".encode("cp1252")), encoding_of("Höhe".encode()), encoding_of("s,t".encode("utf-16-le"))
+    ('cp1252', 'utf-8', 'utf-16-le')
+    """
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return name
+    few = head[:4096]
+    if len(few) > 1 and few[1::2].count(0) > 0.4 * len(few[1::2]):
+        return "utf-16-le"
+    if len(few) > 1 and few[0::2].count(0) > 0.4 * len(few[0::2]):
+        return "utf-16-be"
+    foreign = {ord(each) - 0xDC00 for each in re.findall("[\udc80-\udcff]", _text(head, "utf-8"))}
+    return "cp1252" if foreign and foreign <= _LETTERS else "utf-8"
+
+
+def _text(head: bytes, encoding: str) -> str:
+    """The first bytes as text, without a last letter that was cut; bytes that are no text stay as surrogates."""
+    errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
+    return codecs.getincrementaldecoder(encoding)(errors).decode(head, final=len(head) < HEAD)
+
+
+def first_foreign(path: str, content: bytes | None) -> bytes:
+    """Bytes around the first one that is no UTF-8, wherever it stands in the file; empty: there is none."""
+    buffer = pa.memory_map(path).read_buffer() if content is None else pa.py_buffer(content)
+    ends = pa.array([0, buffer.size], pa.int64()).buffers()[1]
+    try:
+        pa.LargeStringArray.from_buffers(1, ends, buffer).validate(full=True)
+    except pa.ArrowInvalid:
+        for begin in range(0, buffer.size, HEAD):
+            part: bytes = buffer.slice(begin, min(HEAD + 8, buffer.size - begin)).to_pybytes()
+            text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(
+                part.lstrip(bytes(range(0x80, 0xC0)))
+            )
+            if re.search("[\udc80-\udcff]", text):
+                return part
+    return b""
+
+
+def _separator(lines: list[str], path: str, asked: frozenset[str]) -> str:
+    usual = "\t" if ".tsv" in Path(path).name.lower() else ","
+
+    def fits(separator: str) -> tuple[int, bool, int, bool]:
+        rows = list(csv.reader(lines, delimiter=separator))
+        counted = Counter(len(row) for row in rows if row)
+        width, often = counted.most_common(1)[0] if counted else (0, 0)
+        named = len(asked.intersection(cell.strip() for cell in rows[0])) if rows else 0
+        return named, often > 0.9 * len(rows), width, separator == usual
+
+    return max((usual, *SEPARATORS), key=fits)
+
+
+def _decimal(rows: list[list[str]], names: tuple[str, ...], separator: str, numbers: frozenset[str]) -> str:
+    if separator == ",":
+        rows = [row for row in rows if any("," in cell for cell in row)]  # in quotes
+    where = [k for k, name in enumerate(names) if name in numbers] or list(range(len(names)))
+    cells = [row[k].strip() for row in rows for k in where if k < len(row)]
+    commas = sum(_COMMA.fullmatch(cell) is not None for cell in cells)
+    return "," if commas > sum(_POINT.fullmatch(cell) is not None for cell in cells) else "."

@@ -1,0 +1,71 @@
+"""What lies beside the files of a stream and is not read, or was changed after it was? Each is named once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from fogline.files.listing import entries, kind_of_file, root_of
+
+LISTED = 5  # names in one remark
+
+
+class Taken(NamedTuple):
+    """A file that a run has taken up."""
+
+    when: int  # when it was last changed, in milliseconds
+    batch: int
+
+
+class FileLog(Protocol):
+    """Which files a run has taken up; each engine keeps its own."""
+
+    def read(self) -> Mapping[str, Taken]:
+        """The files by their absolute paths."""
+
+    def gone(self) -> list[str]:
+        """Files that were to be read by a batch that is not finished, and are no longer there."""
+
+
+class Unread:
+    """What lies there and is not read: `look` reports each thing once."""
+
+    def __init__(self, path: str, log: FileLog) -> None:
+        self.path, self.root, self.log = path, root_of(path), log
+        self.named: set[str] = set()
+
+    def begin(self) -> list[str]:
+        """What is to be reported before a run begins or goes on."""
+        gone = [f"{_names(self.log.gone())} was to be read next when this run stopped, and is gone: its rows are lost."]
+        return [*(gone if self.log.gone() else []), *self.look()]
+
+    def look(self) -> list[str]:
+        """Sentences about what is new."""
+        there = list(entries(self.path))
+        others = [each for each in there if kind_of_file(str(each), self.root) is None]
+        taken = self.log.read()
+        changed = [each for each in there if (was := taken.get(str(each))) and _changed(each) > was.when]
+        found = (
+            (self._new(others), "not read, since their names end in none of csv, tsv, json, jsonl, parquet: {}."),
+            (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
+                                             "Write new files instead, under another name first, then rename them."),
+        )  # fmt: skip
+        return [sentence.format(_names(names)) for names, sentence in found if names]
+
+    def _new(self, paths: Iterable[Path], mark: str = "") -> list[str]:
+        names = [str(each) for each in paths if f"{mark}{each}" not in self.named]
+        self.named.update(f"{mark}{name}" for name in names)
+        return names
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return -1
+
+
+def _names(paths: list[str]) -> str:
+    names = ", ".join(Path(each).name for each in paths[:LISTED])
+    return names if len(paths) <= LISTED else f"{names} and {len(paths) - LISTED:,} more"

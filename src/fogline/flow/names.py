@@ -1,0 +1,10 @@
+"""What are the files and folders of an output called?"""
+
+from __future__ import annotations
+
+ABOUT = "about.json"
+CHECKPOINT = "checkpoint"
+MARK = f"{CHECKPOINT}/fogline.json"
+ANSWERS = "answers"
+CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
+SCORES = "scores"  # a column of health: of values that were hidden for a moment, as JSON (`fogline.impute.scores`)

@@ -1,0 +1,136 @@
+"""Is every row of a file there, in the columns of its stream, and what cannot be read put aside by line?"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fogline as fl
+from fogline.errors import QueryError
+from fogline.files.layout import Layout, layout_of
+from fogline.files.listing import files_of
+from fogline.files.options import Options
+from fogline.files.origin import CORRUPT, FILE, LINE, ORIGIN, WHY
+from fogline.files.reading import batches, table, with_numbers
+
+QUERY = fl.Query(attributes={"x": "max", "y": "min"}, id="s", time="t", last=100)
+ROWS = [{"s": "007", "t": "1", "x": "1.5", "y": "2"}, {"s": "b", "t": "2", "x": None, "y": "3"}]
+
+
+def rows_of(
+    path: Path | str, layout: Layout | None = None, query: fl.Query = QUERY, **options: Any
+) -> list[dict[str, Any]]:
+    layout = layout or layout_of(str(path), query, Options(**options))
+    found = [batch for file in files_of(str(path)) for batch in batches(str(file), layout)]
+    assert all(batch.schema.equals(layout.schema) for batch in found)
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in ORIGIN.names} for row in rows]
+
+
+def test_csv_tsv_json_and_parquet_give_the_same_rows_of_a_stream(tmp_path):
+    (tmp_path / "a.csv").write_text("s,t,x,y\n007,1,1.5,2\nb,2,,3\n")
+    (tmp_path / "a.tsv").write_text("s\tt\tx\ty\n007\t1\t1.5\t2\nb\t2\t\t3\n")
+    (tmp_path / "a.jsonl").write_text('{"s":"007","t":1,"x":1.5,"y":2}\n{"s":"b","t":2,"x":null,"y":3}\n')
+    (tmp_path / "b.json").write_text(json.dumps([{"s": "007", "t": 1, "x": 1.5, "y": 2}, {"s": "b", "t": 2, "y": 3}]))
+    for name in ("a.csv", "a.tsv", "a.jsonl", "b.json"):
+        assert plain(rows_of(tmp_path / name)) == ROWS, name
+    pq.write_table(pa.table({"s": ["007", "b"], "t": [1, 2], "x": [1.5, None], "y": [2, 3]}), tmp_path / "a.parquet")
+    found = rows_of(tmp_path / "a.parquet")
+    assert plain(found) == [{"s": "007", "t": 1, "x": 1.5, "y": 2}, {"s": "b", "t": 2, "x": None, "y": 3}]
+    assert [row[LINE] for row in found] == [None, None]
+    assert [row[LINE] for row in rows_of(tmp_path / "a.csv")] == [2, 3]
+    assert [row[LINE] for row in rows_of(tmp_path / "a.jsonl")] == [1, 2]
+    mixed = rows_of(tmp_path)
+    assert plain(mixed) == ROWS * 5
+    assert {row[FILE] for row in mixed} == {"a.csv", "a.tsv", "a.jsonl", "b.json", "a.parquet"}
+
+
+def test_a_layout_is_the_same_after_it_was_written_down(tmp_path):
+    (tmp_path / "a.csv").write_text("s;t;x;y\n007;01.05.2024 12:00;1,5;2\n")
+    layout = layout_of(str(tmp_path), QUERY, Options(zone="Europe/Berlin"))
+    again = Layout.from_dict(json.loads(json.dumps(layout.to_dict())), str(tmp_path))
+    assert again == layout
+    assert layout.clock == "timestamp"
+    assert layout.options.time_format == "%d.%m.%Y %H:%M"
+    [row] = rows_of(tmp_path, again)
+    assert row["t"] == "2024-05-01 10:00:00.000000Z"
+    assert row["x"] == "1.5"
+
+
+def test_lines_that_cannot_be_read_are_put_aside_with_their_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text('s,t,x,y\na,1,1,1\n\nb,1\n"c,2,1,1\nd,2,1,1,9\n"e ""1""",3,1,1\n')
+    found = rows_of(tmp_path)
+    assert [(row["s"], row[LINE]) for row in found if row[WHY] is None] == [("a", 2), ('e "1"', 7)]
+    assert {(row[CORRUPT], row[WHY], row[LINE]) for row in found if row[WHY] is not None} == {
+        ("b,1", "the line has 2 cells, and the file 4 columns", 4),
+        ('"c,2,1,1', "the line has a quote that is not closed", 5),
+        ("d,2,1,1,9", "the line has 5 cells, and the file 4 columns", 6),
+    }
+    (tmp_path / "a.csv").unlink()
+    (tmp_path / "a.jsonl").write_text('{"s":"a","t":1,"x":1,"y":1}\n\n{torn\n5\n{"s":"b","t":"2","x":"n/a","y":1}\n')
+    found = rows_of(tmp_path)
+    assert [(row["s"], row["x"], row[LINE]) for row in found if row[WHY] is None] == [("a", "1", 1), ("b", "n/a", 5)]
+    assert [(row[CORRUPT], row[LINE]) for row in found if row[WHY]] == [("{torn", 3), ("5", 4)]
+
+
+def test_a_file_that_cannot_be_read_is_one_row_with_the_reason(tmp_path):
+    good = "s,t,x,y\n" + "".join(f"r{k},{k},1,{k * 7919}\n" for k in range(4000))
+    (tmp_path / "a.csv").write_text("s,t,x,y\na,1,1,1\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(good.encode())[:-4000])
+    (tmp_path / "c.parquet").write_bytes(b"PAR1 torn")
+    (tmp_path / "d.csv").write_text("other,columns\n1,2\n")
+    (tmp_path / "e.csv").write_text("")
+    found = rows_of(tmp_path)
+    bad = {row[FILE]: row[WHY] for row in found if row[WHY] is not None}
+    assert set(bad) == {"b.csv.gz", "c.parquet", "d.csv", "e.csv"}
+    assert all(why.startswith("the file cannot be read: ") for why in bad.values())
+    assert "it has no column 's'" in bad["d.csv"]
+    taken = [row for row in found if row[WHY] is None]
+    assert 100 < len(taken) < 4001
+    assert all(row["y"] == str(int(row["t"]) * 7919) for row in taken[1:])  # no number is cut
+
+
+def test_a_history_has_numbers_where_all_cells_are_and_names_stay_texts(tmp_path):
+    (tmp_path / "h.csv").write_text("s,t,x,y,word,when\n007,1,1.5,n/a,a,2024-05-01\n008,2,2,3,7,2024-05-02\n")
+    remarks: list[str] = []
+    found = table(str(tmp_path), QUERY, Options(), remarks.append)
+    assert {field.name: str(field.type) for field in found.schema} == {
+        "s": "string", "t": "int64", "x": "double", "y": "string", "word": "string", "when": "timestamp[us, tz=UTC]",
+    }  # fmt: skip
+    assert found["s"].to_pylist() == ["007", "008"]
+    assert with_numbers(found, QUERY, remarks.append)["y"].to_pylist() == [None, 3.0]
+    assert "1 cells of 'y' are no numbers, such as 'n/a'" in remarks[-1]
+
+
+def test_options_are_stated_in_the_query_or_on_the_command_line_and_unknown_ones_are_refused(tmp_path):
+    path = tmp_path / "q.yaml"
+    path.write_text(
+        "attributes: {x: max}\nid: s\ntime: t\nlast: 5\n"
+        "source: {separator: ;, decimal: ',', nulls: [null, NO, -1], header: no, zone: Europe/Berlin}\n"
+    )
+    assert fl.Query.load(path).last == 5
+    assert Options.load(path) == Options(";", ",", None, ("", "null", "NO", "-1"), False, None, "Europe/Berlin")
+    assert Options.load(path).stated(separator="tab", decimal=None).separator == "\t"
+    path.write_text("source: {seperator: ';'}\n")
+    with pytest.raises(QueryError, match=r"no option 'seperator'.*\nDid you mean 'separator'"):
+        Options.load(path)
+    for wrong, match in (
+        ({"zone": "Europe/Berln"}, "Did you mean 'Europe/Berlin'"),
+        ({"encoding": "utf-9"}, "none that Python knows"),
+        ({"decimal": ";"}, "'.' or ','"),
+        ({"separator": ";;"}, "one plain character"),
+        ({"separator": ",", "decimal": ","}, "could not be kept apart"),
+        ({"time_format": "dd.mm.yyyy"}, "as strptime does"),
+        ({"header": "maybe"}, "true .* or false"),
+    ):
+        with pytest.raises(QueryError, match=match):
+            Options.from_dict(wrong)
