@@ -280,10 +280,14 @@ def impute(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: MaybeMaster = None,
     memory: Memory = None,
+    fill: Annotated[
+        bool, typer.Option("--fill", help="Write the rows instead, each gap filled with the median of what it may be.")
+    ] = False,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
-    Columns: id, time, attribute, value, probability, and the rule that found it.
+    Columns: id, time, attribute, value, probability, and the rule that found it. With --fill: the rows with all their
+    columns, and `filled`, which names the cells that were missing and the rule or imputer that filled each.
     """
     began = perf_counter()
     with helpful():
@@ -299,5 +303,5 @@ def impute(
 
         check_output(output, overwrite=overwrite)
         where = Where.chosen(stream, master, memory)
-        imputed(stream, asked, options, known, output, where, overwrite=overwrite)
+        imputed(stream, asked, options, known, output, where, overwrite=overwrite, fill=fill)
         typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

@@ -19,6 +19,7 @@ from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.discover import judge
+from fogline.repository.doubt import Errors
 from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
@@ -187,6 +188,11 @@ class Repository:
         known = {} if self.sensors is None else self.sensors.transitions
         each = (imputation(self.history, n, self.rules, known.get(n), again=bool(known)) for n in self.lattices)
         return [one for one in each if one is not None]
+
+    @cached_property
+    def judged(self) -> dict[str, Errors | None]:
+        """How far off attributes are on held-out rows, as far as that was asked for."""
+        return {}
 
     @property
     def determinants(self) -> tuple[str, ...]:
