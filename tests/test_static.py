@@ -120,7 +120,7 @@ def test_equal_rows_are_all_in():
 def test_no_rows_have_no_answer():
     table = dependent(0, 0.0)
     assert fl.skyline(table, QUERY).num_rows == 0
-    assert fl.skyline(table, QUERY).column_names == ["id", "probability", "exact", "within", "x", "y", "z"]
+    assert fl.skyline(table, QUERY).column_names == ["id", "probability", "exact", "within", "x", "y", "z", "row"]
 
 
 def test_a_value_outside_its_limits_is_imputed_from_the_table_too():

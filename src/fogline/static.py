@@ -78,7 +78,7 @@ def labels_of(table: Any, which: Ints) -> pa.Array:
     if not hasattr(table, "iloc") or getattr(index, "nlevels", 2) > 1:
         return pa.array(which)
     try:
-        return pa.array(index[which])
+        return pa.array(index).take(pa.array(which))
     except (pa.ArrowException, TypeError, ValueError):  # labels of several kinds
         return pa.array(which)
 
