@@ -129,7 +129,7 @@ def well_formed(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> 
 
 
 def reasons_hold(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> None:
-    """A leave says why, and it is so: as the oracle sees the window of that tick."""
+    """A leave has its reason, and it is so: as the oracle sees the window of that tick."""
     windows = {tick.time: tick.windows for tick in ticks}
     for row in changes.to_pylist():
         rival = row["rival"], row["rival_time"]

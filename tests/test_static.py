@@ -29,7 +29,9 @@ def by_monitor(table: pa.Table, query: fl.Query, repository: fl.Repository | Non
     monitor.advance(0, rows)
     answer = monitor.answer().sort_by([("id", "ascending")])
     named = table.column(query.id).take(answer["id"])
-    return answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
+    position = answer["id"]
+    answer = answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
+    return answer.append_column("row", position)
 
 
 def same(given: pa.Table, reference: pa.Table) -> None:

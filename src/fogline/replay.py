@@ -88,8 +88,8 @@ def _until(times: Floats, kind: pa.DataType, at: str | None) -> float:
 
 def _of_id(changes: pa.Table, wanted: str) -> list[dict[str, Any]]:
     """The changes of rows whose id is written so."""
-    mine = np.array([as_text(each) == wanted for each in changes.column("id").to_pylist()], np.bool_)
-    found: list[dict[str, Any]] = changes.filter(pa.array(mine)).to_pylist()
+    same = np.array([as_text(each) == wanted for each in changes.column("id").to_pylist()], np.bool_)
+    found: list[dict[str, Any]] = changes.filter(pa.array(same)).to_pylist()
     return found
 
 

@@ -22,7 +22,6 @@ from fogline.impute.chain import Chain, chain_of
 from fogline.impute.intake import bounded, look, put
 from fogline.kernels.front import Front, front, surely_beaten
 from fogline.model import Query
-from fogline.repository.doubt import doubt
 from fogline.repository.history import History, as_table, read_history
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
@@ -66,7 +65,7 @@ def answered(table: Any, query: Query, repository: Repository | None = None) -> 
         if repository is None:
             repository = Repository.fit(_shuffled(plain, query), query, method="others", retention=0)
         else:
-            doubt(repository, _lacking(rows.clouds.lo[taken], query))
+            repository.doubt(_lacking(rows.clouds.lo[taken], query))
         chain = chain_of(repository, query, remember=False)  # rows have no before and after
     found = _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain)
     return _shown(plain, query, read, *found), found[0]

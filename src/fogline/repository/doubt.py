@@ -10,9 +10,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from fogline.errors import HistoryWarning
 from fogline.repository.imputed import LITTLE, imputation
 from fogline.repository.methods import PLAIN
+from fogline.repository.others import FEWEST
 
 if TYPE_CHECKING:
     from fogline.repository.repository import Repository
@@ -26,12 +29,13 @@ class Errors(NamedTuple):
     nothing: float  # by its distribution over the history
 
 
-def doubt(repository: Repository, names: Sequence[str]) -> None:
-    """Warn of each of these attributes, which have gaps, for which something plain would do better."""
+def doubt(repository: Repository, names: Sequence[str], kept: dict[str, Errors | None]) -> None:
+    """Warn of each of these attributes, which have gaps, for which something plain would do better.
+
+    `kept`: what was found before, and is found now.
+    """
     for name in names if repository.method not in PLAIN else ():
-        if name not in repository.judged:
-            repository.judged[name] = _errors(repository, name)
-        found = repository.judged[name]
+        found = kept[name] if name in kept else kept.setdefault(name, _errors(repository, name))
         if found is None:
             continue
         better = []
@@ -50,6 +54,9 @@ def doubt(repository: Repository, names: Sequence[str]) -> None:
 
 def _errors(repository: Repository, name: str) -> Errors | None:
     """None: too few rows have the attribute to judge by."""
+    there = int(np.count_nonzero(~np.isnan(repository.history.columns[name].values)))
+    if there // 10 < FEWEST:
+        return None
     found = imputation(repository.history, name, repository.rules, None, again=True)
     if found is None:
         return None

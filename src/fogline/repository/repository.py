@@ -19,7 +19,7 @@ from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.discover import judge
-from fogline.repository.doubt import Errors
+from fogline.repository.doubt import Errors, doubt
 from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
@@ -189,8 +189,13 @@ class Repository:
         each = (imputation(self.history, n, self.rules, known.get(n), again=bool(known)) for n in self.lattices)
         return [one for one in each if one is not None]
 
+    def doubt(self, names: Iterable[str]) -> None:
+        """Warn of each of these attributes for which, on held-out rows, something plain does better than what is given
+        for rows that have no before and after. Nothing is fitted for it."""
+        doubt(self, tuple(names), self._judged)
+
     @cached_property
-    def judged(self) -> dict[str, Errors | None]:
+    def _judged(self) -> dict[str, Errors | None]:
         """How far off attributes are on held-out rows, as far as that was asked for."""
         return {}
 
