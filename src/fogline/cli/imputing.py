@@ -5,24 +5,39 @@ from __future__ import annotations
 from fogline.cli.engine import Where
 from fogline.cli.progress import stages
 from fogline.cli.terminal import remark
+from fogline.errors import FoglineError
 from fogline.files.options import Options
 from fogline.files.paths import is_local
 from fogline.files.reading import table
 from fogline.files.writing import write_folder
+from fogline.impute.completed import completed
 from fogline.impute.table import distributions
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
 
 def imputed(
-    stream: str, query: Query, options: Options, known: Repository, output: str, where: Where, *, overwrite: bool
+    stream: str,
+    query: Query,
+    options: Options,
+    known: Repository,
+    output: str,
+    where: Where,
+    *,
+    overwrite: bool,
+    fill: bool = False,
 ) -> None:
-    """What each missing value of these files may be, written."""
+    """What each missing value of these files may be, written; or, with `fill`, the rows with each gap filled."""
+    if fill and not (where.here and is_local(output)):
+        raise FoglineError(
+            "--fill completes rows in this process: it needs files and output on this machine, less than 2 GB, and no "
+            "--master; or join what impute writes with the rows."
+        )
     if where.here and is_local(output):
         with stages("reading the rows") as report:
             rows = table(stream, query, options, remark)
             report("imputing", 0, 0)
-            found = distributions(rows, query, known)
+            found = completed(rows, query, known) if fill else distributions(rows, query, known)
             report("writing", 0, 0)
             write_folder(found, output, overwrite=overwrite)
         return

@@ -28,7 +28,7 @@ from fogline.repository.files import Files, must_be_writable, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
 
-FORMAT = 6
+FORMAT = 7
 MANIFEST, VERSION = "manifest.json", "version-"
 ABANDONED = 86_400  # seconds after which a version that was never finished is one that never will be
 
