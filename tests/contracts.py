@@ -98,6 +98,7 @@ def run(stream: Stream, resume: Any = ()) -> list[pa.Table]:
     for call, (now, rows) in enumerate(stream.calls):
         changes = monitor.advance(now, rows)
         well_formed(changes, stream, ticks[call])
+        reasons_hold(changes, stream, ticks[call])
         reported_once(changes, stream)
         for tick in ticks[call]:
             truth = members(tick.probabilities, stream.alpha)
@@ -113,7 +114,7 @@ def run(stream: Stream, resume: Any = ()) -> list[pa.Table]:
 
 def well_formed(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> None:
     """Changes happen at ticks, in order, and carry the row as it came."""
-    fixed = ["id", "arrived", "change", "probability", "exact", "within"]
+    fixed = ["id", "arrived", "change", "probability", "exact", "within", "reason", "rival", "rival_time"]
     assert changes.column_names == ["time", *stream.by, *fixed, *stream.attributes]
     rows, came = changes.to_pylist(), rows_of(stream)
     assert {row["time"] for row in rows} <= {tick.time for tick in ticks}
@@ -125,6 +126,53 @@ def well_formed(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> 
             cell = came[name_of(row, stream.by)][attribute]
             distinct = {value for value, _ in cell} if isinstance(cell, list) else {cell}
             assert row[attribute] in (distinct if len(distinct) == 1 else {None})
+
+
+def reasons_hold(changes: pa.Table, stream: Stream, ticks: list[oracle.Tick]) -> None:
+    """A leave has its reason, and it is so: as the oracle sees the window of that tick."""
+    windows = {tick.time: tick.windows for tick in ticks}
+    for row in changes.to_pylist():
+        rival = row["rival"], row["rival_time"]
+        if row["change"] != "leave":
+            assert (row["reason"], *rival) == (None, None, None)
+            continue
+        group = tuple(row[column] for column in stream.by)
+        window = windows[row["time"]].get(group, ())
+        why_it_left(row["id"], row["arrived"], window, row["reason"], rival)
+
+
+def replacing_reasons_hold(changes: pa.Table, by: tuple[str, ...], before: Any, ticks: list[oracle.Tick]) -> None:
+    """The same, where rows are replaced; `before`: the windows before these ticks."""
+    rows = changes.to_pylist()
+    for tick in ticks:
+        for row in (row for row in rows if row["time"] == tick.time and row["change"] == "leave"):
+            group, rival = tuple(row[column] for column in by), (row["rival"], row["rival_time"])
+            window = tick.windows.get(group, ())
+            here = [cloud for cloud in window if cloud.id == row["id"]]
+            if not here:
+                gone = (*group, row["id"]) in tick.removed
+                assert (row["reason"], *rival) == ("removed" if gone else "expired", None, None)
+            elif not any(here[0] is cloud for cloud in before.get(group, ())):
+                assert (row["reason"], *rival) == ("replaced", None, None)
+            else:
+                why_it_left(row["id"], row["arrived"], window, row["reason"], rival)
+        before = tick.windows
+
+
+def why_it_left(name: Any, arrived: Any, window: Any, reason: str, rival: tuple[Any, Any]) -> None:
+    """`expired`: it is not in the window; `beaten`: by the first of the open rows that surely beat it; else neither."""
+    here = [cloud for cloud in window if (cloud.id, cloud.arrived) == (name, arrived)]
+    if not here:
+        assert (reason, *rival) == ("expired", None, None)
+        return
+    [cloud] = here
+    sure = [g for g in window if g is not cloud and oracle.chance(g, cloud) == 1]
+    unbeaten = [g for g in sure if not any(oracle.chance(other, g) == 1 for other in window if other is not g)]
+    if sure:
+        assert reason == "beaten", f"{name!r} left since it was {reason}, but {sure[0].id!r} surely beats it"
+        assert rival == min((g.id, g.arrived) for g in unbeaten if g.arrived == min(g.arrived for g in unbeaten))
+    else:
+        assert (reason, *rival) == ("less likely", None, None)
 
 
 def reported_once(changes: pa.Table, stream: Stream) -> None:

@@ -127,6 +127,7 @@ class Tick:
     call: int
     time: Any
     windows: Mapping[tuple[Any, ...], tuple[Cloud, ...]]
+    removed: frozenset[Any] = frozenset()  # where rows are replaced: (group…, id) of what was removed last
 
     @cached_property
     def probabilities(self) -> dict[tuple[Any, ...], Fraction]:
@@ -264,6 +265,7 @@ class Stamp:
     time: Any
     version: Any
     row: Cloud | None
+    gone: bool = False  # it was a removal
 
 
 class Latest:
@@ -296,7 +298,8 @@ class Latest:
                 while waiting and (waiting[0]["t"] <= t):
                     changed |= self.take(waiting.pop(0), t, call)
                 if changed:
-                    yield Tick(call, t, self.windows())
+                    removed = frozenset(key for key, stamp in self.stamps.items() if stamp.gone)
+                    yield Tick(call, t, self.windows(), removed)
             clock = now
         self.forget(clock)
 
@@ -331,7 +334,7 @@ class Latest:
         cloud = None if row.get("gone") else self.cloud(row, t, call)
         if cloud is not None and cloud.until is not None and cloud.until <= t:
             cloud = None
-        self.stamps[key] = Stamp(row["t"], version, cloud)
+        self.stamps[key] = Stamp(row["t"], version, cloud, bool(row.get("gone")))
         return True
 
     def cloud(self, row: Row, t: Any, call: int) -> Cloud:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from tests import oracle
-from tests.contracts import CLOSE, agree, members
+from tests.contracts import CLOSE, agree, members, replacing_reasons_hold
 
 ALPHAS = [Fraction(a) for a in ("1/2", "0", "1/10", "9/10")]
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "changing.json").read_text())
@@ -125,6 +125,7 @@ def full(answer: Answer) -> dict[tuple[Any, ...], float]:
 def run(stream: Changing, monitor: fl.Monitor, resume: Any = ()) -> list[Answer]:
     """Hold a Monitor to the oracle at every tick; returns the answer after each call."""
     ticks, course = defaultdict(list), stream.truth()
+    windows: Any = {}
     truth: dict[tuple[Any, ...], Fraction] = {}
     answer: Answer = {}
     answers: list[Answer] = []
@@ -133,6 +134,8 @@ def run(stream: Changing, monitor: fl.Monitor, resume: Any = ()) -> list[Answer]
     for call, (now, rows) in enumerate(stream.calls):
         changes = monitor.advance(now, rows)
         assert {row["time"] for row in changes.to_pylist()} <= {tick.time for tick in ticks[call]}
+        replacing_reasons_hold(changes, stream.by, windows, ticks[call])
+        windows = ticks[call][-1].windows if ticks[call] else windows
         for tick in ticks[call]:
             truth = members(tick.probabilities, stream.alpha)
             agree(full(net(changes, stream.by, answer, tick.time)), truth, 2.5 * CLOSE)

@@ -29,7 +29,9 @@ def by_monitor(table: pa.Table, query: fl.Query, repository: fl.Repository | Non
     monitor.advance(0, rows)
     answer = monitor.answer().sort_by([("id", "ascending")])
     named = table.column(query.id).take(answer["id"])
-    return answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
+    position = answer["id"]
+    answer = answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])
+    return answer.append_column("row", position)
 
 
 def same(given: pa.Table, reference: pa.Table) -> None:
@@ -120,7 +122,7 @@ def test_equal_rows_are_all_in():
 def test_no_rows_have_no_answer():
     table = dependent(0, 0.0)
     assert fl.skyline(table, QUERY).num_rows == 0
-    assert fl.skyline(table, QUERY).column_names == ["id", "probability", "exact", "within", "x", "y", "z"]
+    assert fl.skyline(table, QUERY).column_names == ["id", "probability", "exact", "within", "x", "y", "z", "row"]
 
 
 def test_a_value_outside_its_limits_is_imputed_from_the_table_too():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fogline.repository.repository import Repository, Step
     from fogline.repository.verify import Violation, verify
     from fogline.rows.source import RowSource
-    from fogline.skyline.explain import Explanation
+    from fogline.skyline.explain import Explanation, Rival
     from fogline.static import skyline
 
 __version__ = "0.1.0"
@@ -59,6 +59,7 @@ __all__ = [
     "QueryError",
     "Reject",
     "Repository",
+    "Rival",
     "RowSource",
     "RowsError",
     "Rule",
@@ -100,7 +101,7 @@ offer(
         "repository.repository": ("Repository", "Step"),
         "repository.verify": ("Violation", "verify"),
         "rows.source": ("RowSource",),
-        "skyline.explain": ("Explanation",),
+        "skyline.explain": ("Explanation", "Rival"),
         "spark": ("spark",),
         "static": ("skyline",),
     },

@@ -25,6 +25,8 @@ ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them; �
 SHARED = -3  # … or has the one that many rows share, which the live set holds once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
+REASONS = (None, "expired", "beaten", "less likely", "replaced", "removed", "begun anew")  # of a leave, by number
+NO_REASON, EXPIRED, BEATEN, LESS_LIKELY, REPLACED, REMOVED, BEGUN_ANEW = range(len(REASONS))
 EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
 DAY = 86_400e6  # microseconds
 EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
@@ -58,7 +60,7 @@ class Columns(NamedTuple):
 
     arrived: Floats
     expires: Floats  # -inf: the slot is dead
-    until: Floats  # SEALED: surely beaten until then; OUT: kept out until then
+    until: Floats  # SEALED: surely beaten until then; OUT: kept out until then; DEAD: why, see `kernels.states`
     probability: Floats  # of a member
     reported: Floats  # the probability last reported; NaN: not in the answer
     within: Floats  # how far the truth may lie from the probability; 0: it is exact, or the cloud is surely out
@@ -153,6 +155,7 @@ class Turn(NamedTuple):
     came: Ints  # slots that opened before, at this instant
     went: Ints  # slots that were open and were closed before, at this instant
     judge: bool  # False: only let the rows meet the live set
+    new: int  # slots from here on were filled at this instant
     report: bool  # collect what changed in the answer, and count it as reported
 
 
@@ -170,12 +173,13 @@ class Round(NamedTuple):
     first: float  # no row expires before
     opened: Ints  # the open slots, those that beat many last
     left: Ints  # slots whose rows are replaced or removed
-    heirs: Ints  # (len(left),) the slots of the rows that replace them; -1: none does
+    heirs: Ints  # (len(left),) the slots of the rows that replace them; negative: none does
     pending: Ints  # sealed slots that have no guard
     went: Ints  # slots that were open and were closed before, at this instant; members' sums do not know it yet
     closed: Ints  # slots that were open before this instant; members' sums know that they no longer are
     before: Ints  # slots that were replaced and whose rows were last reported …
     after: Ints  # … and those that replaced them
+    new: int  # slots from here on were filled at this instant
     report: bool  # collect what changed in the answer, and count it as reported
 
 
@@ -260,6 +264,9 @@ class Delta(NamedTuple):
     probability: Floats  # (n,) NaN on leave
     within: Floats  # (n,) how far the truth may lie from the probability; 0: it is exact
     raw: Floats  # (n, d)
+    reason: Ints  # (n,) why it left, see REASONS
+    rival: Objects | None = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
+    rival_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
 
 
 def objects(values: list[Any]) -> Objects:

@@ -32,7 +32,9 @@ from fogline.question import (
     length_of,
     limits_of,
     names_of,
+    shown_length,
 )
+from fogline.shown import call
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
@@ -174,6 +176,13 @@ class Query:
         """The same text for the same query, however it was written down."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
+    def __repr__(self) -> str:
+        values = self.to_dict()
+        for name in ("lifetime", "remember_removed"):
+            if name in values:
+                values[name] = shown_length(values[name])
+        return call("Query", [f"{name}={value!r}" for name, value in values.items()])
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Query.from_dict, (self.to_dict(),))
 
@@ -266,6 +275,12 @@ class Change:
     exact: bool | None
     within: float | None
     attributes: Mapping[str, float | None]
+    reason: str | None = None
+    """Of a leave: 'expired'; 'beaten', by a row that surely beats it; 'less likely', its probability fell to alpha or
+    below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
+    pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
+    rival: tuple[Any, Any] | None = None
+    """The id and the arrival of the row that surely beats it; of several the first in that order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +320,8 @@ def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
             exact=row["exact"],
             within=row["within"],
             attributes={name: row[name] for name in query.names},
+            reason=row.get("reason"),
+            rival=None if row.get("rival_time") is None else (row["rival"], row["rival_time"]),
         )
         for row in rows
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,11 @@ from fogline.impute.scores import Score, by_age, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
-from fogline.rows.changes import Key, Tables
+from fogline.rows.changes import LEAVING, Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
-from fogline.skyline.explain import Explanation, explain
+from fogline.shown import count_of
+from fogline.skyline.explain import Explanation, explain, named
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
@@ -93,6 +95,16 @@ class Monitor:
         also = None if imputer is not None else () if repository is None else repository.determinants
         self._reader, self._tables = Reader(query, also=also), Tables(query)
 
+    def __repr__(self) -> str:
+        """What it has taken, what it holds, and what it is asked."""
+        groups = [group.live for group in self.groups.values()]
+        size, live = sum(len(each.members()) for each in groups), sum(each.alive for each in groups)
+        clock = "not begun" if self.clock == -np.inf else f"at {time_text(self.clock, self.kinds.time or self.shown)}"
+        held = f"{size:,} in the answer of {count_of(live, 'live row')}, {count_of(len(groups), 'group')}"
+        taken = f"{count_of(self.counts['rows'], 'row')}, {self.counts['rejected']:,} rejected"
+        parts = [self.query, *(() if self.repository is None else (self.repository,))]
+        return f"Monitor({clock}; {taken}; {held})\n" + "\n".join(indent(repr(part), "    ") for part in parts)
+
     def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
@@ -146,12 +158,10 @@ class Monitor:
         for key, group in self.groups.items():
             s, c = group.live.slots, group.live.slots.columns
             which = s.by_key(group.live.members())
-            same = np.zeros(len(which), np.int64)
-            delta = Delta(
-                self.clock, s.id[which], c.arrived[which], same, c.probability[which], c.within[which], s.raw[which]
-            )
+            same, columns = np.zeros(len(which), np.int64), (c.probability[which], c.within[which], s.raw[which])
+            delta = Delta(self.clock, s.id[which], c.arrived[which], same, *columns, same)
             parts.append((key, delta))
-        return self._tables.build(parts, self.kinds).drop_columns(["time", "change"])
+        return self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
@@ -198,19 +208,16 @@ class Monitor:
     def explain(self, id: Any) -> list[Explanation]:
         """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left.
 
-        Also what was imputed for its missing values: at first, and since its sensor has spoken again.
+        Also what was imputed for its missing values: at first, and since its sensor has spoken again. Where no row has
+        just that id, one that is written the same is meant: `explain("57")` finds 57, and `explain(57)` finds "57".
         """
         self._reveal()
-        return [
-            self._explain(group, int(slot), key)
-            for key, group in self.groups.items()
-            for slot in group.live.slots.alive()
-            if group.live.slots.id[slot] == id
-        ]
+        found = named(id, {key: group.live for key, group in self.groups.items()})
+        return [self._explain(self.groups[key], slot, key) for key, slot in found]
 
     def _explain(self, group: AnyGroup, slot: int, key: Key) -> Explanation:
         slots = group.live.slots
-        found = explain(group.live, slot, key, self._show(slots.columns.arrived[slot]), self.query)
+        found = explain(group.live, slot, key, self._show, self.query)
         if self.chain is None:
             return found
         return replace(found, imputed=imputed_cells(self.chain, slots.known[slot], slots.raw[slot], found.cloud))

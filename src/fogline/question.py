@@ -17,21 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from fogline.errors import QueryError, did_you_mean
+from fogline.shown import UNITS, in_words
 
 if TYPE_CHECKING:
     from fogline.model import Query
 
-_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within")
+_LEAVING = ("reason", "rival", "rival_time")
+_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *_LEAVING)
 _ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 _SHORT = {
     "us": "microsecond",
     "ms": "millisecond",
@@ -59,10 +52,10 @@ def duration(text: object) -> int:
         word = unit.lower().replace("µ", "u")
         word = word.removesuffix("s") if len(word) > 2 else word
         word = _SHORT.get(word, word)
-        if word not in _UNITS:
-            raise QueryError(f"{unit!r} in {text!r} is not a unit of time; known are {', '.join(_UNITS)}.")
+        if word not in UNITS:
+            raise QueryError(f"{unit!r} in {text!r} is not a unit of time; known are {', '.join(UNITS)}.")
         try:
-            total += float(number) * _UNITS[word]
+            total += float(number) * UNITS[word]
         except ValueError:
             raise QueryError(f"{number!r} in {text!r} is not a number.") from None
     return round(total)
@@ -78,6 +71,11 @@ def length_of(given: Any) -> Any:
     if given is None:
         return None
     return float(given) if is_number(given) else f"{duration(given)} microseconds"
+
+
+def shown_length(length: Any) -> Any:
+    """A length of time, as `length_of` made it, as a person would write it: a duration is `'2 hours'`."""
+    return length if length is None or is_number(length) else in_words(duration(length))
 
 
 def attributes_of(given: object) -> dict[str, str]:
@@ -180,7 +178,9 @@ def check_expiry(query: Query) -> None:
     if query.last is not None and (not isinstance(query.last, int) or isinstance(query.last, bool) or query.last < 1):
         raise QueryError(f"last is {query.last!r}; it counts rows, so it is a whole number of at least 1.")
     if query.lifetime is not None and not 0 < _units(query.lifetime) < math.inf:
-        raise QueryError(f"lifetime is {query.lifetime!r}; a row must live for some time, and not for ever.")
+        raise QueryError(
+            f"lifetime is {shown_length(query.lifetime)!r}; a row must live for some time, and not for ever."
+        )
 
 
 def check_latest(query: Query) -> None:
@@ -197,14 +197,11 @@ def check_latest(query: Query) -> None:
     length, life = query.remember_removed, query.lifetime
     if length is None:
         return
+    given = f"remember_removed is {shown_length(length)!r}"
     if not 0 <= _units(length) < math.inf:
-        raise QueryError(
-            f"remember_removed is {length!r}; it is a length of time from 0 on, or left out: for ever without lifetime."
-        )
+        raise QueryError(f"{given}; it is a length of time from 0 on, or left out: for ever without lifetime.")
     if life is not None and is_number(life) != is_number(length):
-        raise QueryError(
-            f"remember_removed is {length!r} and lifetime {life!r}: both are numbers, or both are durations."
-        )
+        raise QueryError(f"{given} and lifetime {shown_length(life)!r}: both are numbers, or both are durations.")
 
 
 def check_columns(query: Query) -> None:

@@ -10,6 +10,7 @@ surely beats is out, and changes no other row's probability, so only what is lef
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -26,18 +27,29 @@ from fogline.repository.repository import Repository
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
 from fogline.skyline.once import once
 
+ROW = "row"
 _ROW, _TIME = "fogline row", "fogline time"
 _SEED = 3
 
 
 def skyline(table: Any, query: Query, repository: Repository | None = None) -> pa.Table:
-    """The answer over a static table: by…, id, probability, exact, within, attributes; rows keep the table's order.
+    """The answer over a static table: by…, id, probability, exact, within, attributes, row; in the table's order.
+
+    `row` is a row's label in the index of a pandas frame, and its position in any other table.
 
     >>> rows = [{"s": "a", "x": 1.0, "y": 2.0}, {"s": "b", "x": 2.0, "y": 1.0}, {"s": "c", "x": 0.5, "y": 0.5}]
     >>> query = Query(attributes={"x": "max", "y": "max"}, id="s", time="t", lifetime=1)
     >>> skyline(rows, query)["id"].to_pylist()
     ['a', 'b']
+    >>> skyline(rows, query)["row"].to_pylist()
+    [0, 1]
     """
+    found, which = answered(table, query, repository)
+    return found.append_column(beside(ROW, found.schema.names), labels_of(table, which))
+
+
+def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Ints]:
+    """The answer, and the positions of its rows in the table."""
     if query.latest:
         raise QueryError(
             "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
@@ -52,8 +64,32 @@ def skyline(table: Any, query: Query, repository: Repository | None = None) -> p
     if gaps.any():
         if repository is None:
             repository = Repository.fit(_shuffled(plain, query), query, method="others", retention=0)
+        else:
+            repository.doubt(_lacking(rows.clouds.lo[taken], query))
         chain = chain_of(repository, query, remember=False)  # rows have no before and after
-    return _shown(plain, query, read, *_Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain))
+    found = _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain)
+    return _shown(plain, query, read, *found), found[0]
+
+
+def labels_of(table: Any, which: Ints) -> pa.Array:
+    """What these rows are called: by the index of a frame, if Arrow can hold its labels; else by their positions."""
+    index = getattr(table, "index", None)
+    if not hasattr(table, "iloc") or getattr(index, "nlevels", 2) > 1:
+        return pa.array(which)
+    try:
+        return pa.array(index).take(pa.array(which))
+    except (pa.ArrowException, TypeError, ValueError):  # labels of several kinds
+        return pa.array(which)
+
+
+def beside(name: str, taken: Container[str]) -> str:
+    """A name for a column that no other has."""
+    return f"{name}_" if name in taken else name
+
+
+def _lacking(values: Floats, query: Query) -> list[str]:
+    """The attributes with gaps."""
+    return [name for j, name in enumerate(query.names) if np.isnan(values[:, j]).any()]
 
 
 class _Still:

@@ -65,6 +65,7 @@ def fit(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.apart import must_be_apart
         from fogline.model import Query
         from fogline.repository import rules as rule_files
         from fogline.repository import store
@@ -73,6 +74,7 @@ def fit(
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
+        must_be_apart(history, str(output))
         store.check_folder(output)
         must_be_there(history)
         where = Where.chosen(history, master, memory)
@@ -106,8 +108,9 @@ def show_rules(
 
     Each rule alone imputes the newest tenth of the history from the rest. *Rows* is how many match on average, *finds*
     for how many rows any does. *Error* is how far its distributions lie from the truth (CRPS, in the attribute's own
-    unit), and *gain* how much of the error of knowing nothing it takes away: 0 none, 100 % all. The line of a sensor's
-    own past has its gain over the rules.
+    unit), and *gain* how much of the error of knowing nothing, of the attribute's distribution over the whole history,
+    it takes away: 0 none, 100 % all. So do the lines of what else imputes: a row's other attributes, a sensor's own
+    past. Lines are compared by their gains.
 
     With --live, what `fogline run` found on the stream itself: now and then it hides a value that is known, and looks
     how well it would have been imputed. *Otherwise* is the error of what would be imputed without the rule, *inside*
@@ -118,6 +121,7 @@ def show_rules(
     with helpful():
         from rich.table import Table
 
+        from fogline.impute.others import OTHERS
         from fogline.impute.past import OWN
         from fogline.repository.repository import Repository
 
@@ -137,17 +141,19 @@ def show_rules(
                 f"{each.error:.3g}",
                 f"{each.gain:.0%}",
             )
-        for name, transition in ({} if loaded.sensors is None else loaded.sensors.transitions).items():
-            table.add_row(f"{OWN} -> {name}", "", "", f"{transition.error:.3g}", f"{transition.gain:.0%}")
+        sensors = {} if loaded.sensors is None else loaded.sensors.transitions
+        for by, learnt in ((OTHERS, loaded.others), (OWN, sensors)):
+            for name, one in learnt.items():
+                table.add_row(f"{by} -> {name}", "", "", f"{one.error:.3g}", f"{one.gain:.0%}")
         console.print(table)
         for rule in () if loaded.sensors is None else loaded.sensors.recent:
             console.print(f"{rule} (of the sensor's own readings)", markup=False)
         for name, lattice in loaded.lattices.items():
             if not lattice.rules:
                 console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
-        for one in loaded.imputations():
-            if one.note:
-                console.print(f"{one.attribute}, imputed by {one.imputer}: {one.note}.", markup=False)
+        for found in loaded.imputations():
+            if found.note:
+                console.print(f"{found.attribute}, imputed by {found.imputer}: {found.note}.", markup=False)
         console.print(f"{loaded.history.rows:,} rows of history")
         for step in loaded.explain() if explain else ():
             console.print(f"  {step}", markup=False, soft_wrap=True)
@@ -156,10 +162,13 @@ def show_rules(
 def show_live(repository: Repository, output: str) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
+    from fogline.flow.resume import begun_with
     from fogline.impute.scores import by_age, listed, wrongly_sure
 
-    sums = reading(output, lambda place: read_scores(place, output))
-    scores, console = listed(sums, repository), paper()
+    sums, begun = reading(output, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    scores, console = listed(sums, begun), paper()
+    if begun is not repository:
+        console.print("The run was begun with an older version of this repository: its rules are shown.")
     if not scores:
         console.print("No value has been hidden yet: that happens once in about a hundred rows.")
         return
@@ -219,6 +228,7 @@ def refit(
     """
     began = perf_counter()
     with helpful():
+        from fogline.files.apart import must_be_apart
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository import store
@@ -227,6 +237,7 @@ def refit(
         asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
+        must_be_apart(rows, str(target))
         store.check_folder(target)
         must_be_there(rows)
         where = Where.chosen(rows, master, memory)
@@ -279,12 +290,16 @@ def impute(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: MaybeMaster = None,
     memory: Memory = None,
+    fill: Annotated[
+        bool, typer.Option("--fill", help="Write the rows instead, each gap filled with the median of what it may be.")
+    ] = False,
     *,
     stated: Stated,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
-    Columns: id, time, attribute, value, probability, and the rule that found it.
+    Columns: id, time, attribute, value, probability, and the rule that found it. With --fill: the rows with all their
+    columns, and `filled`, which names the cells that were missing and the rule or imputer that filled each.
     """
     began = perf_counter()
     with helpful():
@@ -295,9 +310,10 @@ def impute(
         asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
-        from fogline.cli.imputing import check_output, imputed
+        from fogline.cli.imputing import imputed
+        from fogline.files.writing import check_output
 
         check_output(output, overwrite=overwrite)
         where = Where.chosen(stream, master, memory)
-        imputed(stream, asked, options, known, output, where, overwrite=overwrite)
+        imputed(stream, asked, options, known, output, where, overwrite=overwrite, fill=fill)
         typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import LEAVE, Delta, Flags, Revisions
+from fogline.arrays import BEGUN_ANEW, LEAVE, Delta, Flags, Revisions
 from fogline.flow import cache, log
 from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
@@ -188,7 +188,8 @@ class Keeper:
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
         which = slots.by_key(members)
         gone = np.full(len(which), LEAVE), np.full(len(which), np.nan), np.zeros(len(which))
-        delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which])
+        why = np.full(len(which), BEGUN_ANEW)
+        delta = Delta(loaded.clock, slots.id[which], columns.arrived[which], *gone, slots.raw[which], why)
         open_slots(self.plan, loaded.slots, np.inf, cells)
         if self.settling is not None:
             self.settling.forget(loaded.sensors, parts)

@@ -39,6 +39,7 @@ from fogline.model import Query
 from fogline.repository.repository import Repository
 
 BATCH = "batch"  # the column of rejects with the number of their batch
+SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class RunConfig:
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
+    engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -139,26 +141,39 @@ class Output:
 
     def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
-        known = self.place.get(ABOUT)
-        if known is None:
-            refuse_leftovers(self.place, self.config.output)
+        shape = self.begun()
+        if shape is not None:
+            self._note_stream()
+            self.resume()
+        return shape
+
+    def begun(self) -> dict[str, Any] | None:
+        """The same, while nothing is written. A run that has yet to begin its first batch begins now."""
+        known, batches = self.place.get(ABOUT), has_batches(self.place)
+        if known is None and batches:
+            raise FoglineError(
+                f"{self.config.output!r} holds batches of a run, but no {ABOUT}, which knows what they are about. "
+                f"Put that file back, or choose another output."
+            )
+        if known is None or not batches:
             return None
         before = json.loads(known)
         shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
+        refuse_other_engine(before.pop("engine", SPARK), self.config)
         refuse_other_checkpoint(self.place, before.pop("mark", None), self.config.output)
         came, _ = before.pop("stream", None), before.pop("moved", None)
         refuse_other(before, self.config.about(), self.config.output)
-        self._same_stream(came, json.loads(known))
-        self.resume()
+        self._same_stream(came)
         return shape
 
     def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
         self.buckets, mark = buckets, uuid4().hex
+        self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
         self.place.put(MARK, json.dumps({"mark": mark}).encode())
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": mark}
-        about = {**self.config.about(), **known}
+        about = {**self.config.about(), "engine": self.config.engine, **known}
         self.place.put(ABOUT, json.dumps(about, indent=1).encode())
         self.resume()
 
@@ -168,7 +183,7 @@ class Output:
         self.place.clear(PIECES)
         self.compaction.resume()
 
-    def _same_stream(self, came: str | None, about: dict[str, Any]) -> None:
+    def _same_stream(self, came: str | None) -> None:
         now = absolute(self.config.stream)
         if came == now:
             return
@@ -178,7 +193,12 @@ class Output:
                 "If these are the same files in another place, add --moved; else choose another output."
             )
         refuse_subfolders(self.config.stream)
-        self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
+
+    def _note_stream(self) -> None:
+        """Where the stream is now, if it was moved."""
+        about, now = json.loads(self.place.get(ABOUT) or b"{}"), absolute(self.config.stream)
+        if about["stream"] != now:
+            self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
 
     @property
     def by_name(self) -> bool:
@@ -253,12 +273,17 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
             )
 
 
-def refuse_leftovers(place: Folder, output: str) -> None:
-    """A run begins in an empty folder: numbers of batches begin at 0."""
-    if place.listing(f"{CHECKPOINT}/offsets") or any(place.listing(kind) for kind in KINDS):
+def has_batches(place: Folder) -> bool:
+    """Whether a batch was ever begun: numbers of batches begin at 0, in an empty folder."""
+    return bool(place.listing(f"{CHECKPOINT}/offsets")) or any(place.listing(kind) for kind in KINDS)
+
+
+def refuse_other_engine(was: str, config: RunConfig) -> None:
+    """The checkpoint of one engine is nothing to another."""
+    if was != config.engine:
         raise FoglineError(
-            f"{output!r} holds batches of a run, but no {ABOUT}, which knows what they are about. "
-            f"Put that file back, or choose another output."
+            f"{config.output!r} was begun by the engine {was}, and its checkpoint is nothing to the engine "
+            f"{config.engine}. Go on with --engine {was}, or choose another output."
         )
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from fogline.errors import HistoryError
+from fogline.errors import FoglineError, HistoryError
 from fogline.flow.folder import Folder
 from fogline.flow.names import ABOUT
-from fogline.flow.output import RunConfig
+from fogline.flow.output import RunConfig, has_batches
 from fogline.repository.repository import Repository
 
 
 def as_begun(config: RunConfig, place: Folder) -> RunConfig:
     """The same run with the version that it was begun with, where that is still there."""
     known, about = config.repository, place.get(ABOUT)
-    if known is None or known.folder is None or about is None:
+    if known is None or known.folder is None or about is None or not has_batches(place):
         return config
     mark = json.loads(about).get("repository")
     if mark in (None, known.fingerprint):
@@ -28,3 +28,20 @@ def as_begun(config: RunConfig, place: Folder) -> RunConfig:
         return replace(config, repository=Repository.load(known.folder, mark))
     except HistoryError:  # the output refuses the run, and names both
         return config
+
+
+def begun_with(place: Folder, output: str, known: Repository) -> Repository:
+    """The version of a repository that the run in a folder was begun with; refused, where it was another repository."""
+    mark = json.loads(place.get(ABOUT) or b"{}").get("repository")
+    if mark == known.fingerprint:
+        return known
+    here = "" if known.folder is None else f" in {str(known.folder)!r}"
+    if mark is None:
+        raise FoglineError(f"the run in {output!r} was begun without a repository: no rule has filled a gap there.")
+    try:
+        return Repository.load(known.folder or "", mark)
+    except HistoryError:
+        raise FoglineError(
+            f"the run in {output!r} was begun with another repository ({mark[:12]}…) than the one{here} "
+            f"({known.fingerprint[:12]}…), nor is that an older version of it; name the folder that the run was given."
+        ) from None

@@ -36,6 +36,11 @@ class DistributionTable:
 
     def write(self, rows: Any) -> pa.Table:
         """by…, id, time, attribute, value, probability, rule; in the order of the rows."""
+        named, which, answers = self.search(rows)
+        return written(answers, which, self._names(named), self.chain)
+
+    def search(self, rows: Any) -> tuple[Named, Ints, list[Answer]]:
+        """The rows as they were read, which of them can be taken, and the distributions of their gaps."""
         named = self.reader.read(rows, self.kinds)
         self.kinds = named.kinds
         left = named.rows.left()
@@ -49,8 +54,7 @@ class DistributionTable:
             which,
             self._contexts(named, which),
         )
-        answers = list(self.chain.search(self.chain.evidence(evidence), gaps))
-        return written(answers, which, self._names(named), self.chain)
+        return named, which, list(self.chain.search(self.chain.evidence(evidence), gaps))
 
     def _contexts(self, named: Named, which: Ints) -> Floats | None:
         if self.state is None:

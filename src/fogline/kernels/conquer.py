@@ -10,7 +10,7 @@ import numpy as np
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats
 from fogline.kernels.ladder import count_up, ladder, rung
-from fogline.kernels.states import DEAD, OUT, SEALED
+from fogline.kernels.states import DEAD, IS_GONE, OUT, SEALED
 from fogline.kernels.twins import distinct_of, longest
 from fogline.kernels.words import BLOCK, any_covered, covers
 
@@ -27,7 +27,7 @@ def subdue(columns, c, expires, closed, counts):
         columns.until[c] = -np.inf
     if expires >= columns.expires[c]:
         columns.state[c] = DEAD
-        columns.expires[c] = -np.inf
+        columns.expires[c], columns.until[c] = -np.inf, IS_GONE
         counts[0] += 1
         counts[1] += columns.counted[c]
     else:

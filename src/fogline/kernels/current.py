@@ -27,10 +27,12 @@ from fogline.kernels.guards import NONE, beater, inherited, judge_guarded, orpha
 from fogline.kernels.judge import words_of
 from fogline.kernels.ladder import count_up
 from fogline.kernels.report import report
-from fogline.kernels.states import DEAD, IN, OUT, SEALED, enter, is_vague
+from fogline.kernels.states import DEAD, HAS_EXPIRED, HAS_HEIR, IN, IS_GONE, OUT, SEALED, enter, is_vague
 from fogline.kernels.sums import shift
 from fogline.kernels.tick import DONE, HEAVY, ROOM, VAGUE, arriving, room_for
 from fogline.kernels.words import BLOCK, any_covered, covers
+
+OVER = -2  # in place of an heir: the row that replaced it has expired already
 
 
 @inner
@@ -44,6 +46,8 @@ def bury_left(live, guards, turn, went, w):
             w += 1
             guards.sure[c] = turn.heirs[k]
         columns.state[c], columns.expires[c] = DEAD, -np.inf
+        heir = turn.heirs[k]
+        columns.until[c] = HAS_HEIR if heir >= 0 else HAS_EXPIRED if heir == OVER else IS_GONE
     return w
 
 
@@ -62,7 +66,7 @@ def bury_expired(live, guards, turn, went, w):
             went[w] = c
             w += 1
             guards.sure[c] = NONE
-        columns.state[c], columns.expires[c] = DEAD, -np.inf
+        columns.state[c], columns.expires[c], columns.until[c] = DEAD, -np.inf, HAS_EXPIRED
         expired[n] = c
         n += 1
     return expired[:n], w, first
@@ -217,7 +221,7 @@ def hand_over(live, before, after):
 
 
 @inner
-def collect(live, turn, opened, went, tolerance):
+def collect(live, turn, opened, went, used, limits):
     """What changed in the answer; only open slots, and those that were, can have changed."""
     n = opened.shape[0]
     which = room_for(opened, went.shape[0] + turn.closed.shape[0])
@@ -227,7 +231,7 @@ def collect(live, turn, opened, went, tolerance):
     for c in turn.closed:
         which[n] = c
         n += 1
-    return report(live, which, tolerance)
+    return report(live, which, turn.new, used, limits, True)
 
 
 @inner
@@ -273,9 +277,9 @@ def work(live, guards, rows, turn, limits):
             left = HEAVY if heavy else DONE
     if left == DONE and turn.report:
         hand_over(live, turn.before, turn.after)
-        changes = collect(live, turn, opened, went, limits.tolerance)
+        changes = collect(live, turn, opened, went, live.used + rows.expires.shape[0], limits)
     else:
-        changes = report(live, opened[:0], limits.tolerance)
+        changes = report(live, opened[:0], 0, 0, limits, True)
     return left, met, (filled, room, evaluations), changes
 
 

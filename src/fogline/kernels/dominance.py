@@ -68,15 +68,21 @@ def write_ends(clouds, c, ends):
 
 
 @inner
-def surely_beats(clouds, g, o):
-    """Does g beat o wherever the two turn out to be? Exactly: by the ends of their distributions, not by products."""
+def surely_beats_other(clouds, g, others, o):
+    """`surely_beats`, of clouds that lie apart."""
     better = False
     for j in range(clouds.lo.shape[1]):
-        a, b = low_end(clouds, g, j), high_end(clouds, o, j)
+        a, b = low_end(clouds, g, j), high_end(others, o, j)
         if not a >= b:
             return False
         better |= a > b
     return better
+
+
+@inner
+def surely_beats(clouds, g, o):
+    """Does g beat o wherever the two turn out to be? Exactly: by the ends of their distributions, not by products."""
+    return surely_beats_other(clouds, g, clouds, o)
 
 
 @inner

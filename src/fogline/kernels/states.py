@@ -13,6 +13,7 @@ from fogline.kernels.compile import inner
 
 DEAD, SEALED, OUT, IN = 0, 1, 2, 3
 HEAVY = 4  # open, with too many places to keep sums for: its probability is still to be bracketed
+HAS_EXPIRED, IS_GONE, HAS_HEIR = np.inf, -np.inf, 0.0  # why a slot died, until the tick is reported: in its `until`
 
 
 @inner
@@ -35,6 +36,7 @@ def bury(columns, used, now, closed):
                 m += 1
             columns.state[c] = DEAD
             columns.expires[c] = -np.inf
+            columns.until[c] = HAS_EXPIRED
     return m
 
 

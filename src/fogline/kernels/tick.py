@@ -132,7 +132,8 @@ def work(live, rows, turn, limits, pruned, ladders):
         elif due.shape[0]:
             evaluations, heavy, filled = judge(live, opened, due, limits, pruned, ladders)
             left = HEAVY if heavy else DONE
-    changes = report(live, count_up(used if left == DONE and turn.report else 0), limits.tolerance)
+    there = count_up(used if left == DONE and turn.report else 0)
+    changes = report(live, there, turn.new, used, limits, False)
     return left, met, (alive, first, filled, room, evaluations), changes
 
 

@@ -126,7 +126,7 @@ def get_forest(saved: Mapping[str, Any], files: Files) -> Forest:
     return Forest(**{name: readonly(files.get(file)) for name, file in saved.items()})
 
 
-_NUMBERS = ("step", "oldest", "pad", "error", "without", "error_last", "error_between")  # of a transition
+_NUMBERS = ("step", "oldest", "pad", "error", "without", "nothing", "error_last", "error_between")  # of a transition
 
 
 def put_transition(transition: Transition, files: Files) -> Entry:
@@ -157,7 +157,7 @@ def put_others(others: ByOthers, files: Files) -> Entry:
     """Write what other attributes explain about one."""
     trees = {name: files.put(array) for name, array in others.trees._asdict().items()}
     lines = None if others.lines is None else [files.put(array) for array in others.lines]
-    about = {name: getattr(others, name) for name in ("given", "step", "error", "without")}
+    about = {name: getattr(others, name) for name in ("given", "step", "error", "without", "nothing")}
     return {"trees": trees, "lines": lines, "grid": files.put(others.grid), **about}
 
 
@@ -165,7 +165,7 @@ def get_others(saved: Mapping[str, Any], files: Files) -> ByOthers:
     """What other attributes explain, of an entry."""
     trees = Forest(**{name: readonly(files.get(file)) for name, file in saved["trees"].items()})
     lines = None if saved["lines"] is None else Linear(*(readonly(files.get(file)) for file in saved["lines"]))
-    grid, about = readonly(files.get(saved["grid"])), (saved[name] for name in ("step", "error", "without"))
+    grid, about = readonly(files.get(saved["grid"])), (saved[name] for name in ("step", "error", "without", "nothing"))
     return ByOthers(tuple(saved["given"]), lines, trees, grid, *about)
 
 

@@ -16,6 +16,7 @@ from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.crps import crps
 from fogline.model import Rule
 from fogline.repository.access.sorted import SortedAccess
+from fogline.repository.gain import gain
 from fogline.repository.history import History
 from fogline.repository.rules import combine, subsets
 
@@ -48,7 +49,7 @@ class Quality:
     @property
     def gain(self) -> float:
         """0: no better than knowing nothing of the row. 1: always right."""
-        return 1 - self.error / self.without if self.without else 0.0
+        return gain(self.error, self.without)
 
 
 class HeldOut:

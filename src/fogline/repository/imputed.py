@@ -36,6 +36,8 @@ class Imputation:
     """Of the attribute's mean."""
     otherwise: float
     """Of what would be given without sensors: by rules, or the whole history."""
+    nothing: float
+    """Of the attribute's distribution over the whole history."""
     note: str
     """What to think of it; empty where there is nothing to say."""
 
@@ -52,11 +54,11 @@ def imputation(
     if transition is None:
         imputer = RULES if any(rule.then == name for rule in rules) else WHOLE
         note = _note(otherwise, None, mean, nothing, again=again)
-        return Imputation(name, imputer, otherwise, None, None, mean, otherwise, note)
+        return Imputation(name, imputer, otherwise, None, None, mean, otherwise, nothing, note)
     imputer = PAST if transition.between is None else HINDSIGHT
     later = None if transition.between is None else transition.error_between
     note = _note(transition.error, transition.error_last, mean, nothing, again=True)
-    return Imputation(name, imputer, transition.error, later, transition.error_last, mean, otherwise, note)
+    return Imputation(name, imputer, transition.error, later, transition.error_last, mean, otherwise, nothing, note)
 
 
 def _note(error: float, last: float | None, mean: float, nothing: float, *, again: bool) -> str:

@@ -27,6 +27,7 @@ from fogline.kernels.linear import expected
 from fogline.model import Query, Rule
 from fogline.repository.access.protocol import readonly
 from fogline.repository.discover import determinants
+from fogline.repository.gain import gain
 from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import Column, History
 from fogline.repository.sensors.transition import grid_of
@@ -63,12 +64,13 @@ class ByOthers:
     grid: Floats  # values of the attribute that occurred, sorted
     step: float  # how near to one of them is the same
     error: float  # mean CRPS on held-out rows …
-    without: float  # … and of what rules or the whole history would give instead
+    without: float  # … of what rules or the whole history would give instead …
+    nothing: float  # … and of the attribute's distribution over the whole history
 
     @property
     def gain(self) -> float:
-        """How much of the error it takes away."""
-        return 1 - self.error / self.without if self.without else 0.0
+        """How much of the error of knowing nothing it takes away: 0: none. 1: all of it."""
+        return gain(self.error, self.nothing)
 
     def distributions(self, known: Floats, gaps: Ints, low: float, high: float) -> Distributions:
         """Distributions for rows with these determinants (n, f) and numbers of gaps. O(trees · depth) each."""
@@ -115,7 +117,7 @@ def learn_others(
     if not given:
         return None
     table = _Table(given, tuple(history.columns[name] for name in given), history.columns[then].values)
-    tried, held, without = _held_out(history, then, rows, tuple(rule for rule in rules if rule.then == then))
+    tried, held, without, nothing = _held_out(history, then, rows, tuple(rule for rule in rules if rule.then == then))
     few, lines = _some(tried, TRIAL_ROWS), table.lines(_some(tried, ROWS))
     error, straight = table.trial(few, held, None), False
     if lines is not None and (by_lines := table.trial(few, held, lines)) < error:
@@ -125,7 +127,7 @@ def learn_others(
     if not error < WORTH * without:
         return None
     rows = _some(rows, ROWS)
-    return table.learn(rows, TREES, table.lines(rows) if straight else None, error, without)
+    return table.learn(rows, TREES, table.lines(rows) if straight else None, (error, without, nothing))
 
 
 def _doubt(then: str, error: float, by_mean: Floats) -> None:
@@ -151,7 +153,9 @@ class _Table(NamedTuple):
         """(rows, f) the determinants."""
         return np.stack([column.values[rows] for column in self.columns], axis=1)
 
-    def learn(self, rows: Ints, trees: int, lines: Linear | None, error: float = 0.0, without: float = 0.0) -> ByOthers:
+    def learn(
+        self, rows: Ints, trees: int, lines: Linear | None, judged: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    ) -> ByOthers:
         """Trees from these rows, some of their cells hidden."""
         dice = np.random.default_rng(SEED)
         hidden = (dice.random((len(rows), 1)) < GAPPED) & (dice.random((len(rows), len(self.given))) < HIDDEN)
@@ -169,7 +173,7 @@ class _Table(NamedTuple):
         feature, cut, child, kept = (readonly(np.concatenate(each)) for each in zip(*grown, strict=True))
         learnt = Forest(feature, cut, child, kept, readonly(ends[:-1]))
         grid, step = grid_of(self.truth)
-        return ByOthers(self.given, lines, learnt, readonly(grid), step, error, without)
+        return ByOthers(self.given, lines, learnt, readonly(grid), step, *judged)
 
     def lines(self, rows: Ints) -> Linear | None:
         """Straight lines through the complete ones of these rows; words have none. None: there are too few."""
@@ -211,25 +215,24 @@ def _along(one: Floats, two: Floats) -> float:
     return float(abs(np.corrcoef(one[there], two[there])[0, 1]))
 
 
-def _held_out(history: History, then: str, rows: Ints, rules: tuple[Rule, ...]) -> tuple[Ints, Ints, float]:
-    """The rows to learn from in the trial, the newest ones that are held out, and the mean score of what else there is.
+def _held_out(history: History, then: str, rows: Ints, rules: tuple[Rule, ...]) -> tuple[Ints, Ints, float, float]:
+    """The rows to learn from in the trial, the newest ones that are held out, and the mean score of what else there is,
+    and of the attribute's distribution.
 
     That is what rules find; without any, the attribute's distribution, of which evenly spaced values are enough.
     """
     if rules:
         held_out = HeldOut(history, then)
         some = _some(np.arange(len(held_out.rows)), HELD)
-        return rows[rows < held_out.cut], held_out.rows[some], float(held_out.scores(rules)[some].mean())
+        scores = float(held_out.scores(rules)[some].mean()), float(held_out.level_0[some].mean())
+        return rows[rows < held_out.cut], held_out.rows[some], *scores
     cut = len(rows) - len(rows) // 10
     tried, held = rows[:cut], _some(rows[cut:], HELD)
     whole = np.sort(history.columns[then].values[tried])
     whole = whole[(np.arange(WHOLE) * 2 + 1) * len(whole) // (2 * WHOLE)]
     start, size = np.zeros(len(held), np.int64), np.full(len(held), len(whole))
-    return (
-        tried,
-        held,
-        float(np.mean(crps(start, size, whole, np.ones(len(whole)), history.columns[then].values[held]))),
-    )
+    nothing = float(np.mean(crps(start, size, whole, np.ones(len(whole)), history.columns[then].values[held])))
+    return tried, held, nothing, nothing
 
 
 def _some(rows: Ints, most: int) -> Ints:

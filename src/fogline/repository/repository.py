@@ -19,6 +19,7 @@ from fogline.errors import HistoryError, did_you_mean
 from fogline.model import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.discover import judge
+from fogline.repository.doubt import Errors, doubt
 from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import Quality
 from fogline.repository.history import History, as_table, in_order, read_history
@@ -26,8 +27,10 @@ from fogline.repository.imputed import Imputation, imputation
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers
 from fogline.repository.sensors.model import SensorModel, gathered
+from fogline.shown import count_of, indented
 
 LEVEL_0 = -1
+SHOWN = 10  # lines about attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,16 @@ class Repository:
         each = (imputation(self.history, n, self.rules, known.get(n), again=bool(known)) for n in self.lattices)
         return [one for one in each if one is not None]
 
+    def doubt(self, names: Iterable[str]) -> None:
+        """Warn of each of these attributes for which, on held-out rows, something plain does better than what is given
+        for rows that have no before and after. Nothing is fitted for it."""
+        doubt(self, tuple(names), self._judged)
+
+    @cached_property
+    def _judged(self) -> dict[str, Errors | None]:
+        """How far off attributes are on held-out rows, as far as that was asked for."""
+        return {}
+
     @property
     def determinants(self) -> tuple[str, ...]:
         """Every column that is asked for, by rules or where other attributes explain about one."""
@@ -196,6 +209,23 @@ class Repository:
     def asked_by_rules(self) -> tuple[str, ...]:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
+
+    def __repr__(self) -> str:
+        """What it is, and by what it imputes each attribute."""
+        where = "" if self.folder is None else f"{str(self.folder)!r}: "
+        lines = [indented(f"{name}: {self._ways(name)}") for name in self.lattices]
+        if len(lines) > SHOWN:
+            lines[SHOWN - 1 :] = [indented(f"… and {len(lines) - SHOWN + 1} attributes more")]
+        head = f"Repository({where}{count_of(self.history.rows, 'row')}, fitted by {self.method!r})"
+        return "\n".join([head, *lines])
+
+    def _ways(self, name: str) -> str:
+        """By what an attribute is imputed, in the order in which it is tried."""
+        past = () if self.sensors is None else self.sensors.transitions
+        ways = ["the sensor's own past"] if name in past else []
+        ways += [f"its row's {', '.join(self.others[name].given)}"] if name in self.others else []
+        ways += map(str, self.lattices[name].rules)
+        return "; ".join([*ways, "the whole history's distribution"])
 
     def search(self, then: str, centres: Mapping[str, Floats], size: int) -> Distributions:
         """The distribution of `then` for each of `size` rows, from their other attributes (NaN = missing).

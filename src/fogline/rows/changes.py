@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fogline.arrays import CHANGES, LEAVE, Delta, objects
+from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Floats, Objects, objects
 from fogline.model import Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.kinds import Kinds
 
 Key = tuple[Any, ...]
-_WORDS = np.array(CHANGES, object)
+_WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
+LEAVING = ("reason", "rival", "rival_time")  # columns that only a leave fills
 
 
 class Tables:
@@ -30,6 +31,7 @@ class Tables:
         self.kinds: Kinds | None = None
         self.schema: pa.Schema = None
         self.empty: pa.Table = None
+        self.rivals: list[pa.DataType] = []  # the types of a rival's id and arrival
 
     def build(self, deltas: list[tuple[Key, Delta]], kinds: Kinds) -> pa.Table:
         """The deltas as one table, in their order."""
@@ -53,6 +55,7 @@ class Tables:
             pa.array(_join(deltas, "probability"), mask=gone),
             pa.array(within == 0.0, mask=gone),
             pa.array(within, mask=gone),
+            *self._reasons(deltas, kinds, len(change)),
         ]
         gaps = np.isnan(raw)
         columns += (
@@ -62,9 +65,18 @@ class Tables:
         )
         return pa.Table.from_arrays(columns, schema=self.schema)
 
+    def _reasons(self, deltas: list[tuple[Key, Delta]], kinds: Kinds, n: int) -> list[pa.Array]:
+        """Why rows left, and by which others they were beaten: mostly no row is."""
+        reasons = pa.array(_REASONS[_join(deltas, "reason")], pa.string())
+        rival, time = _rivals(deltas, n)
+        if rival is None or time is None:
+            return [reasons, *(pa.nulls(n, kind) for kind in self.rivals)]
+        return [reasons, pa.array(rival, kinds.id), write_times(time, kinds.time, np.isnan(time))]
+
     def _know(self, kinds: Kinds) -> None:
         self.schema = change_schema(self.query, kinds)
         self.kinds, self.empty = kinds, self.schema.empty_table()
+        self.rivals = [self.schema.field(name).type for name in LEAVING[1:]]
 
 
 def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
@@ -74,6 +86,7 @@ def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
     head = [("time", time), *((name, kind or pa.null()) for name, kind in zip(query.by, seen, strict=True))]
     head += [("id", kinds.id or pa.null()), ("arrived", time), ("change", pa.string())]
     tail = [("probability", pa.float64()), ("exact", pa.bool_()), ("within", pa.float64())]
+    tail += [("reason", pa.string()), ("rival", kinds.id or pa.null()), ("rival_time", time)]
     return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
 
 
@@ -108,6 +121,21 @@ def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Ta
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
     return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select(names)
+
+
+def _rivals(deltas: list[tuple[Key, Delta]], n: int) -> tuple[Objects | None, Floats | None]:
+    """The ids and arrivals of the rows that beat others; None: there are none."""
+    if len(deltas) == 1:
+        return deltas[0][1].rival, deltas[0][1].rival_time
+    if all(delta.rival is None for _, delta in deltas):
+        return None, None
+    rival, time = np.full(n, None, object), np.full(n, np.nan)
+    at = 0
+    for _, delta in deltas:
+        there = slice(at, at := at + len(delta.id))
+        if delta.rival is not None:
+            rival[there], time[there] = delta.rival, delta.rival_time
+    return rival, time
 
 
 def _join(deltas: list[tuple[Key, Delta]], name: str) -> NDArray[Any]:

@@ -262,12 +262,13 @@ def join_kinds(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
     return _one_kind({old, new}, name)
 
 
-def write_times(value: Floats, kind: pa.DataType | None) -> pa.Array:
-    """Instants as they came: the inverse of `read_times`."""
+def write_times(value: Floats, kind: pa.DataType | None, missing: Flags | None = None) -> pa.Array:
+    """Instants as they came: the inverse of `read_times`; null where they are `missing`."""
     if kind is None or pa.types.is_floating(kind):
-        return pa.array(value, REAL)
-    whole = pa.array(value.astype(np.int64), INTEGER)
-    return whole.cast(kind) if pa.types.is_timestamp(kind) else whole
+        return pa.array(value, REAL, mask=missing)
+    numbers = (value if missing is None else np.where(missing, 0.0, value)).astype(np.int64)
+    whole = pa.array(numbers, INTEGER, mask=missing)
+    return whole.view(kind) if pa.types.is_timestamp(kind) else whole
 
 
 def show_time(value: float, kind: pa.DataType | None) -> Any:

@@ -27,7 +27,6 @@ from fogline.kernels.states import DEAD, HEAVY, OUT, SEALED
 from fogline.kernels.tick import DONE, ROOM
 from fogline.kernels.tick import VAGUE as PENDING
 from fogline.kernels.words import words
-from fogline.model import TOLERANCE
 from fogline.skyline.live import NOT_SCREENED, SLACK, Live, Report
 from fogline.skyline.revision import NO_SLOTS
 from fogline.skyline.slots import Slots, longer
@@ -97,7 +96,7 @@ class Leaving(NamedTuple):
     """The rows that are replaced or removed at a tick."""
 
     slots: Ints
-    heirs: Ints  # the slots of the rows that replace them; -1: none does
+    heirs: Ints  # the slots of the rows that replace them; -1: none does, OVER: one that has expired already
 
 
 NONE_LEAVES = Leaving(NO_SLOTS, NO_SLOTS)
@@ -145,6 +144,7 @@ class Current(Live):
     def _work(self, rows: Batch, leaving: Leaving, *, report: bool) -> tuple[Report, Ints]:
         """`current`, again and again until nothing is left to do; see there. Nearly always that is once."""
         s = self.slots
+        self.new = s.used
         pending = went = closed = NO_SLOTS
         before, after = self._reported(leaving)
         expired: Ints = NO_SLOTS
@@ -152,7 +152,17 @@ class Current(Live):
             s.make_room(rows)
             arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS)
             turn = Round(
-                self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, report
+                self.now,
+                self.next_expiry,
+                self.opened,
+                *leaving,
+                pending,
+                went,
+                closed,
+                before,
+                after,
+                self.new,
+                report,
             )
             changes: Report
             left, met, judged, changes = current(s.live_set(), s.guards, arrivals, turn, self.limits)
@@ -196,7 +206,7 @@ class Current(Live):
         which = np.concatenate((self.opened, closed)) if report else NO_SLOTS
         if report:
             hand_over_now(s.live_set(), before, after)
-        changes: Report = report_changes(s.live_set(), which, TOLERANCE)
+        changes: Report = report_changes(s.live_set(), which, self.new, self.limits, True)
         return changes
 
     def _sort_opened(self) -> None:

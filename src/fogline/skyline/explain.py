@@ -1,16 +1,33 @@
-"""Why is a row in the answer, or why not?"""
+"""Why is a row in the answer, or why not?
+
+Rows are named by their id and their arrival: an id may have several.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fogline.errors import RowsError
 from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import TOLERANCE, Cloud, ImputedCell, Query
+from fogline.question import as_text
 from fogline.skyline.live import Live
+
+Key = tuple[Any, ...]
+
+
+class Rival(NamedTuple):
+    """A row that may beat another."""
+
+    id: Any
+    arrived: Any
+    probability: float
+    """How likely it beats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +42,37 @@ class Explanation:
     probability: float
     within: float  # how far the truth may lie from it; 0: it is exact
     cloud: Cloud
-    rivals: tuple[tuple[Any, float], ...]
+    rivals: tuple[Rival, ...]
     imputed: tuple[ImputedCell, ...] = ()
     """What was imputed for each of its missing values."""
 
     def __str__(self) -> str:
-        rivals = "".join(f"\n  beaten by {name!r} with probability {p:.3g}" for name, p in self.rivals)
+        rivals = "".join(
+            f"\n  beaten by {each.id!r} (arrived {each.arrived}) with probability {each.probability:.3g}"
+            for each in self.rivals
+        )
         cells = "".join(f"\n  {each}" for each in self.imputed)
         within = f" ± {self.within:.2g}" if self.within else ""
         probability = f"(P = {self.probability:.6g}{within})"
-        return f"{self.id!r} is {'in' if self.inside else 'out'}: {self.reason} {probability}{rivals}{cells}"
+        row = f"{self.id!r} (arrived {self.arrived}) is {'in' if self.inside else 'out'}"
+        return f"{row}: {self.reason} {probability}{rivals}{cells}"
 
 
-def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Query) -> Explanation:
+def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
+    """The slots of the rows with this id, by their groups; if there are none, of those whose id is written the same."""
+    there = [(key, int(slot), live.slots.id[slot]) for key, live in groups.items() for slot in live.slots.alive()]
+    same = [(key, slot) for key, slot, name in there if name == id and isinstance(name, bool) == isinstance(id, bool)]
+    if same:
+        return same
+    text = as_text(id)
+    alike = [(key, slot, name) for key, slot, name in there if as_text(name) == text]
+    if len({name for *_, name in alike}) > 1:
+        written = ", ".join(sorted({repr(name) for *_, name in alike}))
+        raise RowsError(f"no row has the id {id!r}, and several are written like it: {written}; name one of them.")
+    return [(key, slot) for key, slot, _ in alike]
+
+
+def explain(live: Live, slot: int, by: Key, show: Callable[[float], Any], query: Query) -> Explanation:
     """The explanation of one live cloud. O(live · values)."""
     s, c = live.slots, live.slots.columns
     others = s.alive()
@@ -48,18 +83,24 @@ def explain(live: Live, slot: int, by: tuple[Any, ...], arrived: Any, query: Que
     return Explanation(
         by=by,
         id=s.id[slot],
-        arrived=arrived,
+        arrived=show(c.arrived[slot]),
         inside=bool(c.state[slot] == IN),
-        reason=_reason(live, slot, strongest, chances),
+        reason=_reason(live, slot, strongest, chances, show),
         probability=(low + high) / 2,
         within=(high - low) / 2 if (high - low) / 2 > TOLERANCE else 0.0,
         cloud=_cloud(live, slot, query),
-        rivals=tuple((s.id[g], chances[g]) for g in strongest),
+        rivals=tuple(Rival(s.id[g], show(c.arrived[g]), chances[g]) for g in strongest),
     )
 
 
-def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, float]) -> str:
+def _reason(
+    live: Live, slot: int, strongest: list[int], chances: dict[int, float], show: Callable[[float], Any]
+) -> str:
     s, c = live.slots, live.slots.columns
+
+    def name(g: int) -> str:
+        return f"{s.id[g]!r} (arrived {show(c.arrived[g])})"
+
     if slot in live.undecided():
         return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
     if c.state[slot] == IN:
@@ -67,9 +108,9 @@ def _reason(live: Live, slot: int, strongest: list[int], chances: dict[int, floa
     lasting = slot in live.shadows()
     if c.state[slot] == SEALED:
         stronger = next(g for g in s.alive() if beats(s.clouds.lo, g, s.clouds.hi, slot))
-        return f"{s.id[stronger]!r} surely beats it"
+        return f"{name(stronger)} surely beats it"
     single = bool(strongest) and chances[strongest[0]] >= live.least
-    guards = f"{s.id[strongest[0]]!r} guards it" if single else "several rows together guard it"
+    guards = f"{name(strongest[0])} guards it" if single else "several rows together guard it"
     return guards + (", for the rest of its life" if lasting else "")
 
 

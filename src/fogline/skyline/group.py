@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Batch, Clouds, Delta, Floats, Objects, Revisions
+from fogline.arrays import Batch, Clouds, Delta, Floats, Revisions
 from fogline.kernels.clouds import extent
 from fogline.skyline.live import Live, Report
+from fogline.skyline.reasons import as_delta
 from fogline.skyline.revision import Fill, Note
 from fogline.skyline.window import CountWindow, moved_expiries
 
@@ -53,7 +54,7 @@ class Group:
         for tick, arrivals, revised in way(clock, now, rows, revisions if _any(revisions) else None):
             report = self._step(tick, revised) if arrivals is None else self._enter(tick, arrivals, revised)
             if len(report[0]):
-                deltas.append(as_delta(tick, report, self.live.slots.id[report[0]]))
+                deltas.append(as_delta(tick, report, self.live))
         return deltas
 
     def ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None = None) -> Iterator[Tick]:
@@ -168,19 +169,6 @@ class Group:
         s = self.live.slots
         alive = s.alive()
         return bool(np.any((s.columns.arrived[alive] == arrived) & (s.id[alive] == name)))
-
-
-def as_delta(tick: float, report: Report, ids: Objects) -> Delta:
-    """A report, which lies by arrival, in the order of (arrival, id)."""
-    slots, arrived, change, probability, within, raw = report
-    delta = Delta(tick, ids, arrived, change, probability, within, raw)
-    if len(slots) == 1:
-        return delta
-    keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
-    if keys == sorted(keys):
-        return delta
-    order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
-    return Delta(tick, *(column[order] for column in delta[1:]))
 
 
 def _any(revisions: Revisions | None) -> bool:

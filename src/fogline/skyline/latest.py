@@ -20,11 +20,12 @@ import numpy as np
 
 from fogline.arrays import Batch, Clouds, Delta, Flags, Floats, Ints, Removals
 from fogline.kernels.clouds import extent
+from fogline.kernels.current import OVER
 from fogline.skyline.current import Current, Leaving
 from fogline.skyline.duplicates import Contents
-from fogline.skyline.group import as_delta
 from fogline.skyline.live import Report
 from fogline.skyline.names import Names
+from fogline.skyline.reasons import as_delta
 from fogline.skyline.revision import Fill
 
 
@@ -88,7 +89,7 @@ class LatestGroup:
         for tick, some in self._ticks(clock, now, events) if ticks else self._at_once(now, events):
             report = self._step(tick, rows, some)
             if len(report[0]):
-                deltas.append(as_delta(tick, report, self.live.slots.id[report[0]]))
+                deltas.append(as_delta(tick, report, self.live))
         self.clock = now
         self.names.forget(now, self.live.alive)
         return deltas
@@ -161,6 +162,7 @@ class LatestGroup:
         old = names.slot[events.number]
         names.stamp(events.number, events.time, events.version)
         self.removed += int(np.count_nonzero(~came & (old >= 0)))
+        over: Flags | None = None
         if rows is not None:
             over = came & (rows.expires[events.row] <= tick)
             if over.any():  # it takes the place of the id's row all the same, and leaves at once
@@ -173,6 +175,8 @@ class LatestGroup:
         first = self.live.slots.used
         heirs[came] = np.arange(first, first + int(np.count_nonzero(came)))
         names.slot[events.number] = heirs
+        if over is not None:
+            heirs[over] = OVER
         left = old >= 0
         return events.number[came], rows, Leaving(old[left], heirs[left])
 

@@ -53,7 +53,8 @@ from fogline.model import TOLERANCE
 from fogline.skyline.revision import NO_SLOTS, Fill, Note, fill_within, revise
 from fogline.skyline.slots import PLACES, Slots
 
-Report = tuple[Ints, Floats, Ints, Floats, Floats, Floats]  # slots, arrived, change, probability, within, raw
+# slots, arrived, change, probability, within, raw, reason, rival
+Report = tuple[Ints, Floats, Ints, Floats, Floats, Floats, Ints, Ints]
 NOT_SCREENED = np.empty(0)
 SHADOWED = ("max_corner", "min_corner", "guard", "joint")  # kept out for life: by Lemma 2, Lemma 3, one, several
 SLACK = 64  # fewer slots than this are not worth closing gaps for
@@ -109,6 +110,10 @@ class Live:
         self.now = -np.inf
         self.alive = 0
         self.next_expiry = np.inf  # when the first live cloud expires
+        self.new = 0  # slots from here on were filled at the present tick
+        self.returned: tuple[Ints, Clouds] | None = (
+            None  # the slots of rows that a revision took out, as they came again
+        )
         self.settled: Callable[[float], None] | None = None  # is given the seconds that judging took: then in two calls
         self._nothing = no_rows(d)
 
@@ -127,13 +132,15 @@ class Live:
         something changed.
         """
         self._tidy()  # not later: the leave of a member that dies now is still to be reported
-        self.now = float(now)  # an int would be another type to compile for
+        self.now, self.new = float(now), self.slots.used  # an int would be another type to compile for
+        self.returned = None
         went, until, origin = NO_SLOTS, NOT_SCREENED, NO_SLOTS
         if revisions is not None:
             assert self.fill is not None
             assert self.note is not None
             rows, origin, went, count = revise(self.slots, self.now, rows, revisions, self.fill, self.note)
             self.counts.revised += count
+            self.returned = None if rows is None or not len(origin) else (origin, rows.clouds)
         if rows is None:
             return self._settle(NO_SLOTS, went)
         if self.fill is not None and (rows.clouds.start == VAGUE).any():
@@ -183,7 +190,7 @@ class Live:
         ladders = self._ladders(rows)
         while True:
             s.make_room(rows)
-            turn = Turn(self.now, came, went, rows is self._nothing or self.settled is None, report)
+            turn = Turn(self.now, came, went, rows is self._nothing or self.settled is None, self.new, report)
             arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, until, origin)
             changes: Report
             left, met, judged, changes = tick(s.live_set(), arrivals, turn, self.limits, self.counts.shadowed, ladders)
@@ -314,7 +321,8 @@ class Live:
         s = self.slots
         opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
         self._judge_heavy(opened, opened[s.columns.state[opened] == HEAVY])
-        changes: Report = report_changes(s.live_set(), np.arange(s.used if report else 0), TOLERANCE)
+        there = np.arange(s.used if report else 0)
+        changes: Report = report_changes(s.live_set(), there, self.new, self.limits, False)
         return changes
 
     def _judge_heavy(self, opened: Ints, heavy: Ints) -> None:

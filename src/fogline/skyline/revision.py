@@ -16,7 +16,7 @@ import numpy as np
 from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Revisions
 from fogline.errors import FoglineError
 from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, release
-from fogline.kernels.states import DEAD, OUT
+from fogline.kernels.states import DEAD, IS_GONE, OUT
 from fogline.skyline.slots import Slots
 
 Fill = Callable[[Clouds, Floats, Flags], Clouds]  # clouds, what is known of their rows, which cells to fill
@@ -72,8 +72,8 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     again = slots.again(went)
     _make_vague(again.clouds, np.arange(len(went)), cells)
     again = again._replace(clouds=fill_within(fill, again.clouds, again.known, cells)[0])
-    columns.state[went], columns.expires[went] = DEAD, -np.inf  # they leave, to come again …
-    release(slots.live_set(), went)  # … and guard what they did no longer
+    columns.state[went], columns.expires[went], columns.until[went] = DEAD, -np.inf, IS_GONE  # to come again, …
+    release(slots.live_set(), went)  # … so they guard what they did no longer
     if rows is None or not len(rows.id):
         return Returning(again, went, went, count)
     return Returning(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)

@@ -18,11 +18,11 @@ from fogline.files.layout import Layout
 from fogline.files.paths import absolute, is_local
 from fogline.files.unread import Unread
 from fogline.flow.checkpoint import Synced, mend
-from fogline.flow.journal import CHANGES
-from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
+from fogline.flow.collected import write_batch
+from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.resume import as_begun
 from fogline.flow.source_log import SourceLog
-from fogline.flow.spill import COLLECTED, PIECES, Spill
+from fogline.flow.spill import COLLECTED, Spill
 from fogline.spark import files
 from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.errors import plainly
@@ -121,14 +121,9 @@ class Run:
         if not collected:
             return
         seconds = perf_counter() - began
-        parts = tables_of(collected.journals, number, seconds, collected.health)
         if self.synced is not None:
             self.synced.sync()
-        self.output.write(number, parts, collected.files)
-        if collected.files or collected.health:
-            place.clear(PIECES)
-        self.status.update(parts, number, seconds, self.config.query)
-        self.status.changes += collected.rows[CHANGES]
+        write_batch(self.output, self.status, collected, number, seconds)
         self.report(self.status)
 
 

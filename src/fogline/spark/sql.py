@@ -36,7 +36,7 @@ from fogline.rows.cells import read_cells
 from fogline.rows.ids import read_objects
 from fogline.rows.source import RowSource
 from fogline.spark.share import shared
-from fogline.static import skyline
+from fogline.static import answered
 
 
 def register(spark: SparkSession, query: Query, repository: Repository | None = None, name: str = "skyline") -> None:
@@ -96,7 +96,7 @@ class TableQuestion:
 
     def answer(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The answer over all rows of the batches."""
-        return skyline(pa.Table.from_batches(batches), self.query, None if self.opened is None else self.opened())
+        return answered(pa.Table.from_batches(batches), self.query, None if self.opened is None else self.opened())[0]
 
 
 def ask(query: Query, repository: Repository | None) -> TableQuestion:

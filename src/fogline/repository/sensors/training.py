@@ -237,7 +237,7 @@ class _Learner:
         levels = (np.arange(trees * forest.KEPT) + 0.5) / (trees * forest.KEPT)
         whole, oldest = readonly(np.quantile(self.values, levels)), float(past.context[:, j, AGE].max())
         two = self._between(trees, most, before, from_) if self.hindsight and from_ != NOTHING else None
-        return Transition(one, two, self.grid, self.step, whole, oldest, AS_LEARNT, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Transition(one, two, self.grid, self.step, whole, oldest, AS_LEARNT, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def _between(self, trees: int, most: int, before: int | None, from_: str) -> Forest | None:
         j, both = self.j, self.training.some(self.j, most, before=before, both=True)
@@ -278,7 +278,8 @@ def learn_transition(
             assert plain is not None
             if (other := float(_errors(plain, rows, j, both=False).mean())) < error:
                 tried, error, from_ = plain, other, less
-    without = float(held_out.scores(rules)[np.searchsorted(held_out.rows, rows.row)].mean())
+    same = np.searchsorted(held_out.rows, rows.row)
+    without = float(held_out.scores(rules)[same].mean())
     if not error < WORTH * without:
         return None
     followed = rows.part(~np.isnan(rows.after[:, j, 0]))
@@ -294,6 +295,7 @@ def learn_transition(
         pad=_pad(tried, training, j, held_out.cut),
         error=error,
         without=without,
+        nothing=float(held_out.level_0[same].mean()),
         error_last=last,
         error_between=float(with_next.mean()) if better else error,
     )

@@ -25,6 +25,7 @@ from fogline.arrays import Distributions, Floats, Ints
 from fogline.kernels import explaining, forest
 from fogline.kernels.forest import Forest, ValueGrid
 from fogline.kernels.sensors import AGE, LAST, PARTS
+from fogline.repository.gain import gain
 
 FADING = 2.0  # doublings of the oldest age that was learnt until a last value counts for nothing
 EDGES = 64  # ages by which `rough_reach` distinguishes
@@ -55,13 +56,14 @@ class Transition:
     pad: float  # how far the reach goes beyond the ends, in shares of the way to the outermost targets
     error: float  # mean CRPS on held-out rows, from the past alone …
     without: float  # … of what rules or the whole history would give instead …
+    nothing: float  # … of the attribute's distribution over the whole history …
     error_last: float  # … of the last value again …
     error_between: float  # … and from both sides
 
     @property
     def gain(self) -> float:
-        """How much of the error it takes away."""
-        return 1 - self.error / self.without if self.without else 0.0
+        """How much of the error of knowing nothing it takes away: 0: none. 1: all of it."""
+        return gain(self.error, self.nothing)
 
     def distributions(self, asked: Lacking, low: float = -np.inf, high: float = np.inf) -> Distributions:
         """Distributions for such readings. O(trees · depth) each."""

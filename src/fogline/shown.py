@@ -1,0 +1,60 @@
+"""How does an object show itself, on a few lines?
+
+As a call with its arguments, on one line where that is short, else wrapped; a length of time in the words a person
+would use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+WIDTH = 100
+UNITS = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+
+
+def call(name: str, arguments: Sequence[str]) -> str:
+    """A call, as it is written.
+
+    >>> call("Query", ["id='a'", "time='t'"])
+    "Query(id='a', time='t')"
+    """
+    line = f"{name}({', '.join(arguments)})"
+    return line if len(line) <= WIDTH else f"{name}(\n{indented(', '.join(arguments))}\n)"
+
+
+def indented(text: str) -> str:
+    """Lines of a few words each, moved in."""
+    moved = "    "
+    lines = (wrap(line, WIDTH, initial_indent=moved, subsequent_indent=moved, break_long_words=False,
+                  break_on_hyphens=False) for line in text.splitlines())  # fmt: skip
+    return "\n".join(each for line in lines for each in line)
+
+
+def in_words(microseconds: int) -> str:
+    """A length of time in the largest unit that it is a whole number of.
+
+    >>> in_words(7_200_000_000), in_words(5_400_000_000), in_words(1_000_000), in_words(0)
+    ('2 hours', '90 minutes', '1 second', '0 seconds')
+    """
+    units = UNITS if microseconds else {"second": 1}
+    unit, size = next((unit, size) for unit, size in units.items() if microseconds % size == 0)
+    count = microseconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def count_of(number: int, word: str) -> str:
+    """A number of things.
+
+    >>> count_of(1, "rule"), count_of(2000, "row")
+    ('1 rule', '2,000 rows')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
