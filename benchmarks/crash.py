@@ -1,12 +1,13 @@
 """Is every change reported exactly once when the power fails?
 
-    python -m benchmarks.crash --kills 10 [--living [--lateness 5]] [--latest] [--worker-kills 40]
+    python -m benchmarks.crash --kills 10 [--living [--lateness 5]] [--latest] [--worker-kills 40] [--embedded]
 
 One stream of files is run undisturbed. The same stream is run again, and its driver (Python and JVM) is killed with
 SIGKILL at random moments, each time resumed by the same command; then once more while Python workers are killed with
 SIGKILL, with task retries on. The changes, read through Spark, must be the same rows. `--living`: rows are readings of
 sensors with gaps, which are revised when the sensor has spoken again; with `--lateness`, where their groups are.
 `--latest`: only the newest row of each id counts; of the ids, over a thousand in each group, some are removed.
+`--embedded`: the engine is this one process; its changes must also be those of Spark.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import pyarrow.parquet as pq
 
 import fogline as fl
 from benchmarks.fit import below
+from fogline.flow.holding import LOCK
 from fogline.synthetic import Stream, rows
 
 FILES, ROWS, SENSORS = 40, 500, 90
@@ -44,25 +46,30 @@ def main() -> None:
     parser.add_argument("--lateness", type=int, default=0)
     parser.add_argument("--latest", action="store_true", help="the newest row of each id counts, and ids are removed")
     parser.add_argument("--worker-kills", type=int, default=0, help="at least so many, in as many runs as it takes")
+    parser.add_argument("--embedded", action="store_true", help="the embedded engine is killed, not Spark")
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     with TemporaryDirectory() as folder:
         root = Path(folder)
         prepare(root, asked.living, asked.latest)
-        start = partial(started, root, asked.lateness)
+        engine = "embedded" if asked.embedded else "spark"
+        start = partial(started, root, asked.lateness, engine)
         run = partial(finished, start)
-        began = monotonic()
-        run("calm")
+        if asked.embedded:
+            run("cold")  # what is compiled is at hand from now on
+        process = start("calm")
+        began = at_work(root, process, "calm") if asked.embedded else monotonic()
+        ended(process, "calm")
         if asked.living and not asked.latest:
             count_revised(root)
         whole = monotonic() - began
         kills = tries = 0
         while kills < asked.kills:
-            began = monotonic()
             process = start("crashed")
-            moment = chance.uniform(0.2, 1.0) * whole
+            began = at_work(root, process, "crashed") if asked.embedded else monotonic()
+            moment = chance.uniform(0.0 if asked.embedded else 0.2, 1.0) * whole
             while process.poll() is None and monotonic() - began < moment:
-                sleep(0.05)
+                sleep(0.005)
             tries += 1
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -74,7 +81,10 @@ def main() -> None:
                 (root / "crashed").rename(root / f"done-{tries}")
         run("crashed")
         same(root, "calm", "crashed")
-        print(f"{kills} kills of the driver: the changes are those of the undisturbed run")
+        print(f"{kills} kills of the {'engine' if asked.embedded else 'driver'}: the changes are those of the calm run")
+        if asked.embedded:
+            finished(partial(started, root, asked.lateness, "spark"), "spark")
+            return same(root, "spark", "calm")
         killed = workers(root, start, chance, "workers")
         while killed < asked.worker_kills:
             killed += workers(root, start, chance, f"workers-{killed}")
@@ -144,18 +154,29 @@ def count_revised(root: Path) -> None:
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
-def started(root: Path, lateness: int, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
+def started(root: Path, lateness: int, engine: str, output: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
     """`fogline run`, in a process group of its own."""
     words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", output, "--files-per-batch", "2", "--master", master]
-    words += ["--lateness", str(lateness)]
+    words += ["--lateness", str(lateness), "--engine", engine]
     python = [sys.executable, "-c", "from fogline.cli import app; app()"]
     return subprocess.Popen([*python, *words], cwd=root, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
 def finished(start: Start, output: str) -> None:
-    process = start(output)
+    ended(start(output), output)
+
+
+def ended(process: subprocess.Popen[bytes], output: str) -> None:
     if process.wait():
         sys.exit(f"the run into {output} failed")
+
+
+def at_work(root: Path, process: subprocess.Popen[bytes], output: str) -> float:
+    """When this process has begun with its output: half of its time goes by before that."""
+    lock = root / output / LOCK
+    while process.poll() is None and not (lock.exists() and str(process.pid) in lock.read_text()):
+        sleep(0.005)
+    return monotonic()
 
 
 def workers(root: Path, start: Start, chance: random.Random, output: str) -> int:

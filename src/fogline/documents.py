@@ -15,17 +15,34 @@ import yaml
 
 
 class DocumentError(yaml.YAMLError):
-    """The document is YAML, but contradicts itself."""
+    """The document cannot be read as YAML, or contradicts itself."""
 
 
 def read_document(path: str | Path, names: Collection[str] = ()) -> Any:
-    """The values of a YAML (or JSON) file; what stands under a key of `names` is read as texts."""
-    loader = _Loader(Path(path).read_bytes())
+    """The values of a YAML (or JSON) file; what stands under a key of `names` is read as texts.
+
+    What is wrong with it is a `DocumentError` of one line.
+    """
     try:
-        loader.names = names
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
+        loader = _Loader(Path(path).read_bytes())
+        try:
+            loader.names = names
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise DocumentError(_in_words(error)) from None
+
+
+def _in_words(error: yaml.YAMLError) -> str:
+    """What is wrong with a document, in one line."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return "it holds bytes that are no text; is it a binary file?"
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return str(error)
+    what = f"{error.problem or error.context}" if isinstance(error, yaml.MarkedYAMLError) else "it cannot be read"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}."
 
 
 class _Loader(yaml.SafeLoader):

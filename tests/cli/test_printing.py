@@ -29,15 +29,15 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
     for name in NAMES[:-1]:
         assert name in printed.output
     assert r"a\x1b[2Jb" in printed.output
-    lines = CliRunner().invoke(app, ["answer", str(tmp_path), "--json"]).output.splitlines()
+    lines = CliRunner().invoke(app, ["answer", str(tmp_path), "--json"]).stdout.splitlines()
     assert {json.loads(line)["id"] for line in lines} == set(NAMES)
 
 
 def test_what_a_bar_describes_may_look_like_markup(capsys):
     from rich.console import Console
 
-    from fogline.cli import terminal
+    from fogline.cli import progress
 
-    with terminal.bars(Console(force_terminal=True, width=100)) as bars:
+    with progress.bars(Console(force_terminal=True, width=100)) as bars:
         bars.add_task("reading [/x] of pump[north]", total=None)
     assert "[/x] of pump[north]" in capsys.readouterr().out

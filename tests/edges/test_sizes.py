@@ -58,7 +58,7 @@ def test_a_rejected_row_still_shows_columns_that_no_query_asks_for():
     batches = [pa.record_batch({"id": [k], "t": [1], "a": [a], "text": ["x"]}) for k, a in enumerate([1.0, np.inf])]
     plan = make_plan(QUERY, batches[0].schema)
     [parcel] = [Parcel.from_bytes(p, plan) for out in screened(plan, batches) for p in out["parcel"].to_pylist()]
-    assert [row for row, _ in parcel.rejects] == ['{"id": 1, "t": 1, "a": "inf", "text": "x"}']
+    assert [each.row for each in parcel.rejects] == ['{"id": 1, "t": 1, "a": "inf", "text": "x"}']
     monitor = fl.Monitor(QUERY)
     monitor.advance(1, pa.Table.from_batches(batches))
     assert [reject.row["text"] for reject in monitor.rejects] == ["x"]

@@ -208,6 +208,7 @@ def test_another_choice_of_hindsight_is_refused_by_name(tmp_path):
         for each in (None, False)
     )
     first.begin({})
+    first.place.put("checkpoint/offsets/0", b"")
     with pytest.raises(FoglineError, match="begun with another hindsight"):
         other.shape()
 

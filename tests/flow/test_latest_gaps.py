@@ -168,13 +168,12 @@ def test_what_sensors_have_read_counts_as_in_a_monitor(carry, lateness, every):
     assert sum(monitor.stats()["incomplete"] for monitor in monitors.values()) > 20
 
 
-@pytest.mark.parametrize("method", ["auto", "last"])
-def test_where_sensors_are_remembered_a_rejected_row_gives_nothing_either(method):
+def test_where_sensors_are_remembered_a_rejected_row_gives_nothing_either():
     history = walks(sensors=4, steps=60)
     place = history.schema.get_field_index("light")
     history = sited(history.set_column(place, "light", pa.nulls(history.num_rows, pa.float64())))
     asked = query(("damp",))
-    repository = fl.Repository.fit(history, asked, **({} if method == "auto" else {"method": method}))
+    repository = fl.Repository.fit(history, asked, method="last")
     common = {"site": "x0", "v": 0, "gone": False}
     rows = [
         {"sensor": "s0", "t": 200, "heat": 5.0, "damp": 2.0, "light": None, **common},
@@ -192,4 +191,4 @@ def test_where_sensors_are_remembered_a_rejected_row_gives_nothing_either(method
             journal = engine.batch([part])
             expected = monitor.advance(max(part["t"].to_pylist()), part).to_pylist()
             assert rows_of(journal, CHANGES) == expected
-        assert monitor.stats()["rejected"] == (3 if method == "auto" else 2)
+        assert monitor.stats()["rejected"] == 2

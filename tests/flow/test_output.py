@@ -295,9 +295,10 @@ def test_a_journal_is_carried_in_pieces_and_what_is_too_much_goes_into_files(tmp
 def test_an_output_knows_its_checkpoint_and_its_stream(tmp_path):
     place = LocalFolder(tmp_path / "out")
     output = begun(place)
+    assert output_in(place).shape() is None  # no batch was begun: it begins now
+    place.put("checkpoint/offsets/0", b"")
     assert output_in(place).shape() == {}
     output.write(0, batches(1, seed=7)[0])
-    place.put("checkpoint/offsets/0", b"")
     assert output_in(place).shape() == {}
     output.write(1, batches(2, seed=7)[1])
     with pytest.raises(FoglineError, match="an old copy: it knows of batches up to 0, but there are files of batch 1"):

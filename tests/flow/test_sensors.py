@@ -71,7 +71,7 @@ def test_rows_without_a_name_or_a_time_are_rejected_and_not_remembered():
     parcels, state = SensorStage(plan).take(0, None, packets(plan, bad, 0), MemoryCells())
     [(key, parcel)] = parcels
     assert (key, parcel.came, parcel.screened, len(parcel.rows.arrived)) == ("[]", 2, 0, 0)
-    assert [reason for _, reason in parcel.rejects] == [
+    assert [each.reason for each in parcel.rejects] == [
         "the id 'sensor' is missing", "the time 't' is missing or not finite",
     ]  # fmt: skip
     assert state is None  # nothing is written

@@ -30,6 +30,7 @@ def test_groups_that_are_empty_take_no_room_in_the_status():
 def test_a_run_goes_on_with_the_number_of_buckets_it_was_begun_with(tmp_path):
     config = RunConfig("in", str(tmp_path), QUERY)
     Output(LocalFolder(tmp_path), config).begin({"id": "string"}, 24)
+    LocalFolder(tmp_path).put("checkpoint/offsets/0", b"")
     again = Output(LocalFolder(tmp_path), config)
     assert again.shape() == {"id": "string"}
     assert again.buckets == 24

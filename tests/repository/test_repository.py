@@ -68,7 +68,7 @@ def coded(repository, asked):
 @settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(rows, rule_sets(), rows)
 def test_the_same_rules_are_chosen_and_the_same_values_found_as_in_the_naive_way(history, rules, asked):
-    if all(row["s"] is None for row in history):
+    if any(all(row[name] is None for row in history) for name in (*NUMBERS, *WORDS)):
         history = [*history, {"a": 0, "b": 0, "c": 0, "s": "x"}]
     query = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", last=1)
     repository = fl.Repository.fit(pd.DataFrame(history, columns=[*NUMBERS, *WORDS]), query, rules=rules)
@@ -241,19 +241,41 @@ def test_discovery_finds_what_explains_an_attribute(method):
         assert not [rule for rule in rules if rule.then == "noise"]
 
 
-@pytest.mark.parametrize("history", [[{"a": 1.0, "b": 2.0}], [{"a": 1.0, "b": None}] * 3, [{"a": None, "b": 1.0}] * 2])
-def test_tiny_and_blank_histories_fit(history):
-    query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=1)
-    repository = fl.Repository.fit(
-        pa.Table.from_pylist(history, schema=pa.schema([("a", pa.float64()), ("b", pa.float64())])), query
-    )
-    monitor = fl.Monitor(query, repository)
+PAIR = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=1, limits={"b": (0, 9)})
+
+
+def test_tiny_histories_fit():
+    monitor = fl.Monitor(PAIR, fl.Repository.fit([{"a": 1.0, "b": 2.0}], PAIR))
     monitor.advance(1, [{"id": 1, "t": 1, "a": None, "b": 5.0}, {"id": 2, "t": 1, "a": 5.0, "b": 1.0}])
-    blank = all(row["a"] is None for row in history)
-    assert [reject.reason for reject in monitor.rejects] == [
-        "'a' is missing, and the repository has no value for it"
-    ] * blank
-    assert monitor.stats()["rejected"] == int(blank)
+    assert monitor.stats()["rejected"] == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"a": [], "b": []}, "the history has no rows, so nothing can be learnt from it"),
+        (
+            {"a": [1.0, 2.0], "b": [None, None]},
+            "none of the 2 rows of the history has a number in 'b': all are missing",
+        ),
+        ({"a": [1.0, 2.0], "b": [99.0, None]}, "all are missing or outside its limits, .0.0, 9.0."),
+        ({"a": ["x", "y"], "b": [1.0, 2.0]}, "in 'a': 2 are texts, such as 'x'. What it may be cannot be learnt: take"),
+        ({"a": ["x", None], "b": [1.0, 2.0]}, "in 'a': 1 are texts, such as 'x', the others are missing"),
+    ],
+)
+def test_a_history_that_teaches_nothing_of_an_attribute_is_refused_by_its_name(columns, reason):
+    texts = {name: any(isinstance(each, str) for each in cells) for name, cells in columns.items()}
+    table = pa.table({n: pa.array(cells, pa.string() if texts[n] else pa.float64()) for n, cells in columns.items()})
+    with pytest.raises(fl.HistoryError, match=reason):
+        fl.Repository.fit(table, PAIR)
+
+
+def test_texts_among_the_numbers_of_a_history_are_counted_with_an_example():
+    texts = pa.table({"a": ["1", " 2.5 ", "n.a.", None, "?"], "b": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    with pytest.warns(fl.HistoryWarning, match="2 of 5 cells of 'a' in the history are texts, such as 'n.a.'"):
+        fitted = fl.Repository.fit(texts, PAIR)
+    numbers = texts.set_column(0, "a", pa.array([1.0, 2.5, None, None, None]))
+    assert fitted.fingerprint == fl.Repository.fit(numbers, PAIR).fingerprint
 
 
 def test_a_repository_of_another_query_or_another_snapshot_is_refused():

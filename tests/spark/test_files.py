@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fogline.flow.listing import kind_of
 from typer.testing import CliRunner
 
 import fogline as fl
@@ -61,68 +60,88 @@ def total() -> int:
     return int(pq.read_table("out/health").to_pandas()["rows"].sum())
 
 
-def test_old_files_are_read_and_what_is_no_csv_is_named_not_read(place):
+def test_old_files_and_subfolders_are_read_and_what_is_no_csv_is_named_not_read(place):
     csv("a.csv", "a,1,1")
     csv("old.csv", "old,1,2", age=30 * 86_400)
     csv("b.csv.tmp", "torn,1,9")
     csv("c.csv.part", "part,1,9")
-    csv("sub/d.csv", "sub,1,9")
+    csv("sub/d.csv", "sub,1,1.5")
+    csv("_hidden/e.csv", "hidden,1,9")
     Path("in/README.txt").write_text("hello")
     Path("in/_SUCCESS").write_text("")
     Path("in/.hidden.csv").write_text("garbage")
     printed = run(*RUN)
-    assert "not read, for this is a stream of csv files: README.txt, b.csv.tmp, c.csv.part." in printed
-    assert "column=value folders: sub." in printed
+    assert (
+        "not read, since their names end in none of csv, tsv, json, jsonl, parquet: README.txt, b.csv.tmp," in printed
+    )
     assert "hidden" not in printed
     assert "_SUCCESS" not in printed
     assert "the times in 't' are taken for numbers" in printed
     assert answer() == {"old": 1.0}
-    assert total() == 2
-    csv("stray.json", "{}")  # of another kind, once a run has begun
+    assert total() == 3
+    csv("stray.xlsx", "{}")  # once a run has begun
     csv("older.csv", "older,2,3", age=300 * 86_400)
     with Path("in/a.csv").open("a") as file:
         file.write("late,5,50\n")
     os.utime("in/a.csv", (9e9, 9e9))
     again = run(*RUN)
-    assert "stray.json" in again
+    assert "stray.xlsx" in again
     assert "changed after it was taken up; what was added is not read: a.csv." in again
     assert answer() == {"older": 2.0}
-    assert total() == 3
+    assert total() == 4
 
 
-def test_a_broken_file_is_named_and_once_it_is_mended_the_run_goes_on(place):
+def test_a_broken_file_is_rejected_by_its_name_and_the_run_goes_on(place):
     good = pa.table({"s": ["a", "b"], "t": [1, 2], "x": [1.0, 2.0]})
     pq.write_table(good, "in/1.parquet")
     run(*RUN)
     Path("in/2.parquet").write_bytes(b"PAR1 torn")
     Path("in/3.parquet").write_bytes(b"torn as well")
-    printed = run(*RUN, code=2)
-    assert ".parquet' cannot be read" in printed
-    assert "run the same command again" in printed
-    pq.write_table(pa.table({"s": ["c"], "t": [3], "x": [3.0]}), "in/2.parquet")
-    Path("in/3.parquet").unlink()
-    pq.write_table(pa.table({"s": ["d"], "t": [4], "x": [4.0]}), "in/4.parquet")
-    assert "3.parquet was to be read next when this run stopped, and is gone" in run(*RUN)
-    assert seen() == {"a", "b", "c", "d"}
-    assert total() == 4
+    pq.write_table(pa.table({"x": [4.0], "s": ["d"], "t": [4], "more": [1]}), "in/4.parquet")
+    run(*RUN, "--files-per-batch", "1")
+    assert seen() == {"a", "b", "d"}
+    bad = pq.read_table("out/rejects").to_pylist()
+    assert {row["file"]: row["reason"][:25] for row in bad} == dict.fromkeys(
+        ("2.parquet", "3.parquet"), "the file cannot be read: "
+    )
+    assert sorted(row["batch"] for row in bad) in ([1, 2], [1, 3], [2, 3])
+    assert [row["line"] for row in bad] == [None, None]
+    assert total() == 5
 
 
-def test_a_csv_with_other_columns_is_named(place):
+def test_columns_are_known_by_their_names_in_any_order_and_a_file_without_times_is_rejected(place):
     csv("1.csv", "a,1,1")
     run(*RUN)
-    Path("in/2.csv").write_text("x,s,t\n5,b,2\n")
-    printed = run(*RUN, code=2)
-    assert "in/2.csv' has other columns (x, s, t) than the stream had when it began (s, t, x)" in printed
+    Path("in/2.csv").write_text("x,more,s,t\n5,,b,2\n")
+    Path("in/3.csv").write_text("s,x\nc,9\n")
+    Path("in/4.csv").write_text("t,s\n3,d\n")
+    run(*RUN)
+    assert answer() == {"b": 2.0}
+    found = {row["file"]: row for row in pq.read_table("out/rejects").to_pylist()}
+    assert found["3.csv"]["reason"].startswith("the file cannot be read: it has no column 't'")
+    assert found["4.csv"]["reason"] == "'x' is missing, and there is no repository to impute it from"
+    assert (found["4.csv"]["line"], found["4.csv"]["batch"]) == (2, 1)
 
 
-def test_tabs_separate_where_files_are_called_tsv_and_two_kinds_are_refused(place):
+def test_each_file_is_read_by_its_own_kind(place):
     csv("1.tsv", "a\t1\t1.5", sep="\t")
     run(*RUN)
     assert answer() == {"a": 1.0}
-    csv("2.csv", "b,1,1")
-    assert "not read, for this is a stream of tsv files: 2.csv" in run(*RUN)
-    assert "holds csv and tsv files; choose one kind by a pattern" in run(*RUN[:-1], "out2", code=2)
-    assert kind_of("in/*.csv", existing=True) == "csv"
+    csv("2.csv", "b,2,2")
+    pq.write_table(pa.table({"s": ["c"], "t": [3], "x": [2.5]}), "in/3.parquet")
+    run(*RUN)
+    assert answer() == {"c": 3.0}
+    assert seen() == {"a", "b", "c"}
+
+
+def test_a_run_that_rejects_all_its_rows_ends_in_red_and_not_with_0(place):
+    csv("1.csv", *(f"a{k},{k},n/a" for k in range(9)))
+    printed = run(*RUN, code=1)
+    assert "all 9 rows were rejected, 9 of them because: 'x' is …, which is not a number. See rejects/." in printed
+    assert [row["line"] for row in pq.read_table("out/rejects").to_pylist()] == list(range(2, 11))
+    csv("2.csv", *(f"b{k},{k + 9},{k if k < 3 else '?'}" for k in range(9)))
+    assert "6 of 9 rows were rejected" in run(*RUN)
+    assert "was begun with separator not stated, not ';'" in run(*RUN, "--separator", ";", code=2)
 
 
 def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
@@ -144,12 +163,12 @@ def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
     found = sorted(rejects().values())
     assert found == sorted([
         "'x' is 'n/a', which is not a number", "'t' is 'soon', which is not a number",
-        "'x' is 'true', which is not a number",
-        "the line cannot be read", "the line cannot be read", "the line cannot be read",
+        "'x' is 'true', which is not a number", "'s' is 'north', which is no whole number",
+        "'s' is '4.5', which is no whole number", "the line is no JSON object",
         "'y' is missing, and there is no repository to impute it from",
         "'x' is missing, and there is no repository to impute it from",
     ])  # fmt: skip
-    assert any("'s' is north, which is no bigint" in row for row in rejects())
+    assert "{torn" in next(row for row, why in rejects().items() if why == "the line is no JSON object")
     assert total() == 11
 
 
@@ -189,10 +208,13 @@ def test_the_kind_of_clock_can_be_stated(place):
 def test_a_history_and_a_stream_read_the_same_names_and_times(place):
     Path("q.yaml").write_text("attributes: {x: max}\nid: s\ntime: t\nlast: 100\n")
     Path("h.csv").write_text("s,t,x\n" + "".join(f"00{k % 3},2026-03-01T0{k % 9}:00:00+02:00,{k}\n" for k in range(40)))
+    from fogline.files.options import Options
+    from fogline.files.reading import table
     from fogline.spark import files
     from fogline.spark.session import session
 
     query = fl.Query.load("q.yaml")
-    rows = files.with_clock(files.read(session(), "h.csv", query), query).toArrow()
+    rows = table("h.csv", query, Options())
+    assert files.table(session(), "h.csv", query, Options()).toArrow().cast(rows.schema).equals(rows)
     assert set(rows["s"].to_pylist()) == {"000", "001", "002"}
     assert rows["t"].to_pylist()[0].isoformat() == "2026-02-28T22:00:00+00:00"

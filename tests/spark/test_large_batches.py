@@ -15,9 +15,10 @@ from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.flow.answers import read_answer
 from fogline.flow.batches import counted
+from fogline.flow.collected import file_of
 from fogline.flow.folder import LocalFolder
 from fogline.flow.output import RunConfig
-from fogline.spark import collecting, running
+from fogline.spark import running
 from fogline.spark.hadoop import HadoopFolder, folder
 from fogline.spark.running import Run
 
@@ -112,4 +113,4 @@ def test_what_a_file_system_refuses_is_an_error_and_the_old_file_stays(spark, tm
 
 def test_a_file_that_a_worker_wrote_elsewhere_is_missed(tmp_path):
     with pytest.raises(FoglineError, match="a folder that all machines share"):
-        collecting._file(LocalFolder(tmp_path), ".pieces/x.parquet")
+        file_of(LocalFolder(tmp_path), ".pieces/x.parquet")

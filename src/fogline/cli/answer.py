@@ -93,7 +93,7 @@ def about(shown: Shown) -> list[str]:
     elif shown.expired:
         lines.append(
             f"{shown.expired:,} rows have expired since; whether rows that these kept out have come in, only a run of "
-            "later rows can tell."
+            "later rows can show."
         )
     return lines
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fogline.cli.engine import Where
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -20,6 +21,7 @@ from fogline.cli.terminal import (
     helpful,
     must_be_there,
     number_or_text,
+    remark,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ LISTED = 20  # reasons
 
 
 @app.command()
+@reads_files
 def check(
     stream: StreamFiles,
     query: QueryFile,
@@ -41,6 +44,8 @@ def check(
     clock: Clock = None,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Stated,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
@@ -48,15 +53,17 @@ def check(
     where every row would be rejected.
     """
     with helpful():
-        from fogline.files.options import Options
+        from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
-        asked, options = Query.load(query), Options.load(query)
+        asked, options = Query.load(query), stated()
         known = None if repository is None else Repository.load(repository)
         chain = None if known is None else chain_of(known, asked)
         must_be_there(stream)
+        for text in not_read(stream):
+            remark(text)
         where = Where.chosen(stream, master, memory)
         from fogline.cli.counting import census
 

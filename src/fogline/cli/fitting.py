@@ -29,7 +29,7 @@ def fitted(history: str, query: Query, options: Options, output: Path, how: dict
         from fogline.spark import files
         from fogline.spark.fitting import fit
 
-        rows = files.with_clock(files.read(spark, history, query), query)
+        rows = files.table(spark, history, query, options, remark)
         return fit(rows, query, **how, folder=output, progress=report)
 
 
@@ -44,7 +44,7 @@ def fitted_again(
         from fogline.spark import files
 
         report("reading the rows", 0, 0)
-        came = files.with_clock(files.read(spark, rows, query), query).toArrow()
+        came = files.table(spark, rows, query, options, remark).toArrow()
         return _again(known, came, query, newest, output, report)
 
 

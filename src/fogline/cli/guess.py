@@ -1,4 +1,4 @@
-"""Which columns of a file name rows, tell their times, and may be compared?
+"""Which columns of a file name rows, show their times, and may be compared?
 
 Guesses, for `fogline init`: a person looks at them before they count. What a column holds goes before what it is
 called.
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Floats
 from fogline.errors import FoglineError, RowsError
+from fogline.files.canonical import format_of, parsed
 from fogline.question import duration
 from fogline.rows.clock import read_times
 from fogline.rows.joined import joined_column
@@ -23,6 +24,7 @@ from fogline.rows.text import is_text
 LOOKED = 100_000  # rows
 COMPARED = 4  # attributes: of more, nearly every row is unbeaten
 READINGS = 20  # of a sensor in a lifetime
+MOST = 0.9  # of the cells of a column of times can be read so
 FEW = 3  # different values at least, of what is compared
 
 _NAMES = (
@@ -48,6 +50,7 @@ class Guess:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     lifetime: str | float = "1 hour"
     repeats: bool = False  # whether ids come again
+    time_format: str | None = None  # of times that are texts, where they are not ISO 8601
 
 
 def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Guess:
@@ -72,6 +75,8 @@ def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Gue
     out.ranges = {name: (float(np.nanmin(numbers[name])), float(np.nanmax(numbers[name]))) for name in can}
     if out.id is not None:
         out.repeats = pc.count_distinct(looked[out.id]).as_py() < looked.num_rows
+    if out.time is not None and is_text(rows.schema.field(out.time).type):
+        out.time_format = format_of(_column(looked, out.time))
     if out.time is not None and out.time in times:
         out.lifetime = _lifetime(looked, out, times[out.time])
     return out
@@ -98,14 +103,18 @@ def _times(rows: pa.Table, name: str) -> Floats | None:
     stamps, numbers = pa.types.is_timestamp(kind) or pa.types.is_date(kind), pa.types.is_floating(kind)
     if not (is_text(kind) or stamps or pa.types.is_integer(kind) or (numbers and _is(name, _TIMES))):
         return None
+    column = _column(rows, name)
+    if is_text(kind) and (written := format_of(column)) is not None:
+        micros = parsed(pc.utf8_trim_whitespace(column), written).cast(pa.int64()).cast(pa.float64(), safe=False)
+        values = np.array(micros.to_numpy(zero_copy_only=False), np.float64)
+        return values if np.isfinite(values).mean() > MOST else None
     try:
-        read = read_times(_column(rows, name), name)
+        read = read_times(column, name)
     except RowsError:
         return None
     if is_text(kind) and (read.kind is None or not pa.types.is_timestamp(read.kind)):
         return None
-    there = np.isfinite(read.value)
-    return read.value if there.mean() > 0.9 else None
+    return read.value if np.isfinite(read.value).mean() > MOST else None
 
 
 def _time_score(name: str, rows: pa.Table, times: Floats) -> int:

@@ -21,6 +21,7 @@ from fogline.files.reading import table
 from fogline.impute.completed import completed
 from fogline.impute.table import distributions
 from fogline.model import Query
+from fogline.repository.files import must_be_writable
 from fogline.repository.repository import Repository
 
 
@@ -54,7 +55,7 @@ def imputed(
         from fogline.spark.imputing import impute
         from fogline.spark.progress import followed
 
-        filled = impute(files.with_clock(files.read(spark, stream, query), query), query, known)
+        filled = impute(files.table(spark, stream, query, options, remark), query, known)
         with followed(spark, "imputing", report):
             files.write(filled, output, overwrite=overwrite)
 
@@ -64,6 +65,8 @@ def check_output(path: str, *, overwrite: bool) -> str:
     kind = kind_of(path, existing=False)
     if not overwrite and is_local(path) and Path(path).exists():
         raise FoglineError(f"{path!r} is there already; choose another place, or overwrite it (--overwrite).")
+    if is_local(path):
+        must_be_writable(path)
     return kind
 
 

@@ -46,17 +46,21 @@ def init(
         from fogline.model import Query
 
         found = guess(table(file, None, Options(), remark), id, time)
-        if not yes and sys.stdin.isatty():
+        if not yes and _on_a_terminal():
             ask(found, file)
         must_be_known(found, file)
         text = document(found, file)
         with output.open("x", encoding="utf-8") as out:
             out.write(text)
         Query.load(output)  # what was written can be read
-        typer.echo(f"Written: {output}. {told(found)}")
+        typer.echo(f"Written: {output}. {guessed(found)}")
         typer.echo("Look at it, then:")
         for line in next_commands(file, output):
             typer.echo(f"  {line}")
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def ask(found: Guess, file: str) -> None:
@@ -131,7 +135,32 @@ def document(found: Guess, file: str) -> str:
     name, (low, high) = next((name, found.ranges[name]) for name in found.attributes if name in found.ranges)
     lines += [f"# Values outside are taken for missing. Of {name}, from {low:.6g} to {high:.6g} were seen."]
     lines += [f"# limits: {{{_plain(name)}: [{low:.6g}, {high:.6g}]}}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *source_lines(found, file)]) + "\n"
+
+
+def source_lines(found: Guess, file: str) -> list[str]:
+    """How the files are written, where that is not the usual way."""
+    from fogline.files.delimited import opened_dialect
+    from fogline.files.listing import files_of, kind_of_name
+    from fogline.files.options import Options
+    from fogline.files.roles import Roles
+
+    first = str(files_of(file)[0])
+    stated = {} if found.time_format is None else {"time_format": found.time_format}
+    if kind_of_name(first) in ("csv", "tsv"):
+        numbers = Roles(numbers=(*found.attributes, *found.others))
+        dialect = opened_dialect(first, None, Options(), numbers)
+        usual = {"separator": "\t" if kind_of_name(first) == "tsv" else ",", "decimal": ".", "encoding": "utf-8"}
+        stated |= {name: each for name in usual if (each := getattr(dialect, name)) != usual[name]}
+    if not stated:
+        return []
+    lines = [
+        "",
+        "# How the files are written, as they show it; what is left out is looked for in each file.",
+        "source:",
+    ]
+    lines += [f"  {name}: {json.dumps(each, ensure_ascii=False)}" for name, each in stated.items()]
+    return [*lines, "  # zone: Europe/Berlin  # of times without one; else they are UTC"]
 
 
 def _plain(name: str | None) -> str:
@@ -140,7 +169,7 @@ def _plain(name: str | None) -> str:
     return text if re.fullmatch(r"[A-Za-z_][\w]*( [\w]+)*", text) else json.dumps(text, ensure_ascii=False)
 
 
-def told(found: Guess) -> str:
+def guessed(found: Guess) -> str:
     """What was guessed, in a sentence."""
     compared = ", ".join(f"{name} ({each})" for name, each in found.attributes.items())
     return f"Rows of {found.id!r} at {found.time!r}, which count for {found.lifetime}, by {compared}."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.engine import Where
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     MaybeMaster,
     Memory,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@reads_files
 def fit(
     history: Annotated[str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.")],
     query: QueryFile,
@@ -52,6 +54,8 @@ def fit(
     ] = VALUES,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Stated,
 ) -> None:
     """Learn from complete history what a missing value may be.
 
@@ -61,15 +65,16 @@ def fit(
     """
     began = perf_counter()
     with helpful():
-        from fogline.files.options import Options
+        from fogline.files.apart import must_be_apart
         from fogline.model import Query
         from fogline.repository import rules as rule_files
         from fogline.repository import store
 
-        asked, options = Query.load(query), Options.load(query)
+        asked, options = Query.load(query), stated()
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
+        must_be_apart(history, str(output))
         store.check_folder(output)
         must_be_there(history)
         where = Where.chosen(history, master, memory)
@@ -201,6 +206,7 @@ def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
 
 
 @app.command()
+@reads_files
 def refit(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
     rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
@@ -211,6 +217,8 @@ def refit(
     newest: Annotated[int | None, typer.Option(help="Keep so many rows, the newest.", min=1)] = None,
     master: MaybeMaster = None,
     memory: Memory = None,
+    *,
+    stated: Stated,
 ) -> None:
     """Learn anew from the history and what came since.
 
@@ -220,15 +228,16 @@ def refit(
     """
     began = perf_counter()
     with helpful():
-        from fogline.files.options import Options
+        from fogline.files.apart import must_be_apart
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository import store
         from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
+        asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
+        must_be_apart(rows, str(target))
         store.check_folder(target)
         must_be_there(rows)
         where = Where.chosen(rows, master, memory)
@@ -272,6 +281,7 @@ def prune(
 
 
 @app.command()
+@reads_files
 def impute(
     stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.")],
     repository: RepositoryFolder,
@@ -283,6 +293,8 @@ def impute(
     fill: Annotated[
         bool, typer.Option("--fill", help="Write the rows instead, each gap filled with the median of what it may be.")
     ] = False,
+    *,
+    stated: Stated,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
@@ -291,12 +303,11 @@ def impute(
     """
     began = perf_counter()
     with helpful():
-        from fogline.files.options import Options
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), Options.load(query), Repository.load(repository)
+        asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import check_output, imputed

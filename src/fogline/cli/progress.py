@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.table import Column
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much; 0: not known
 BAR = 20  # columns
@@ -59,20 +60,25 @@ def lines(first: str) -> Report:
     return report
 
 
-class KnownBar(ProgressColumn):
-    """A bar where it is known how much there is to do, and nothing elsewhere."""
+class Stage(ProgressColumn):
+    """What is being done, as far as there is room, and a bar while it is known how much there is to do.
+
+    The words may hold names from the data, which are no markup.
+    """
 
     def __init__(self) -> None:
-        super().__init__(Column(width=BAR))
+        super().__init__(Column(ratio=1, no_wrap=True))
         self.bar = BarColumn(bar_width=BAR)
 
     def render(self, task: Task) -> RenderableType:
-        return self.bar.render(task) if task.total else ""
+        words = Text(task.description, no_wrap=True, overflow="ellipsis")
+        if not task.total or task.finished:
+            return words
+        both = Table.grid(Column(ratio=1), Column(width=BAR), padding=(0, 1), expand=True)
+        both.add_row(words, self.bar.render(task))
+        return both
 
 
 def bars(console: Console) -> Progress:
-    """Lines for what takes long; their words may hold names from the data, which are no markup."""
-    column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    words = TextColumn("{task.description}", markup=False, table_column=column)
-    spinner = SpinnerColumn(finished_text="✓")
-    return Progress(spinner, words, KnownBar(), TimeElapsedColumn(), console=console, expand=True)
+    """Lines for what takes long."""
+    return Progress(SpinnerColumn(finished_text="✓"), Stage(), TimeElapsedColumn(), console=console, expand=True)

@@ -129,12 +129,13 @@ def must_be_there(path: str) -> None:
 
 
 @contextmanager
-def on_spark(master: str, memory: str | None) -> Iterator[tuple[Any, Report]]:
-    """A session for one command, and a function to report its stages to."""
+def on_spark(master: str, memory: str | None, *, brisk: bool = False) -> Iterator[tuple[Any, Report]]:
+    """A session for one command, and a function to report its stages to. `brisk`: it lasts less than a minute."""
     from fogline.cli.progress import stages
-    from fogline.spark.session import for_a_while
+    from fogline.spark.session import BRISK_JVM, for_a_while
 
-    with stages("starting Spark") as report, for_a_while(master=master, memory=memory) as spark:
+    settings = BRISK_JVM if brisk else None
+    with stages("starting Spark") as report, for_a_while(master=master, memory=memory, settings=settings) as spark:
         yield spark, report
 
 

@@ -14,7 +14,7 @@ from tempfile import mkstemp
 from fogline.errors import FoglineError
 
 WORDS = {
-    "FileNotFoundError": "is not there",
+    "FileNotFoundError": "is not there, or cannot be made there",
     "IsADirectoryError": "is a folder, where a file is needed",
     "NotADirectoryError": "is a file, where a folder is needed",
     "PermissionError": "may not be read or written by this user",
@@ -44,6 +44,8 @@ def _of_files(error: OSError) -> str:
         return f"the file system reports: {error.strerror or error}."
     what = WORDS.get(type(error).__name__, "")
     name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    if isinstance(error, NotADirectoryError):  # the file that is in the way
+        name = next((str(each) for each in Path(name).parents if each.is_file()), name)
     reason = what or f"cannot be used: {(error.strerror or str(error)).lower()}"
     return f"{name!r} {reason}."
 

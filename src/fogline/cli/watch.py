@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -26,10 +29,11 @@ from fogline.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from fogline.flow.folder import Folder
-    from fogline.flow.output import RunStatus
+    from fogline.cli.progress import Report
+    from fogline.flow.output import RunConfig, RunStatus
 
 LOOK = 5.0  # seconds between looks for files that are not read
+SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
     bool | None,
     typer.Option(
@@ -40,6 +44,7 @@ Hindsight = Annotated[
 
 
 @app.command()
+@reads_files
 def run(
     stream: StreamFiles,
     query: QueryFile,
@@ -59,8 +64,13 @@ def run(
     ] = False,
     clock: Clock = None,
     hindsight: Hindsight = None,
+    engine: Annotated[
+        str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
+    ] = "spark",
     master: Master = "local[*]",
     memory: Memory = None,
+    *,
+    stated: Stated,
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
@@ -71,44 +81,62 @@ def run(
     began = perf_counter()
     with helpful():
         from fogline.files.listing import must_exist
+        from fogline.flow.answers import read_answer
+        from fogline.flow.holding import holding
+        from fogline.flow.output import RunConfig
+        from fogline.flow.starting import ready
         from fogline.impute.chain import chain_of
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
         known = None if repository is None else Repository.load(repository)
-        asked = Query.load(query)
+        asked, options = Query.load(query), stated()
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)
-        with on_spark(master, memory) as (spark, progress):
-            from fogline.flow.output import RunConfig
-            from fogline.spark.running import Run
-
-            clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
-            config = RunConfig(
-                stream, output, asked, known, every, *clocks, moved=moved, keep=keep, hindsight=hindsight
-            )
-            running = Run(spark, config, lambda status: progress(status_line(status), 0, 0), remark)
+        clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
+        about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
+        config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
+        ready(config, clock=clock)
+        brisk = not follow and is_small(stream)
+        with holding(output, engine, remark), on_engine(config, master, memory, brisk) as (running, progress):
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
-        sum_up(running.status, running.output.place, output, lateness, perf_counter() - began)
+            members = read_answer(running.output.place, output).num_rows
+        sum_up(running.status, members, output, lateness, perf_counter() - began)
+        warn_of_rejects(running.status)
 
 
-def sum_up(status: RunStatus, place: Folder, output: str, lateness: str, seconds: float) -> None:
-    """What a run has done; how many are in the answer, the output itself knows, also when no file is new."""
-    from fogline.flow.answers import read_answer
+def warn_of_rejects(status: RunStatus) -> None:
+    """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
+    from fogline.flow.rejects import mostly_rejected
 
-    there = read_answer(place, output).num_rows
+    if (text := mostly_rejected(status.total, status.rejected, status.reasons)) is not None:
+        typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
+    if status.total and status.rejected == status.total:
+        raise typer.Exit(1)
+
+
+def is_small(stream: str) -> bool:
+    """Whether what is there is soon read."""
+    from fogline.files.listing import files_of
+    from fogline.files.paths import is_local
+
+    return is_local(stream) and sum(each.stat().st_size for each in files_of(stream)) <= SMALL
+
+
+def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
+    """What a run has done; how many are in the answer, its output knows, also when no file is new."""
     done = (
         f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
         if status.batch >= 0
         else "no new files"
     )
-    typer.echo(f"{done}, {there:,} in the answer, {seconds:.0f} s: {output}")
+    typer.echo(f"{done}, {members:,} in the answer, {seconds:.0f} s: {output}")
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:
@@ -120,8 +148,33 @@ def sum_up(status: RunStatus, place: Folder, output: str, lateness: str, seconds
     typer.echo(f"See the answer with: fogline answer {output}")
 
 
+@contextmanager
+def on_engine(config: RunConfig, master: str, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
+    """A run on the engine that was asked for, and a function to report its stages to."""
+
+    def shown(status: RunStatus) -> None:
+        progress(status_line(status), 0, 0)
+
+    if config.engine == "embedded":
+        from fogline.cli.progress import stages
+        from fogline.flow.embedded import Embedded
+
+        with stages("starting, in this process") as progress:
+            yield Embedded(config, shown, remark), progress
+        return
+    from fogline.kernels.cache import is_cold
+    from fogline.kernels.notice import TEXT
+
+    if is_cold():  # workers compile, and cannot state it
+        remark(TEXT)
+    with on_spark(master, memory, brisk=brisk) as (spark, progress):
+        from fogline.spark.running import Run
+
+        yield Run(spark, config, shown, remark), progress
+
+
 def finish(started: Any, running: Any) -> bool:
-    """Wait until a run ends; the first Ctrl-C lets it finish its batch, the second one does not.
+    """Wait until a run ends; the first Ctrl-C or SIGTERM lets it finish its batch, the second one does not.
 
     Returns whether it ended by itself.
     """
@@ -133,11 +186,10 @@ def finish(started: Any, running: Any) -> bool:
         asked_to_stop.append(running.status.batch)
         typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
-    before = signal.signal(signal.SIGINT, stop)  # Spark's own handler would cancel the batch
+    both = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
     try:
-        from fogline.spark.errors import plainly
-
-        with plainly():
+        with plain_errors(running.config.engine):
             looked = perf_counter()
             while not started.awaitTermination(0.2):
                 if perf_counter() - looked > LOOK:
@@ -147,8 +199,18 @@ def finish(started: Any, running: Any) -> bool:
                     break
     finally:
         started.stop()
-        signal.signal(signal.SIGINT, before)
+        for each, handler in zip(both, before, strict=True):
+            signal.signal(each, handler)
     return not asked_to_stop
+
+
+def plain_errors(engine: str) -> AbstractContextManager[None]:
+    """What Spark raises becomes an error that a person can read."""
+    if engine == "embedded":
+        return nullcontext()
+    from fogline.spark.errors import plainly
+
+    return plainly()
 
 
 def status_line(status: RunStatus) -> str:

@@ -44,8 +44,8 @@ def embedded() -> Iterator[Engine]:
 def on_spark() -> Iterator[Engine]:
     """An engine on a local Spark that is stopped at the end."""
     # here, so that what is not installed is reported in words
-    from fogline.demo.spark_engine import BRISK_JVM, SparkEngine
-    from fogline.spark.session import for_a_while
+    from fogline.demo.spark_engine import SparkEngine
+    from fogline.spark.session import BRISK_JVM, for_a_while
 
     interrupt, disabled = signal.getsignal(signal.SIGINT), logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # Py4J logs a stack for an interrupt that is meant

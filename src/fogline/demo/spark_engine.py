@@ -37,9 +37,7 @@ from fogline.spark.errors import plainly
 from fogline.spark.pipeline import journal, plan_for
 from fogline.spark.share import shared
 
-# A demo lasts less than a minute: what would pay off later (optimised machine code, generated code) costs more than
-# it gains, and on two cores the first answer waits for it.
-BRISK_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# A demo lasts less than a minute: generated code costs more than it gains, and on two cores the first answer waits.
 BRISK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -78,8 +78,8 @@ def _whole(column: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
             return column.cast(kind, safe=False)  # nanoseconds are cut
         if is_text(kind):
             plain = column.cast(pa.timestamp("us", own.tz), safe=False)
-            texts = plain.cast(_ZONED).cast(_STAMP).cast(kind) if own.tz else plain.cast(kind)
-            return pc.binary_join_element_wise(texts, "Z", "") if own.tz else texts
+            plain = in_zone(plain, zone) if own.tz is None else plain
+            return pc.binary_join_element_wise(plain.cast(_ZONED).cast(_STAMP).cast(kind), "Z", "")
     if is_text(kind) and pa.types.is_nested(own):
         raise pa.ArrowNotImplementedError(str(own))
     if pa.types.is_floating(kind) and (pa.types.is_decimal(own) or pa.types.is_floating(own)):

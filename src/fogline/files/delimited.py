@@ -43,12 +43,12 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
 
 
 def read_delimited(
-    path: str, content: bytes | None, options: Options, roles: Roles, wanted: frozenset[str] | None = None
+    path: str, content: bytes | None, options: Options, roles: Roles, wanted: frozenset[str], size: int
 ) -> Iterator[Raw]:
-    """The rows of a file. `wanted`: the columns that are needed; None: all."""
+    """The rows of a file. `wanted`: the columns that are needed; `size`: bytes that are read at once."""
     dialect = opened_dialect(path, content, options, roles)
     skipped = dialect.skipped
-    for block in blocks(path, content, dialect.encoding):
+    for block in blocks(path, content, dialect.encoding, size):
         rest, skipped = _behind(block, skipped)
         if rest.data:
             yield _rows(rest, dialect, options, wanted)
@@ -63,7 +63,7 @@ def _behind(block: Block, skipped: int) -> tuple[Block, int]:
     return (block if not at else Block(block.data[at:], block.first + skipped - left)), left
 
 
-def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str] | None) -> Raw:
+def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str]) -> Raw:
     ends = block.ends()
     begins = np.concatenate(([0], ends[:-1] + 1))
     lines, bad = np.arange(block.first, block.first + len(ends)), []
@@ -102,7 +102,7 @@ def _odd(data: bytes, ends: Any) -> Flags:
 
 
 def _parsed(
-    data: bytes, dialect: Dialect, options: Options, wanted: frozenset[str] | None
+    data: bytes, dialect: Dialect, options: Options, wanted: frozenset[str]
 ) -> tuple[pa.Table, list[tuple[int, str, int]]]:
     """The cells as texts, by the numbers of their columns; and lines that do not fit: row, text, cells."""
     misfits: list[tuple[int, str, int]] = []
@@ -112,7 +112,7 @@ def _parsed(
         return "skip"
 
     keys = [str(k) for k in range(len(dialect.names))]
-    chosen = [key for key, name in zip(keys, dialect.names, strict=True) if name and (wanted is None or name in wanted)]
+    chosen = [key for key, name in zip(keys, dialect.names, strict=True) if name and name in wanted]
     table = pa_csv.read_csv(
         pa.BufferReader(data),
         pa_csv.ReadOptions(use_threads=False, column_names=keys, block_size=len(data) + 1),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.files.blocks import HEAD
 from fogline.files.canonical import format_of
 from fogline.files.casting import joined_type, settled_type
 from fogline.files.delimited import opened_dialect
@@ -23,14 +24,15 @@ from fogline.files.roles import Roles
 from fogline.files.settled import Layout
 from fogline.files.sniffing import Dialect
 from fogline.model import Query
-from fogline.rows.clock import CLOCKS, STAMP, meaning_of, meant_by
+from fogline.rows.clock import CLOCKS, STAMP, ZONED, meaning_of, meant_by, read_times
 from fogline.rows.text import is_text
 from fogline.rows.version import read_versions
 
 FILES = 200  # that are looked at
-LOOKED = 1000  # rows whose times show what kind of clock it is
+FEW = 20  # files and …
+LOOKED = 1000  # … rows of each whose times show what kind of clock it is
 NAMED = 3  # files in a sentence
-__all__ = ["Layout", "layout_of"]
+__all__ = ["FILES", "Layout", "layout_of"]
 
 Remark = Callable[[str], None]
 Contents = Mapping[str, bytes]
@@ -212,29 +214,33 @@ def _with_clock(
     stamped = "timestamp" if options.time_format or options.zone else None
     numeric = "number" if all(query.time in look.numeric for look in looks) else None
     meant = given or stamped or numeric or meant_by(query, lateness)
-    cells = None
-    if meant != "number" and options.time_format is None:
+    cells = pa.array([], pa.string())
+    if meant != "number":
         cells = _first(replace(layout, clock="number"), paths, texts[0], contents)
         shown = meaning_of(cells.to_pylist())
-        found = format_of(cells) if shown is None else None
-        if found is not None:
-            options = options.stated(time_format=found)
+        if shown != "number" and options.time_format is None and (found := _format(cells)) is not None:
+            options, shown = options.stated(time_format=found), "timestamp"
             zone = "" if options.zone else ", without a zone: as UTC; --zone states another"
             assumed.append(f"the times in {texts[0]!r} are read as {found}{zone} (--time-format states otherwise).")
-            meant = "timestamp"
-        if meant is None and shown is not None:
-            meant = shown
+        elif meant is None and shown is not None:
             assumed.append(
-                f"the times in {query.time!r} are taken for {meant}s, as the first rows show; --clock states otherwise."
+                f"the times in {query.time!r} are taken for {shown}s, as the first rows show; --clock states otherwise."
             )
+        meant = meant or shown
     if meant is None and layout.roles.required:
-        example = next((each for each in cells.to_pylist() if each), None) if cells is not None else None
+        example = next((each for each in cells.to_pylist() if each), None)
         raise QueryError(
             f"the times in {query.time!r} are texts such as {example!r}, and the first rows do not show whether they "
             "mean numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
         )
     layout = replace(layout, clock=meant or "", options=options)
     return replace(layout, versions=_versions(layout, paths, query, contents))
+
+
+def _format(cells: pa.Array) -> str | None:
+    """How the times are written that are no timestamps as they are."""
+    odd = list(read_times(cells, "", ZONED).refused)
+    return format_of(cells.take(pa.array(odd, pa.int64()))) if odd else None
 
 
 def _versions(layout: Layout, paths: list[str], query: Query, contents: Contents) -> str:
@@ -247,14 +253,10 @@ def _versions(layout: Layout, paths: list[str], query: Query, contents: Contents
 
 
 def _first(layout: Layout, paths: list[str], name: str, contents: Contents) -> pa.Array:
-    """The first cells of a column, of the files in turn."""
+    """The first cells of a column, of some of the files."""
     found: list[pa.Array] = []
-    for path in paths:
-        batch = next(
-            batches(path, layout, content=contents.get(path), only=frozenset((*layout.roles.required, name))), None
-        )
+    for path in paths[:FEW]:
+        batch = next(batches(path, layout, content=contents.get(path), size=HEAD), None)
         if batch is not None:
             found.append(batch.column(name).slice(0, LOOKED).drop_null())
-        if sum(map(len, found)) >= LOOKED:
-            break
     return pa.concat_arrays(found) if found else pa.array([], pa.string())

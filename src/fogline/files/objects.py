@@ -25,8 +25,8 @@ LINES = 500  # of a file that show its columns
 _SURE = 2**53  # numbers below are the same as float64
 
 
-def read_objects(path: str, content: bytes | None, options: Options, schema: pa.Schema) -> Iterator[Raw]:
-    """The rows of a file, in the columns of the schema."""
+def read_objects(path: str, content: bytes | None, options: Options, schema: pa.Schema, size: int) -> Iterator[Raw]:
+    """The rows of a file, in the columns of the schema; so many bytes are read at once."""
     head = head_of(path, content)
     encoding = options.encoding or encoding_of(head)
     if _is_array(head):
@@ -35,7 +35,7 @@ def read_objects(path: str, content: bytes | None, options: Options, schema: pa.
         return
     texts = {field.name for field in schema if is_text(field.type)}
     inferred: set[str] = set()
-    for block in blocks(path, content, encoding):
+    for block in blocks(path, content, encoding, size):
         found = _at_once(block, schema, texts, inferred)
         yield _line_by_line(block, schema) if found is None else found
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fogline.files.blocks import SIZE
 from fogline.files.delimited import read_delimited
 from fogline.files.fitting import fitted, unread
 from fogline.files.listing import folder_values, kind_of_file, name_in
@@ -22,21 +23,17 @@ from fogline.files.settled import Layout
 ROWS = 65_536  # of a Parquet file at once
 
 
-def batches(
-    path: str, layout: Layout, *, content: bytes | None = None, only: frozenset[str] | None = None
-) -> Iterator[pa.RecordBatch]:
+def batches(path: str, layout: Layout, *, content: bytes | None = None, size: int = SIZE) -> Iterator[pa.RecordBatch]:
     """The rows of one file in the columns of `layout.schema`; nothing, if it is no file of the stream.
 
-    `content`: what is in it, where the path is not on this machine. `only`: the columns that are needed; the others are
-    null.
+    `content`: what is in it, where the path is not on this machine. `size`: bytes of text that are read at once.
     """
     kind = kind_of_file(path, layout.root)
     if kind is None:
         return
     file, stated = name_in(path, layout.root), folder_values(path, layout.root)
-    columns = frozenset(layout.columns.names) if only is None else frozenset(layout.columns.names) & only
     try:
-        for raw in _raw(path, content, kind, layout, columns):
+        for raw in _raw(path, content, kind, layout, size):
             lacking = [name for name in layout.roles.required if name not in raw.columns and name not in stated]
             if lacking and kind != "json" and raw.rows:
                 there = ", ".join(name for name in raw.columns) or "none of the stream's"
@@ -49,13 +46,13 @@ def batches(
         yield unread(layout, file, [(None, "", f"the file cannot be read: {reason_of(error)}")])
 
 
-def _raw(path: str, content: bytes | None, kind: str, layout: Layout, columns: frozenset[str]) -> Iterator[Raw]:
+def _raw(path: str, content: bytes | None, kind: str, layout: Layout, size: int) -> Iterator[Raw]:
+    columns = frozenset(layout.columns.names)
     if kind == "parquet":
         return _parquet(path, content, columns)
     if kind == "json":
-        chosen = pa.schema([field for field in layout.columns if field.name in columns])
-        return read_objects(path, content, layout.options, chosen)
-    return read_delimited(path, content, layout.options, layout.roles, columns)
+        return read_objects(path, content, layout.options, layout.columns, size)
+    return read_delimited(path, content, layout.options, layout.roles, columns, size)
 
 
 def _parquet(path: str, content: bytes | None, columns: frozenset[str]) -> Iterator[Raw]:

@@ -47,6 +47,17 @@ class Layout:
         """The same for the stream at this path, which may have been moved."""
         return replace(self, root=root_of(path))
 
+    def check(self, options: Options, clock: str | None, output: str) -> None:
+        """Is what is stated now what the run was begun with? What is not stated now does not matter."""
+        if clock is not None and clock != self.clock:
+            was = self.clock or "what its column shows"
+            raise FoglineError(f"{output!r} was begun with the clock {was}, not {clock}; choose another output.")
+        begun = self.options.to_dict()
+        for name, now in options.to_dict().items():
+            if begun.get(name) != now:
+                was = f"{name} {begun[name]!r}" if name in begun else f"{name} not stated"
+                raise FoglineError(f"{output!r} was begun with {was}, not {now!r}; choose another output.")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict` turns into this layout again."""
         return {

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from fogline.files.listing import entries, kind_of_file, root_of
 
 LISTED = 5  # names in one remark
+STRAYS = "not read, since their names end in none of csv, tsv, json, jsonl, parquet: {}."
 
 
 class Taken(NamedTuple):
@@ -43,11 +44,11 @@ class Unread:
     def look(self) -> list[str]:
         """Sentences about what is new."""
         there = list(entries(self.path))
-        others = [each for each in there if kind_of_file(str(each), self.root) is None]
+        others = strays(there, self.root)
         taken = self.log.read()
         changed = [each for each in there if (was := taken.get(str(each))) and _changed(each) > was.when]
         found = (
-            (self._new(others), "not read, since their names end in none of csv, tsv, json, jsonl, parquet: {}."),
+            (self._new(others), STRAYS),
             (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
                                              "Write new files instead, under another name first, then rename them."),
         )  # fmt: skip
@@ -57,6 +58,17 @@ class Unread:
         names = [str(each) for each in paths if f"{mark}{each}" not in self.named]
         self.named.update(f"{mark}{name}" for name in names)
         return names
+
+
+def strays(there: Iterable[Path], root: str) -> list[Path]:
+    """Those of these files that are not read."""
+    return [each for each in there if kind_of_file(str(each), root) is None]
+
+
+def not_read(path: str) -> list[str]:
+    """A sentence about the files of a path that are not read; none: all are."""
+    names = [str(each) for each in strays(entries(path), root_of(path))]
+    return [STRAYS.format(_names(names))] if names else []
 
 
 def _changed(path: Path) -> int:

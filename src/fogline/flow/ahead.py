@@ -29,7 +29,7 @@ from fogline.flow.heard import Cell, Heard, joined, stretches
 from fogline.flow.lengths import length_text
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import as_json
+from fogline.flow.rejects import HELD, RejectedRow, as_json
 from fogline.packing import Arrays
 from fogline.rows.clock import time_text
 
@@ -207,16 +207,17 @@ def _first(first: RowBlock | None, near: list[RowBlock], heard: Heard, reach: fl
     return concat(rows) if len(ids) == 1 and few and rows else None
 
 
-def reports(found: Sifted, plan: Plan, *, end: bool) -> list[tuple[str, str]]:
+def reports(found: Sifted, plan: Plan, *, end: bool) -> list[RejectedRow]:
     """The rows that are held from now on, as JSON, with the reason. At the `end` of input no id can follow any more."""
     if not found.newly_held:
         return []
     query, limit = plan.query, length_text(plan.ahead, plan.kind)
     why = f"its time runs ahead of its group by more than {limit}"
-    reason = f"{why}, and no other id followed" if end else f"held: {why}; it enters if other ids follow"
+    reason = f"{why}, and no other id followed" if end else f"{HELD}{why}; it enters if other ids follow"
     seen = [] if found.held is None else [as_json(found.held.row(i, query)) for i in range(len(found.held.arrived))]
-    out = [(row, reason) for row in seen]
+    out = [RejectedRow(row, reason) for row in seen]
     for cell, count in found.unseen:
         times = [time_text(each, plan.kind) for each in (cell.least, cell.greatest)]
-        out.append((as_json({query.time: times, "rows": count}), f"{reason} ({count} rows that others would cover)"))
+        shown = as_json({query.time: times, "rows": count})
+        out.append(RejectedRow(shown, f"{reason} ({count} rows that others would cover)"))
     return out

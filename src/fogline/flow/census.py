@@ -6,7 +6,6 @@ up.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import pyarrow as pa
 from fogline.arrays import Flags
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
+from fogline.flow.rejects import kind_of_reason, where
 from fogline.flow.screening import Screening
 from fogline.skyline.duplicates import DUPLICATE
 
@@ -39,7 +39,7 @@ class Census:
         default_factory=Counter
     )  # attribute -> values beyond its limits in such rows: gaps, too
     reasons: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, as JSON
+    examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, and where it stands
     absent: list[str] = field(default_factory=list)  # determinants that the stream does not have
 
     def add(self, other: dict[str, Any]) -> None:
@@ -64,11 +64,11 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
         if removes.any():  # of these nothing but name and time is looked at
             piece = decoder.decode(each.filter(pa.array(~removes)))
         screening.take(piece)
-        rejects = [pair for counts in screening.counts for pair in counts.rejects]
+        rejects = [each for counts in screening.counts for each in counts.rejects]
         taken = np.ones(len(piece.rows.raw), np.bool_)
         taken[list(piece.rows.refused)] = False
         if plan.query.latest:  # the same row again changes nothing
-            rejects = [(row, reason) for row, reason in rejects if reason != DUPLICATE]
+            rejects = [each for each in rejects if each.reason != DUPLICATE]
         lacking = np.isnan(piece.rows.clouds.lo[taken])
         beyond = lacking & ~np.isnan(piece.rows.raw[taken])
         incomplete, removals = int(lacking.any(axis=1).sum()), int(np.count_nonzero(removes))
@@ -81,8 +81,8 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
                 "rejected": len(rejects),
                 "missing": _by_name(plan, lacking & ~beyond),
                 "outside": _by_name(plan, beyond),
-                "reasons": Counter(kind_of_reason(reason) for _, reason in rejects),
-                "examples": {kind_of_reason(reason): row for row, reason in reversed(rejects)},
+                "reasons": Counter(kind_of_reason(each.reason) for each in rejects),
+                "examples": {kind_of_reason(each.reason): where(each) for each in reversed(rejects)},
             }
         )
     return out.plain()
@@ -90,12 +90,3 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
 
 def _by_name(plan: Plan, cells: Flags) -> dict[str, int]:
     return {name: int(cells[:, j].sum()) for j, name in enumerate(plan.query.names)}
-
-
-def kind_of_reason(reason: str) -> str:
-    """The reason without the value that it quotes.
-
-    >>> kind_of_reason("'gas' is 'n/a', which is not a number")
-    "'gas' is …, which is not a number"
-    """
-    return re.sub(r"^('.*?') is '.*', which", r"\1 is …, which", reason)

@@ -18,6 +18,7 @@ from fogline.flow.names import HEALTH as HEALTH
 from fogline.flow.names import REJECTS as REJECTS
 from fogline.flow.names import SCORES
 from fogline.flow.plan import Plan
+from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import Sums, to_plain
 from fogline.model import Query
 from fogline.rows.changes import change_schema
@@ -31,6 +32,7 @@ COUNTERS = (
 CHANGED = ("stale", "removed", "markers")  # also counted where each id has one current row
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
 
+_REJECTED = {"row": pa.string(), "reason": pa.string(), "file": pa.string(), "line": pa.int64()}  # as `RejectedRow`
 Journal = list[tuple[str, pa.Table]]  # kind, table
 
 
@@ -50,7 +52,7 @@ def journal(
     plan: Plan,
     key: Key,
     changes: pa.Table | None,
-    rejects: list[tuple[str, str]],
+    rejects: list[RejectedRow],
     health: Mapping[str, float],
     scores: Sums,
     clock: float,
@@ -58,7 +60,8 @@ def journal(
     """The tables of one call; those without rows are left out."""
     parts: Journal = [(CHANGES, changes)] if changes is not None and changes.num_rows else []
     if rejects:
-        columns = {name: pa.array([pair[k] for pair in rejects]) for k, name in enumerate(("row", "reason"))}
+        cells = zip(*rejects, strict=True)
+        columns = {name: pa.array(each, kind) for (name, kind), each in zip(_REJECTED.items(), cells, strict=True)}
         parts.append((REJECTS, _with_group(plan, key, columns)))
     time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
     scored = json.dumps(to_plain(scores)) if scores else None
@@ -78,7 +81,9 @@ def beside(name: str, taken: Container[str]) -> str:
 def group_columns(query: Query, kind: str) -> list[str]:
     """What the group's columns are called in a table of this kind."""
     counted = (*COUNTERS, *(CHANGED if query.latest else ()))
-    taken = {REJECTS: ("row", "reason"), HEALTH: ("batch", "seconds", "time", *counted, CLIPPED, SCORES)}.get(kind, ())
+    taken = {REJECTS: (*_REJECTED, "batch"), HEALTH: ("batch", "seconds", "time", *counted, CLIPPED, SCORES)}.get(
+        kind, ()
+    )
     return [beside(name, taken) for name in query.by]
 
 

@@ -32,7 +32,7 @@ from fogline.flow.journal import CLIPPED, Journal, journal
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import as_json
+from fogline.flow.rejects import RejectedRow, as_json
 from fogline.flow.state import from_cell, from_state, to_cell, to_state
 from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot, open_slots, put_away
@@ -67,7 +67,7 @@ class Stepped(NamedTuple):
     """What became of the rows that were due."""
 
     changes: pa.Table | None  # None: the clock has yet to begin
-    rejects: list[tuple[str, str]]  # copies
+    rejects: list[RejectedRow]  # copies
     settled: Parcel | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
     turn: GroupTurn | None = (
@@ -220,7 +220,7 @@ class Keeper:
 
     def _without_duplicates(
         self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
-    ) -> tuple[RowBlock | None, list[tuple[str, str]], int]:
+    ) -> tuple[RowBlock | None, list[RejectedRow], int]:
         """The rows but for copies, these as rejects, and how many copies are kept because others were dropped."""
         if rows is None or not isinstance(loaded.group, Group):
             return rows, [], 0
@@ -230,7 +230,7 @@ class Keeper:
         again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
         if not again:
             return rows, [], len(kept)
-        rejects = [(as_json(rows.row(i, query)), DUPLICATE) for i in again]
+        rejects = [RejectedRow(as_json(rows.row(i, query)), DUPLICATE) for i in again]
         stay = np.ones(len(names), np.bool_)
         stay[again] = False
         return _some(rows, stay), rejects, len(kept)

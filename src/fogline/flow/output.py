@@ -11,6 +11,7 @@ also holds a mark that lies in the checkpoint too: the numbers of batches are th
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,17 +23,23 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
+from fogline.files.options import Options
 from fogline.files.paths import absolute
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
+from fogline.flow.compaction import opened as opened_file
 from fogline.flow.folder import Folder
 from fogline.flow.journal import group_columns
-from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
 from fogline.flow.plan import BUCKETS
+from fogline.flow.rejects import kind_of_reason
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
+
+BATCH = "batch"  # the column of rejects with the number of their batch
+SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,8 @@ class RunConfig:
     moved: bool = False  # the stream's folder has another path than before
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
+    options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
+    engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -82,6 +91,7 @@ class RunStatus:
     stale: int = 0  # rows that were ignored: something newer of their ids was there
     changes: int = 0
     waiting: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)  # kind of reason -> rejects
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
 
     @property
@@ -112,6 +122,8 @@ class RunStatus:
             if not row["live"]:
                 del self.sizes[key]
         self.waiting = _sum(health["waiting"])
+        for each in pc.value_counts(parts[REJECTS]["reason"]).to_pylist() if REJECTS in parts else ():
+            self.reasons[kind_of_reason(each["values"])] += each["counts"]
 
 
 def _sum(column: pa.ChunkedArray) -> int:
@@ -127,28 +139,41 @@ class Output:
         self.compaction = Compaction(place, config.query, keep=config.keep)
         self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
 
-    def shape(self) -> dict[str, str] | None:
+    def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
-        known = self.place.get(ABOUT)
-        if known is None:
-            refuse_leftovers(self.place, self.config.output)
+        shape = self.begun()
+        if shape is not None:
+            self._note_stream()
+            self.resume()
+        return shape
+
+    def begun(self) -> dict[str, Any] | None:
+        """The same, while nothing is written. A run that has yet to begin its first batch begins now."""
+        known, batches = self.place.get(ABOUT), has_batches(self.place)
+        if known is None and batches:
+            raise FoglineError(
+                f"{self.config.output!r} holds batches of a run, but no {ABOUT}, which knows what they are about. "
+                f"Put that file back, or choose another output."
+            )
+        if known is None or not batches:
             return None
         before = json.loads(known)
-        shape: dict[str, str] = before.pop("shape")
+        shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
+        refuse_other_engine(before.pop("engine", SPARK), self.config)
         refuse_other_checkpoint(self.place, before.pop("mark", None), self.config.output)
         came, _ = before.pop("stream", None), before.pop("moved", None)
         refuse_other(before, self.config.about(), self.config.output)
-        self._same_stream(came, json.loads(known))
-        self.resume()
+        self._same_stream(came)
         return shape
 
-    def begin(self, shape: dict[str, str], buckets: int = BUCKETS) -> None:
+    def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
         self.buckets, mark = buckets, uuid4().hex
+        self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
         self.place.put(MARK, json.dumps({"mark": mark}).encode())
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": mark}
-        about = {**self.config.about(), **known}
+        about = {**self.config.about(), "engine": self.config.engine, **known}
         self.place.put(ABOUT, json.dumps(about, indent=1).encode())
         self.resume()
 
@@ -158,7 +183,7 @@ class Output:
         self.place.clear(PIECES)
         self.compaction.resume()
 
-    def _same_stream(self, came: str | None, about: dict[str, Any]) -> None:
+    def _same_stream(self, came: str | None) -> None:
         now = absolute(self.config.stream)
         if came == now:
             return
@@ -168,7 +193,12 @@ class Output:
                 "If these are the same files in another place, add --moved; else choose another output."
             )
         refuse_subfolders(self.config.stream)
-        self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
+
+    def _note_stream(self) -> None:
+        """Where the stream is now, if it was moved."""
+        about, now = json.loads(self.place.get(ABOUT) or b"{}"), absolute(self.config.stream)
+        if about["stream"] != now:
+            self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
 
     @property
     def by_name(self) -> bool:
@@ -183,12 +213,25 @@ class Output:
             first = [] if table is None or not table.num_rows else [table]
             self._forget(kind, number)
             for k, name in enumerate(more):
-                self.place.move(name, part_name(kind, number, k + 1 + len(first), len(first) + len(more)))
+                place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
+                if kind == REJECTS:
+                    self._numbered(name, place, number)
+                else:
+                    self.place.move(name, place)
             for each in first:
                 with self.place.filling(part_name(kind, number, 1, 1 + len(more))) as path:
                     pq.write_table(each, path)
         self.fresh = False
         self.compaction.before(number)
+
+    def _numbered(self, name: str, to: str, number: int) -> None:
+        """What a worker has written gets its place, and the batch's number beside its rows."""
+        file = pq.ParquetFile(opened_file(self.place, name))
+        schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
+        with self.place.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
+            for k in range(file.num_row_groups):
+                writer.write_table(with_batch(file.read_row_group(k), number))
+        self.place.delete([name])
 
     def _forget(self, kind: str, number: int) -> None:
         """What a crash has left of this batch, which may have had other parts."""
@@ -208,7 +251,16 @@ def tables_of(
         whole = parts[HEALTH]
         about = {"batch": pa.repeat(number, whole.num_rows), "seconds": pa.repeat(seconds, whole.num_rows)}
         parts[HEALTH] = pa.table({**about, **dict(zip(whole.schema.names, whole.columns, strict=True))})
+    if REJECTS in parts:
+        parts[REJECTS] = with_batch(parts[REJECTS], number)
     return parts
+
+
+def with_batch(rejects: pa.Table, number: int) -> pa.Table:
+    """Rejects, with the number of their batch."""
+    return rejects.append_column(
+        pa.field(BATCH, pa.int64()), pa.repeat(pa.scalar(number, pa.int64()), rejects.num_rows)
+    )
 
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
@@ -221,12 +273,17 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
             )
 
 
-def refuse_leftovers(place: Folder, output: str) -> None:
-    """A run begins in an empty folder: numbers of batches begin at 0."""
-    if place.listing(f"{CHECKPOINT}/offsets") or any(place.listing(kind) for kind in KINDS):
+def has_batches(place: Folder) -> bool:
+    """Whether a batch was ever begun: numbers of batches begin at 0, in an empty folder."""
+    return bool(place.listing(f"{CHECKPOINT}/offsets")) or any(place.listing(kind) for kind in KINDS)
+
+
+def refuse_other_engine(was: str, config: RunConfig) -> None:
+    """The checkpoint of one engine is nothing to another."""
+    if was != config.engine:
         raise FoglineError(
-            f"{output!r} holds batches of a run, but no {ABOUT}, which knows what they are about. "
-            f"Put that file back, or choose another output."
+            f"{config.output!r} was begun by the engine {was}, and its checkpoint is nothing to the engine "
+            f"{config.engine}. Go on with --engine {was}, or choose another output."
         )
 
 

@@ -15,6 +15,7 @@ from fogline.flow import heard, revisions
 from fogline.flow.block import RowBlock, from_arrays, to_arrays
 from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
+from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.packing import pack, unpack
 
@@ -32,7 +33,7 @@ class Parcel:
     outside_limits: int  # cells
     incomplete: int  # rows with gaps
     screened: int  # rows that cannot matter
-    rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
+    rejects: list[RejectedRow] = field(default_factory=list)
     scores: Sums = field(default_factory=dict)  # of values that were hidden for a moment
     reached: float = -math.inf  # the instant that the chunk's ids have reached together; it does not travel
     revisions: Revisions | None = None  # gaps of these and of earlier rows that the chunk's readings revise
@@ -54,7 +55,7 @@ class Parcel:
     def from_bytes(cls, packed: bytes, plan: Plan) -> Parcel:
         """The inverse of `to_bytes`."""
         header, arrays = unpack(packed, "parcel of rows")
-        rejects = [(row, reason) for row, reason in header["rejects"]]
+        rejects = [RejectedRow(*each) for each in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
         numbers = {name: header[name] for name in _NUMBERS}
         found, scores = heard.from_arrays(arrays), from_plain(header["scores"])

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Ints
-from fogline.files.origin import CORRUPT
+from fogline.files.origin import CORRUPT, ORIGIN, WHY
 from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.newest import without_values
@@ -81,13 +81,17 @@ class Decoder:
     def _opened(self, rows: pa.Table | pa.RecordBatch) -> Slice:
         rows, now = without_now(rows)
         refused = Reasons()
-        source = RowSource(rows, {*self.plan.columns(rows.schema.names), CORRUPT})
+        source = RowSource(rows, {*self.plan.columns(rows.schema.names), *ORIGIN.names})
         assert source.batch is not None
         batch = self.reader.cleaner.clean(source.batch, refused)
         return Slice(source if batch is source.batch else RowSource(batch), batch, refused, now)
 
     def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> Piece:
         plan, query, (source, batch, refused, now) = self.plan, self.plan.query, opened
+        if WHY in batch.schema.names:
+            why = batch.column(WHY)
+            for i in np.flatnonzero(why.is_valid().to_numpy(zero_copy_only=False)).tolist():
+                refused.setdefault(i, why[i].as_py())
         if CORRUPT in batch.schema.names:
             bad = batch.column(CORRUPT).is_valid().to_numpy(zero_copy_only=False)
             refuse(refused, bad, "the line cannot be read")

@@ -12,14 +12,14 @@ from dataclasses import replace
 from fogline.errors import FoglineError, HistoryError
 from fogline.flow.folder import Folder
 from fogline.flow.names import ABOUT
-from fogline.flow.output import RunConfig
+from fogline.flow.output import RunConfig, has_batches
 from fogline.repository.repository import Repository
 
 
 def as_begun(config: RunConfig, place: Folder) -> RunConfig:
     """The same run with the version that it was begun with, where that is still there."""
     known, about = config.repository, place.get(ABOUT)
-    if known is None or known.folder is None or about is None:
+    if known is None or known.folder is None or about is None or not has_batches(place):
         return config
     mark = json.loads(about).get("repository")
     if mark in (None, known.fingerprint):

@@ -30,7 +30,7 @@ from fogline.flow.newest import newest
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Piece, numbered
 from fogline.flow.plan import Plan
-from fogline.flow.rejects import as_json
+from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.watermark import together
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
@@ -54,7 +54,7 @@ class GroupCounts:
     rows: int = 0
     outside_limits: int = 0
     incomplete: int = 0
-    rejects: list[tuple[str, str]] = field(default_factory=list)  # row as JSON, reason
+    rejects: list[RejectedRow] = field(default_factory=list)
     scores: Sums = field(default_factory=dict)
 
 
@@ -140,7 +140,7 @@ class Screening:
         """Refuse the rows with a gap that no imputer can fill; `context`: (n, w) what sensors have read before."""
         self._bounds(piece, context)
 
-    def add_rejects(self, key: Key, rejects: list[tuple[str, str]], outside_limits: int) -> None:
+    def add_rejects(self, key: Key, rejects: list[RejectedRow], outside_limits: int) -> None:
         """Count rows that were refused before they came here."""
         counts = self.counts[int(self._number([key])[0])]
         counts.rejects += rejects
@@ -343,7 +343,7 @@ class Screening:
             counts.incomplete += int(numbers[1])
             counts.outside_limits += int(numbers[2])
         for i in sorted(rows.refused):
-            self.counts[group[i]].rejects.append((as_json(piece.row(i, self.plan)), rows.refused[i]))
+            self.counts[group[i]].rejects.append(rejected(piece.row(i, self.plan), rows.refused[i]))
 
 
 def _parcel(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> Parcel:

@@ -29,7 +29,7 @@ from fogline.flow.piece import Decoder, Piece, asked_at_once
 from fogline.flow.plan import Plan
 from fogline.flow.readings import Opened, ReadingStore, bucket_of, name_of
 from fogline.flow.recall import Recall, Recalled
-from fogline.flow.rejects import as_json
+from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.screening import SMALL, Screening
 from fogline.packing import Arrays, pack, unpack
 from fogline.repository.sensors.state import Name
@@ -44,7 +44,7 @@ class Rejected(NamedTuple):
     """Rows of one group that could not be decoded."""
 
     key: Key
-    rows: list[tuple[str, str]]  # row as JSON, reason
+    rows: list[RejectedRow]
     outside_limits: int
 
 
@@ -86,7 +86,7 @@ class Dealer:
             found.setdefault(int(piece.group[i]), []).append(i)
         outside = piece.rows.outside
         for k, which in found.items():
-            shown = [(as_json(piece.row(i, self.plan)), piece.rows.refused[i]) for i in which]
+            shown = [rejected(piece.row(i, self.plan), piece.rows.refused[i]) for i in which]
             yield Rejected(piece.keys[k], shown, 0 if outside is None else int(outside[which].sum()))
 
 
@@ -178,7 +178,7 @@ def _opened(packets: list[bytes]) -> tuple[list[Packet], list[Rejected]]:
     """The packets that hold rows, and rows that were rejected as they were dealt."""
     found = [unpack(each, "packet of readings") for each in packets]
     rejected = [
-        Rejected(key, [(row, reason) for row, reason in rows], outside)
+        Rejected(key, [RejectedRow(*each) for each in rows], outside)
         for header, _ in found
         for key, rows, outside in header["rejected"]
     ]

@@ -60,8 +60,12 @@ def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     for each in slices(batches, SLICE):
         screening = Screening(plan, imputes=not plan.query.carry)  # what is carried over is known where groups are
         screening.take(decoder.decode(each))
-        found = [pair for counts in screening.counts for pair in counts.rejects]
-        yield pa.record_batch([pa.array([pair[k] for pair in found], pa.string()) for k in (0, 1)], ["row", "reason"])
+        found = [each for counts in screening.counts for each in counts.rejects]
+        columns = [
+            pa.array([each.row for each in found], pa.string()),
+            pa.array([each.reason for each in found], pa.string()),
+        ]
+        yield pa.record_batch(columns, ["row", "reason"])
 
 
 def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:

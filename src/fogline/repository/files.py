@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.errors import HistoryError
+from fogline.errors import FoglineError, HistoryError
 
 if TYPE_CHECKING:
     from fogline.repository.access.protocol import Access
@@ -68,6 +68,16 @@ def _torn(path: Path, what: str) -> HistoryError:
     return HistoryError(
         f"the repository is damaged: {str(path)!r} {what}. Is it a copy that was not finished? Copy its folder again."
     )
+
+
+def must_be_writable(path: str | Path) -> None:
+    """An error, before any work, where nothing could be written to this place: it need not be there yet."""
+    place = Path(path).absolute()
+    there = next(each for each in (place, *place.parents) if each.exists())
+    if there != place and not there.is_dir():
+        raise FoglineError(f"{str(path)!r} cannot be written: {str(there)!r} is a file, where a folder is needed.")
+    if not os.access(there, os.W_OK):
+        raise FoglineError(f"{str(path)!r} cannot be written: this user may not write to {str(there)!r}.")
 
 
 def checksum(path: Path) -> int:

@@ -11,7 +11,7 @@ refused.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,13 +181,16 @@ def read_history(data: Any, query: Query) -> History:
     return history
 
 
-def check_teaches(history: History, query: Query) -> None:
-    """Refuse a history from which nothing can be learnt about an attribute; warn of cells that count as missing."""
+def check_teaches(history: History, query: Query, otherwise: Collection[str] = ()) -> None:
+    """Refuse a history from which nothing can be learnt about an attribute; warn of cells that count as missing.
+
+    `otherwise`: attributes that can be imputed without it.
+    """
     if not history.rows:
         raise HistoryError("the history has no rows, so nothing can be learnt from it; is it the right file?")
     for name in query.names:
         count, example = history.texts.get(name, (0, ""))
-        if np.isnan(history.column(name, "attribute").values).all():
+        if name not in otherwise and np.isnan(history.column(name, "attribute").values).all():
             why = f": {count:,} are texts, such as {quoted(example)}" if count else ""
             why += ", the others are missing" if 0 < count < history.rows else "" if count else ": all are missing"
             why += f" or outside its limits, {list(query.limits[name])}" if name in query.limits and not count else ""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from fogline.errors import HistoryError
 from fogline.model import Rule
 from fogline.repository import entries
-from fogline.repository.files import Files, sync, write
+from fogline.repository.files import Files, must_be_writable, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
 
@@ -111,6 +111,7 @@ def check_folder(folder: str | Path) -> None:
     root = root_of(folder)
     if root.exists() and not root.is_dir():
         raise HistoryError(f"{str(folder)!r} is a file; a repository is a folder.")
+    must_be_writable(folder)
     if not root.exists() or (root / MANIFEST).exists():
         return
     if not all(each.name.startswith(VERSION) for each in root.iterdir()):  # those are being written

@@ -30,6 +30,7 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
 from fogline.spark.processors import GroupProcessor, SensorProcessor
 from fogline.spark.session import warn_once
@@ -86,31 +87,33 @@ def watch(
     return journal(df, plan).mapInArrow(changes, from_arrow_schema(changes_schema(plan), True))
 
 
-def journal(df: DataFrame, plan: Plan, spill: Spill | None = None) -> DataFrame:
+def journal(df: DataFrame, plan: Plan, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
     """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `flow.stages.opened` opens.
+
+    `read` makes rows of what the DataFrame holds, such as paths of files; None: it holds rows.
 
     Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
     if not df.isStreaming:
-        return _parcels(df, plan).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
+        return _parcels(df, plan, read).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
-    keyed = _parcels(df, plan).withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
+    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
     return keyed.transformWithStateInPandas(GroupProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
 
 
-def _parcels(df: DataFrame, plan: Plan) -> DataFrame:
+def _parcels(df: DataFrame, plan: Plan, read: Read | None) -> DataFrame:
     """What can matter of the rows, one parcel per group and chunk."""
     if not plan.deals:
-        return with_now(df, plan).mapInArrow(staged(stages.screened, plan), _PARCELS)
-    buckets = dealt(df, plan).groupBy("bucket")
+        return with_now(df, plan).mapInArrow(staged(stages.screened, plan, read), _PARCELS)
+    buckets = dealt(df, plan, read).groupBy("bucket")
     if not df.isStreaming:
         return buckets.applyInArrow(_remembered(plan), _PARCELS)
     return buckets.transformWithStateInPandas(SensorProcessor(plan), _PARCELS, "Update", "None")
 
 
-def dealt(df: DataFrame, plan: Plan) -> DataFrame:
+def dealt(df: DataFrame, plan: Plan, read: Read | None = None) -> DataFrame:
     """Decoded rows in packets for the buckets of their sensors."""
     labels = pa.array(bucket_labels(plan.buckets), pa.int32())
 
@@ -118,7 +121,7 @@ def dealt(df: DataFrame, plan: Plan) -> DataFrame:
         for batch in stages.dealt(plan, batches):
             yield pa.record_batch([labels.take(batch["bucket"]), batch["packet"]], batch.schema.names)
 
-    return with_now(df, plan).mapInArrow(staged(labelled, plan), _PACKETS)
+    return with_now(df, plan).mapInArrow(staged(labelled, plan, read), _PACKETS)
 
 
 def bucket_of(key: Any, plan: Plan) -> int:
@@ -141,9 +144,15 @@ def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -
 
 
 def plan_for(
-    df: DataFrame, query: Query, repository: Repository | None = None, *, buckets: int | None = None, **how: Any
+    df: DataFrame,
+    query: Query,
+    repository: Repository | None = None,
+    *,
+    buckets: int | None = None,
+    schema: pa.Schema | None = None,
+    **how: Any,
 ) -> Plan:
-    """The plan for this DataFrame; errors name what does not fit."""
+    """The plan for this DataFrame, or for rows of this schema; errors name what does not fit."""
     if not isinstance(df, DataFrame):
         raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; a Monitor takes the others.")
     if repository is not None and not isinstance(repository, Repository):
@@ -152,7 +161,8 @@ def plan_for(
         )
     opened = None if repository is None else shared(repository)
     number = buckets_for(df.sparkSession) if buckets is None else buckets
-    return make_plan(query, to_arrow_schema(df.schema, timezone="UTC"), opened=opened, buckets=number, **how)
+    columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema
+    return make_plan(query, columns, opened=opened, buckets=number, **how)
 
 
 def buckets_for(spark: SparkSession) -> int:
@@ -161,11 +171,13 @@ def buckets_for(spark: SparkSession) -> int:
     return partitions * -(-BUCKETS // partitions)
 
 
-def staged(stage: Stage, plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A stage of `fogline.flow` as a function of the batches alone."""
+def staged(
+    stage: Stage, plan: Plan, read: Read | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A stage of `fogline.flow` as a function of the batches alone; `read` stands before it."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return stage(plan, batches)
+        return stage(plan, batches if read is None else read(batches))
 
     return run
 

@@ -14,15 +14,15 @@ from time import perf_counter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from fogline.errors import FoglineError
+from fogline.files.layout import Layout
 from fogline.files.paths import absolute, is_local
 from fogline.files.unread import Unread
 from fogline.flow.checkpoint import Synced, mend
-from fogline.flow.journal import CHANGES
-from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
+from fogline.flow.collected import write_batch
+from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.resume import as_begun
 from fogline.flow.source_log import SourceLog
-from fogline.flow.spill import COLLECTED, PIECES, Spill
+from fogline.flow.spill import COLLECTED, Spill
 from fogline.spark import files
 from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.errors import plainly
@@ -59,47 +59,44 @@ class Run:
         `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
         config = self.config
-        source, shape, new = self._source(files_per_batch, clock)
+        source, layout, new = self._source(files_per_batch, clock)
         with plainly():
             how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
             how |= {
-                "clock": shape["clock"] or None,
-                "versions": shape.get("versions") or None,
+                "clock": layout.clock or None,
+                "versions": layout.versions or None,
                 "moves_idle": follow,
                 "buckets": self.output.buckets,
             }
-            plan = plan_for(source, config.query, config.repository, **how)
+            plan = plan_for(source, config.query, config.repository, schema=layout.schema, **how)
             if new:
-                self.output.begin(shape, plan.buckets)
+                self.output.begin(layout.to_dict(), plan.buckets)
+            read = files.reader(layout)
             count = None if config.query.by or plan.deals else 1
-            writer = (
-                journal(source, plan, self._spill(count)).writeStream.foreachBatch(self._write).queryName("fogline")
-            )
+            report = journal(source, plan, self._spill(count), read)
+            writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{absolute(config.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
             with _partitions(self.spark, count):
                 return writer.start()
 
-    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, dict[str, str], bool]:
-        """The stream in the columns it had when this run was first started; these; and whether that is now."""
+    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, Layout, bool]:
+        """The files; how they are read, as settled when this run was first started; and whether that is now."""
         if self.checkpoint is not None:
             for path in mend(self.checkpoint):
                 self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
         config, shape = self.config, self.output.shape()
-        new = shape is None
         if shape is None:
             how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
-            shape = files.shape_of(self.spark, config.stream, config.query, **how)
-        elif "clock" not in shape:
-            raise FoglineError(f"{config.output!r} was begun by another version of Fogline; choose another output.")
-        elif clock is not None and clock != shape["clock"]:
-            was = shape["clock"] or "what its column shows"
-            raise FoglineError(f"{config.output!r} was begun with the clock {was}, not {clock}; choose another output.")
+            layout = files.settle(self.spark, config.stream, config.query, config.options, **how)
+        else:
+            layout = Layout.from_dict(shape, config.stream)
+            layout.check(config.options, clock, config.output)
         self.unread = Unread(config.stream, SourceLog(self.output.place))
         for text in self.unread.begin():
             self.remark(text)
-        rows = files.stream(self.spark, config.stream, shape, files_per_batch, by_name=self.output.by_name)
-        return rows, shape, new
+        there = files.stream(self.spark, config.stream, files_per_batch, by_name=self.output.by_name)
+        return there, layout, shape is None
 
     def _spill(self, partitions: int | None) -> Spill | None:
         """Where tasks leave what is too much for the driver; None where only the JVM reaches the output."""
@@ -124,14 +121,9 @@ class Run:
         if not collected:
             return
         seconds = perf_counter() - began
-        parts = tables_of(collected.journals, number, seconds, collected.health)
         if self.synced is not None:
             self.synced.sync()
-        self.output.write(number, parts, collected.files)
-        if collected.files or collected.health:
-            place.clear(PIECES)
-        self.status.update(parts, number, seconds, self.config.query)
-        self.status.changes += collected.rows[CHANGES]
+        write_batch(self.output, self.status, collected, number, seconds)
         self.report(self.status)
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -45,6 +46,10 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 PLAIN_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"  # no fork per file
 )
+
+# For what lasts less than a minute: machine code that is optimised for long costs more than it gains, half of all that
+# the JVM does until the first answer.
+BRISK_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 _ANY_MASTER = "local[*]"
 _ADVISED = "spark.fogline.advised"
@@ -117,6 +122,8 @@ def for_a_while(
                 spark.stop()
     except BaseException as error:
         if str(error).startswith(SPARK_REPORTS) and log.exists():
+            with log.open("a", encoding="utf-8") as file:
+                traceback.print_exception(error, file=file)
             kept = shutil.move(log, Path(mkdtemp(prefix="fogline-log-")) / log.name)
             error.add_note(f"What Spark logged is in {kept}")
         raise

@@ -1,0 +1,69 @@
+"""What has a batch reported, and where does it lie?
+
+What is small is at hand, packed; the rest lies in files of the output folder that have no place yet (`flow.spill`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.errors import FoglineError
+from fogline.flow.folder import Folder
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.output import Output, RunStatus, tables_of
+from fogline.flow.spill import PIECES, spilled_files
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a batch has reported."""
+
+    journals: list[pa.RecordBatch]  # packed
+    files: list[tuple[str, str]]  # kind, name: changes and rejects that are not in the journals
+    rows: dict[str, int]  # of each kind, in the files
+    health: list[pa.Table]  # what is not in the journals
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.health or any(batch.num_rows for batch in self.journals))
+
+
+def from_packed(place: Folder, journals: list[pa.RecordBatch]) -> Collected:
+    """What packed journals hold, and the files that they name."""
+    files = spilled_files(journals)
+    health = [file_of(place, name).read() for kind, name in files if kind == HEALTH]
+    return collected(place, journals, [pair for pair in files if pair[0] != HEALTH], health)
+
+
+def collected(
+    place: Folder, journals: list[pa.RecordBatch], files: list[tuple[str, str]], health: list[pa.Table]
+) -> Collected:
+    """What was reported, with the rows of the files counted."""
+    rows = {CHANGES: 0, REJECTS: 0}
+    for kind, name in files:
+        rows[kind] += file_of(place, name).metadata.num_rows
+    return Collected(journals, files, rows, health)
+
+
+def file_of(place: Folder, name: str) -> Any:
+    """A Parquet file that has no place yet."""
+    found = place.open(name)
+    if found is None:
+        raise FoglineError(
+            f"a worker has written {name!r} into the output folder, where the driver does not see it: "
+            "the output must lie in a folder that all machines share, or in a file system such as hdfs://."
+        )
+    return pq.ParquetFile(found)
+
+
+def write_batch(output: Output, status: RunStatus, found: Collected, number: int, seconds: float) -> None:
+    """What was reported gets its place in the output, and the status knows of it."""
+    parts = tables_of(found.journals, number, seconds, found.health)
+    output.write(number, parts, found.files)
+    if found.files or found.health:
+        output.place.clear(PIECES)
+    status.update(parts, number, seconds, output.config.query)
+    status.changes += found.rows[CHANGES]

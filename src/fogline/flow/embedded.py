@@ -1,0 +1,214 @@
+"""How does a stream of files become a folder of changes in one process, without an engine beside it?
+
+`Embedded` does what `spark.running.Run` does, with the same stages and the same output folder. For each batch: what it
+will read is written down, it is evaluated, its files are put into the output, and then its state is, which commits it
+(`flow.embedded_state`). A batch that was interrupted is done again, from the state before it, and replaces what is
+there of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter, sleep, time_ns
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from fogline.errors import FoglineError
+from fogline.files.listing import files_of
+from fogline.files.paths import absolute, is_local
+from fogline.files.reading import batches
+from fogline.files.settled import Layout
+from fogline.files.unread import Taken, Unread
+from fogline.flow.collected import from_packed, write_batch
+from fogline.flow.embedded_batch import Evaluation
+from fogline.flow.embedded_state import EmbeddedState, Entry, Intent
+from fogline.flow.folder import LocalFolder
+from fogline.flow.journal import Journal
+from fogline.flow.output import Output, RunConfig, RunStatus
+from fogline.flow.plan import Plan
+from fogline.flow.resume import as_begun
+from fogline.flow.spill import COLLECTED, Carrier, Spill
+from fogline.flow.starting import layout_for, plan_for_files
+
+BATCH = 256 * 2**20  # bytes of files in one batch, at most
+PAUSE = 0.2  # seconds between looks for new files
+_FILE = "file"
+_PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
+
+
+class Embedded:
+    """One stream being watched into a folder, by this process."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        report: Callable[[RunStatus], None] = lambda status: None,
+        remark: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        for path in (config.stream, config.output):
+            if not is_local(path):
+                raise FoglineError(
+                    f"{path!r} does not lie on this machine, where the embedded engine works; "
+                    "use --engine spark, or files of this machine."
+                )
+        place = LocalFolder(absolute(config.output))
+        self.config, self.report, self.remark = as_begun(config, place), report, remark
+        self.output = Output(place, self.config)
+        self.status = RunStatus()
+        self.unread: Unread | None = None
+
+    def start(
+        self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
+    ) -> EmbeddedRun:
+        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read."""
+        layout, new = layout_for(self.output, clock, self.remark)
+        plan = plan_for_files(self.config, layout, follow=follow, buckets=self.output.buckets)
+        if new:
+            self.output.begin(layout.to_dict(), plan.buckets)
+        state = EmbeddedState(self.output.place)
+        log = TakenFiles(state, by_name=self.output.by_name)
+        self.unread = Unread(self.config.stream, log)
+        for text in self.unread.begin():
+            self.remark(text)
+        return EmbeddedRun(self, layout, plan, state, log, files_per_batch)
+
+    def look(self) -> None:
+        """Remark on files that are not read, each once."""
+        for text in [] if self.unread is None else self.unread.look():
+            self.remark(text)
+
+
+class EmbeddedRun:
+    """The batches of a run, one after another; called as a query of Spark's is."""
+
+    def __init__(
+        self,
+        running: Embedded,
+        layout: Layout,
+        plan: Plan,
+        state: EmbeddedState,
+        log: TakenFiles,
+        files_per_batch: int | None,
+    ) -> None:
+        self.running, self.layout, self.plan, self.state, self.log = running, layout, plan, state, log
+        self.files_per_batch = files_per_batch
+        self.evaluation = Evaluation(plan, state)
+        self.interrupted = state.intent()  # what a batch that was not finished was to do
+        self.left: list[FoundFile] | None = None  # without following: files that were there at the start
+
+    @property
+    def status(self) -> dict[str, bool]:
+        """Between calls nothing is under way."""
+        return {"isTriggerActive": False}
+
+    def stop(self) -> None:
+        """Nothing is under way."""
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        """Do the next batch, or all of them without a timeout; if there is none, wait. Is that the end?"""
+        while True:
+            if self.interrupted is not None:
+                self._again(self.interrupted)
+            elif (intent := self._next()) is not None:
+                self.state.begin(intent)
+                self._do(intent, self.evaluation)
+            elif not self.plan.moves_idle:
+                return True
+            else:
+                sleep(PAUSE if timeout is None else timeout)
+            if timeout is not None:
+                return False
+
+    def _again(self, intent: Intent) -> None:
+        """Do a batch that was interrupted, as it was meant to be done."""
+        if intent.follows == self.plan.moves_idle:
+            self._do(intent, self.evaluation)
+        else:
+            self._do(intent, Evaluation(replace(self.plan, moves_idle=intent.follows), self.state))
+            self.evaluation = Evaluation(self.plan, self.state)
+        self.interrupted = None
+
+    def _next(self) -> Intent | None:
+        """What the next batch shall do; None: there is nothing to do."""
+        if self.left is None or self.plan.moves_idle:
+            self.left = self.log.new_files(map(str, files_of(self.running.config.stream)))
+        count, size = 0, 0
+        for each in self.left:
+            size += each.size
+            if count and (count == self.files_per_batch or (self.files_per_batch is None and size > BATCH)):
+                break
+            count += 1
+        chosen, self.left = self.left[:count], self.left[count:]
+        if not chosen and not self.evaluation.moves:
+            return None
+        return Intent([(each.path, each.when) for each in chosen], time_ns() // 1000, self.plan.moves_idle)
+
+    def _do(self, intent: Intent, evaluation: Evaluation) -> None:
+        """One batch, from the files to the commit."""
+        began, output, status = perf_counter(), self.running.output, self.running.status
+        rows = (rows for path, _ in intent.files for rows in batches(path, self.layout))
+        found = from_packed(output.place, list(self._carried(evaluation.take(rows, intent.now))))
+        number = self.state.batch + 1
+        self.log.take(intent.files, number)
+        if found:
+            write_batch(output, status, found, number, perf_counter() - began)
+        self.state.commit()
+        if found:
+            self.running.report(status)
+
+    def _carried(self, journals: Iterable[Journal]) -> Iterator[pa.RecordBatch]:
+        """Packed journals; what is too much to be held lies in files."""
+        carrier = Carrier(Spill(absolute(self.running.config.output), COLLECTED))
+        for journal in journals:
+            for frame in carrier.carry(journal):
+                yield pa.record_batch(frame, schema=_PACKED)
+        carrier.close()
+
+
+class FoundFile(NamedTuple):
+    """A file that has yet to be taken."""
+
+    when: int  # it was last changed, in milliseconds
+    path: str
+    size: int
+
+
+class TakenFiles:
+    """Which files have been taken up so far? As the state knows it."""
+
+    def __init__(self, state: EmbeddedState, *, by_name: bool) -> None:
+        self.state, self.by_name = state, by_name
+        self.files = {path: Taken(*json.loads(saved)) for path, saved in state.all(_FILE)}
+        self.names = {Path(path).name for path in self.files}
+
+    def read(self) -> dict[str, Taken]:
+        """The files by their paths."""
+        return self.files
+
+    def gone(self) -> list[str]:
+        """Files that were to be read by a batch that is not finished, and are no longer there."""
+        intent = self.state.intent()
+        return [] if intent is None else [path for path, _ in intent.files if not Path(path).exists()]
+
+    def take(self, files: Iterable[tuple[str, int]], batch: int) -> None:
+        """A batch takes these."""
+        for path, when in files:
+            self.state.put(Entry(_FILE, path), json.dumps([when, batch]).encode())
+            self.files[path] = Taken(when, batch)
+            self.names.add(Path(path).name)
+
+    def new_files(self, paths: Iterable[str]) -> list[FoundFile]:
+        """Those that were never taken, in the order in which they will be: as old as they are, then by their paths."""
+        found = []
+        for path in paths:
+            if path not in self.files and not (self.by_name and Path(path).name in self.names):
+                with suppress(FileNotFoundError):  # it is there no longer
+                    seen = os.stat(path)
+                    found.append(FoundFile(seen.st_mtime_ns // 1_000_000, path, seen.st_size))
+        return sorted(found)

@@ -1,0 +1,118 @@
+"""What does one batch change, if all stages run in this process?
+
+As on any engine: rows are decoded and screened (or dealt to the buckets of their sensors, and screened there), parcels
+meet the state of their groups, then the timers fire that the watermark has reached: the greatest event time of the
+batches before. State, cells and timers are entries of `EmbeddedState`. Groups stay loaded between batches as long as
+there is room, so their states are written, and hardly ever read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from fogline.flow import stages
+from fogline.flow.cache import LoadedGroup
+from fogline.flow.embedded_state import EmbeddedState, Entry
+from fogline.flow.journal import Journal
+from fogline.flow.keeper import Keeper, Outcome
+from fogline.flow.machine import NOW, asks_now
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import Plan
+from fogline.flow.sensors import SensorStage
+from fogline.rows.keys import Key
+
+LOADED = 64_000_000  # bytes of the states of groups that stay loaded; loaded, they are about four times as large
+LEAST = 20_000  # bytes that a loaded group counts as, at least
+
+_GROUP, _TIMER, _WATERMARK = "group", "timer", Entry("watermark")
+
+
+class Evaluation:
+    """The stages of a plan, over one state."""
+
+    def __init__(self, plan: Plan, state: EmbeddedState) -> None:
+        self.plan, self.state = plan, state
+        self.keeper = Keeper(plan)
+        self.sensors = SensorStage(plan) if plan.deals else None
+        self.timers = {key: int(saved) for key, saved in state.all(_TIMER)}
+        self.loaded: OrderedDict[Key, tuple[LoadedGroup, int]] = OrderedDict()
+        self.room = LOADED
+        before, watermark = json.loads(state.get(_WATERMARK) or b"[0, 0]")
+        self.before: int = before  # the watermark that the last batch had, an event time in milliseconds
+        self.watermark: int = watermark  # and that the next one will have
+
+    @property
+    def moves(self) -> bool:
+        """Whether a batch without rows would change something: the watermark has moved, and has reached a timer."""
+        return self.watermark > self.before and any(due <= self.watermark for due in self.timers.values())
+
+    def take(self, rows: Iterable[pa.RecordBatch], now: int) -> Iterator[Journal]:
+        """What is reported of each group that rows or time have reached; `now`: the machine's clock."""
+        watermark, parcels = self.watermark, dict[Key, list[Parcel]]()
+        for out in self._parcels(with_now(rows, self.plan, now)):
+            columns = (out.column(name).to_pylist() for name in ("group", "parcel"))
+            for key, packed in zip(*columns, strict=True):
+                parcels.setdefault(key, []).append(Parcel.from_bytes(packed, self.plan))
+            times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
+            self.watermark = max([self.watermark, *(time // 1000 for time in times)])
+        for key in list(parcels):
+            yield self._turn(key, parcels.pop(key), None)
+        for key in [key for key, due in self.timers.items() if due <= watermark]:
+            yield self._turn(key, [], watermark)
+        if (watermark, self.watermark) != (self.before, watermark):
+            self.state.put(_WATERMARK, json.dumps([watermark, self.watermark]).encode())
+        self.before = watermark
+
+    def _parcels(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.sensors is None:
+            yield from stages.screened(self.plan, rows)
+            return
+        packets: dict[int, list[bytes]] = {}
+        for out in stages.dealt(self.plan, rows):
+            columns = (out.column(name).to_pylist() for name in ("bucket", "packet"))
+            for bucket, packet in zip(*columns, strict=True):
+                packets.setdefault(bucket, []).append(packet)
+        for bucket in sorted(packets):
+            entry, cells = Entry("bucket", str(bucket)), self.state.cells("bucket readings", str(bucket))
+            found, then = self.sensors.take(bucket, self.state.get(entry), packets.pop(bucket), cells)
+            if then is not None:
+                self.state.put(entry, then)
+            yield stages.as_batch(self.plan, found)
+
+    def _turn(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Journal:
+        known, size = self.loaded.pop(key, (None, 0))
+        self.room += size
+        found = self.state.get(Entry(_GROUP, key)) if known is None else known
+        cells, parts, pages = (self.state.cells(name, key) for name in ("cells", "parts", "pages"))
+        outcome = self.keeper.take(key, found, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
+        self._keep(key, outcome)
+        return outcome.journal
+
+    def _keep(self, key: Key, outcome: Outcome) -> None:
+        if outcome.state is None:
+            self.state.remove(Entry(_GROUP, key))
+        else:
+            self.state.put(Entry(_GROUP, key), outcome.state)
+            size = len(outcome.state) if outcome.group.log is None else outcome.group.log.size
+            self.loaded[key] = outcome.group, max(size, LEAST)
+            self.room -= max(size, LEAST)
+            while self.room < 0 and len(self.loaded) > 1:
+                self.room += self.loaded.popitem(last=False)[1][1]
+        if outcome.timer is None:
+            self.timers.pop(key, None)
+            self.state.remove(Entry(_TIMER, key))
+        elif self.timers.get(key) != outcome.timer:
+            self.timers[key] = outcome.timer
+            self.state.put(Entry(_TIMER, key), str(outcome.timer).encode())
+
+
+def with_now(rows: Iterable[pa.RecordBatch], plan: Plan, now: int) -> Iterable[pa.RecordBatch]:
+    """The rows with the machine's clock, if they are compared with it."""
+    if not asks_now(plan):
+        return rows
+    kind = pa.timestamp("us", "UTC")
+    return (each.append_column(NOW, pa.repeat(pa.scalar(now, kind), each.num_rows)) for each in rows)

@@ -1,0 +1,74 @@
+"""May this run begin, or go on?
+
+All that can be wrong with a command is looked at before a folder is made and before an engine, which takes seconds, is
+started: so a start that fails leaves nothing behind that would refuse the command that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.files.apart import must_be_apart
+from fogline.files.layout import layout_of
+from fogline.files.paths import absolute, is_local
+from fogline.files.settled import Layout
+from fogline.flow.folder import LocalFolder
+from fogline.flow.output import ENGINES, Output, RunConfig
+from fogline.flow.plan import BUCKETS, Plan, make_plan
+from fogline.flow.resume import as_begun
+from fogline.repository.files import must_be_writable
+
+
+def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
+    """An error, if this run can neither begin nor go on; nothing is written.
+
+    Of a stream or an output in another file system only the engine can know more.
+    """
+    if config.engine not in ENGINES:
+        raise QueryError(
+            f"there is no engine {config.engine!r}; it may be {' or '.join(ENGINES)}."
+            f"{did_you_mean(str(config.engine), ENGINES)}"
+        )
+    must_be_apart(config.stream, config.output)
+    if is_local(config.output):
+        must_be_writable(config.output)
+        if Path(config.output).exists() and not Path(config.output).is_dir():
+            raise FoglineError(
+                f"the output {config.output!r} is a file, where a folder is needed; choose another place."
+            )
+    if is_local(config.stream) and is_local(config.output):
+        place = LocalFolder(absolute(config.output))
+        output = Output(place, as_begun(config, place))
+        layout, _ = _layout_for(output, output.begun(), clock, remark)
+        plan_for_files(output.config, layout, follow=True, buckets=output.buckets)
+
+
+def layout_for(
+    output: Output, clock: str | None, remark: Callable[[str], None] = lambda text: None
+) -> tuple[Layout, bool]:
+    """How the files of a run are read, and whether it begins now; one that goes on is made ready for it."""
+    return _layout_for(output, output.shape(), clock, remark)
+
+
+def _layout_for(
+    output: Output, shape: dict[str, Any] | None, clock: str | None, remark: Callable[[str], None]
+) -> tuple[Layout, bool]:
+    config = output.config
+    if shape is None:
+        how: dict[str, Any] = {"clock": clock, "lateness": config.lateness, "remark": remark}
+        return layout_of(config.stream, config.query, config.options, **how), True
+    layout = Layout.from_dict(shape, config.stream)
+    layout.check(config.options, clock, config.output)
+    return layout, False
+
+
+def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> Plan:
+    """The plan of a run over files; errors name what does not fit."""
+    repository = config.repository
+    how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
+    how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
+    opened = None if repository is None else lambda: repository
+    return make_plan(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)

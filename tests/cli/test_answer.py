@@ -1,0 +1,122 @@
+"""Does `fogline answer` state of when it is, follow expiries, and give rows as they are wanted?"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import fogline as fl
+from fogline.cli import app
+from fogline.cli.answer import chosen_rows, instant_text
+from fogline.errors import FoglineError
+from fogline.flow.folder import LocalFolder
+from fogline.flow.output import Output, RunConfig
+
+NUMBERS = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=10)
+STAMPS = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime="10 minutes")
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def written(path, query, times, last):
+    """An output with one batch: a row at each of these times, all of them in the answer."""
+    output = Output(LocalFolder(path), RunConfig("in", str(path), query))
+    output.begin({})
+    same = {"change": "enter", "exact": True, "within": 0.0}
+    rows = [
+        {"time": t, "id": f"s{k}", "arrived": t, "probability": 1 - k / 10, "heat": 10.0 * k, **same}
+        for k, t in enumerate(times)
+    ]
+    kind = pa.timestamp("us", "UTC") if isinstance(last, datetime) else pa.int64()
+    changes = pa.Table.from_pylist(rows)
+    for name in ("time", "arrived"):
+        changes = changes.set_column(changes.schema.get_field_index(name), name, changes[name].cast(kind))
+    output.write(3, {"changes": changes, "health": pa.table({"batch": [3], "time": pa.array([last], kind)})})
+    return str(path)
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    return written(tmp_path, NUMBERS, [1, 5, 9], 11)
+
+
+def run(*words: str, code: int = 0):
+    result = CliRunner().invoke(app, ["answer", *words], env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_the_first_line_states_the_instant_and_the_batch(numbers, tmp_path_factory):
+    assert run(numbers).stdout.splitlines()[0] == "the answer at 11, after batch 3"
+    assert run(numbers, "--at", "6").stdout.splitlines()[0] == "the answer at 6"
+    stamps = written(tmp_path_factory.mktemp("stamps"), STAMPS, [NOON], NOON + timedelta(minutes=1))
+    assert run(stamps).stdout.splitlines()[0] == "the answer at 2024-05-01 12:01:00, after batch 3"
+
+
+def test_after_the_last_row_rows_leave_as_they_expire(numbers, tmp_path_factory):
+    later = run(numbers, "--at", "15").stdout.splitlines()
+    assert later[0] == "the answer at 15; the run has come to 11"
+    assert later[1].startswith("2 rows have expired since; whether rows that these kept out have come in, only a run")
+    assert [line.split()[0] for line in later[3:-1]] == ["s2"]
+    assert "0 rows" in run(numbers, "--at", "19").stdout
+    assert "1 rows" in run(numbers, "--at", "18.5").stdout.splitlines()[-1]
+    stamps = written(tmp_path_factory.mktemp("stamps"), STAMPS, [NOON, NOON + timedelta(minutes=5)], NOON)
+    assert "1 rows" in run(stamps, "--at", "2024-05-01T12:10:00").stdout.splitlines()[-1]
+    assert "0 rows" in run(stamps, "--at", "2024-05-02").stdout.splitlines()[-1]
+
+
+def test_where_rows_expire_by_their_own_column_that_is_stated(tmp_path):
+    own = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", expires="until")
+    printed = run(written(tmp_path, own, [1], 2), "--at", "99").stdout
+    assert "rows expire by 'until', which the output does not hold: those that have expired since are still" in printed
+    assert "1 rows" in printed
+
+
+def test_an_output_without_rows_states_that(tmp_path):
+    Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), NUMBERS)).begin({})
+    assert run(str(tmp_path)).stdout.startswith("no row has come yet.")
+
+
+def test_rows_as_csv_json_and_parquet_with_the_instant_beside_them(numbers, tmp_path):
+    csv = run(numbers, "--format", "csv")
+    assert csv.stdout.splitlines()[0] == '"id","arrived","probability","exact","within","heat"'
+    assert csv.stderr == "the answer at 11, after batch 3\n"
+    lines = [json.loads(line) for line in run(numbers, "--json").stdout.splitlines()]
+    assert [line["id"] for line in lines] == ["s0", "s1", "s2"]
+    assert "Parquet is not for a terminal; name a file" in run(numbers, "--format", "parquet", code=2).output
+    assert "it may be table, csv, json, parquet" in run(numbers, "--format", "xls", code=2).output
+    assert "does not show a format" in run(numbers, "-o", str(tmp_path / "a.xls"), code=2).output
+    file = tmp_path / "a.parquet"
+    assert run(numbers, "--output", str(file), "--top", "2").stdout == f"2 rows: {file}\n"
+    assert pq.read_table(file)["id"].to_pylist() == ["s0", "s1"]
+    for name, first in (("a.csv", '"id"'), ("a.json", '{"id"'), ("a.txt", "id ")):
+        run(numbers, "--output", str(tmp_path / name))
+        assert (tmp_path / name).read_text().startswith(first)
+
+
+def test_only_the_likeliest_or_those_for_which_all_conditions_hold(numbers):
+    def ids(*words: str) -> list[str]:
+        return [json.loads(line)["id"] for line in run(numbers, "--json", *words).stdout.splitlines()]
+
+    assert ids("--top", "1") == ["s0"]
+    assert ids("--where", "heat >= 10") == ["s1", "s2"]
+    assert ids("--where", "heat>5", "--where", "id != s2") == ["s1"]
+    assert ids("--where", "id = 's0'", "--where", "exact == true") == ["s0"]
+    assert ids("--where", "heat > 5", "--top", "1") == ["s1"]
+    assert "Did you mean 'heat'?" in run(numbers, "--where", "haet > 5", code=2).output
+    assert "'warm' is not a number, as that column holds" in run(numbers, "--where", "heat > warm", code=2).output
+    assert "write a column, a comparison and a value" in run(numbers, "--where", "heat", code=2).output
+
+
+def test_a_missing_value_fulfils_no_condition_and_times_are_compared_as_times():
+    rows = pa.table({"x": pa.array([1.0, None]), "at": pa.array([NOON, NOON]), "none": pa.nulls(2), "b": [True, None]})
+    assert chosen_rows(rows, ["x != 5"], None).num_rows == 1
+    assert chosen_rows(rows, ["at >= 2024-05-01T12:00:00Z"], None).num_rows == 2
+    assert chosen_rows(rows, ["none = 1"], None).num_rows == 0
+    with pytest.raises(FoglineError, match="'yes' is not true or false"):
+        chosen_rows(rows, ["b = yes"], None)
+    assert instant_text(NOON) == "2024-05-01 12:00:00"
