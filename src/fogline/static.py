@@ -89,7 +89,8 @@ def beside(name: str, taken: Container[str]) -> str:
 
 def _lacking(values: Floats, query: Query) -> list[str]:
     """The attributes with gaps."""
-    return [name for name, gaps in zip(query.names, np.isnan(values).any(axis=0), strict=True) if gaps]
+    gaps: Flags = np.asarray(np.isnan(values).any(axis=0))
+    return [name for name, some in zip(query.names, gaps.tolist(), strict=True) if some]
 
 
 class _Still:

@@ -66,9 +66,9 @@ def test_what_rejects_most_rows_comes_first_and_all_of_them_is_a_failure(place):
     bad = [f"s{k},{k},warm,2.0,3.0" for k in range(8)]
     (place / "in.csv").write_text(rows(*bad, "s9,9,1.0,2.0,3.0"))
     first = next(line for line in run("in.csv", "-q", "q.yaml").splitlines() if "would be rejected" in line)
-    assert first == "8 of 9 rows would be rejected, 8 of them since 'heat' is …, which is not a number."
+    assert first == "8 of 9 rows would be rejected, 8 of them because: 'heat' is …, which is not a number."
     (place / "in.csv").write_text(rows(*bad))
-    assert "all rows would be rejected, 8 of them since 'heat' is" in run("in.csv", "-q", "q.yaml", code=1)
+    assert "all 8 rows would be rejected, 8 of them because: 'heat' is" in run("in.csv", "-q", "q.yaml", code=1)
 
 
 def test_a_stream_without_gaps_has_none(place):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -67,6 +68,53 @@ def test_from_history_to_distributions(place, spark):
     assert set(written["time"].to_pylist()) == {0, 4, 8, 12, 16}
 
 
+def test_in_this_process_and_on_spark_commands_do_the_same(place, spark):
+    here = run("fit", "history.parquet", "-q", "q.yaml", "-o", "here.repo")
+    assert "in this process: " in here
+    on_spark = run("fit", "history.parquet", "-q", "q.yaml", "-o", "spark.repo", "--master", "local[2]")
+    assert "on Spark: --master is given" in on_spark
+    assert fl.Repository.load("here.repo").fingerprint == fl.Repository.load("spark.repo").fingerprint
+    for repository in ("here.repo", "spark.repo"):
+        more = () if repository == "here.repo" else ("--master", "local[2]")
+        assert "400 rows" in run("refit", repository, "stream.parquet", "-q", "q.yaml", *more)
+    assert fl.Repository.load("here.repo").fingerprint == fl.Repository.load("spark.repo").fingerprint
+    asked = ("stream.parquet", "-q", "q.yaml", "-r", "here.repo")
+    counts = [run("check", *asked, *more).split("20 rows", 1)[1] for more in ((), ("--master", "local[2]"))]
+    assert counts[0] == counts[1]
+    assert "gas: 5 missing (25.0%)" in counts[0]
+    written = []
+    for name, more in (("here.parquet", ()), ("spark.parquet", ("--master", "local[2]"))):
+        run("impute", *asked, "-o", name, *more)
+        written.append(pq.read_table(name).sort_by([("time", "ascending"), ("value", "ascending")]).to_pylist())
+    assert written[0] == written[1]
+    assert "is there already" in run("impute", *asked, "-o", "here.parquet", code=2)
+    for name in ("here.parquet", "out.csv", "out.jsonl"):
+        run("impute", *asked, "-o", name, "--overwrite")
+
+
+def test_texts_in_a_history_are_counted_on_spark_too(place, spark):
+    lines = [f"s{k % 3},{k},{k % 11},{'n.a.' if k % 50 == 7 else k % 5}" for k in range(200)]
+    (place / "h.csv").write_text("sensor,ts,temperature,gas\n" + "\n".join(lines) + "\n")
+    for more in ((), ("--master", "local[2]")):
+        printed = run("fit", "h.csv", "-q", "q.yaml", "-o", f"repo{len(more)}", *more)
+        assert "4 of 200 cells of 'gas' in the history are texts, such as 'n.a.': they count as missing." in printed
+    assert fl.Repository.load("repo0").fingerprint == fl.Repository.load("repo2").fingerprint
+    (place / "none.csv").write_text("sensor,ts,temperature,gas\ns1,1,2.0,\ns1,2,3.0,\n")
+    for more in ((), ("--master", "local[2]")):
+        printed = run("fit", "none.csv", "-q", "q.yaml", "-o", "none.repo", *more, code=2)
+        assert "none of the 2 rows of the history has a number in 'gas': all are missing." in printed
+    assert not (place / "none.repo").exists()
+
+
+def test_a_run_without_new_files_states_how_many_are_in_the_answer(place, spark):
+    words = ("run", "stream.parquet", "-q", "q.yaml", "-o", "out")
+    first = run(*words)
+    (members,) = re.findall(r"(\d+) in the answer, \d+ s: out", first)
+    assert int(members) > 0
+    assert re.search(r"^batch 0: 20 rows, ", first, re.MULTILINE)
+    assert f"no new files, {members} in the answer" in run(*words)
+
+
 def test_what_is_wrong_is_reported_before_spark_starts(place):
     fl.Repository.fit(readings(50, 3), fl.Query.load("q.yaml")).save("mine.repo")
     (place / "bad.yaml").write_text("- temperature(0.x) -> gas(1)\n")
@@ -91,14 +139,13 @@ def test_every_command_explains_itself():
 def test_without_pyspark_a_command_states_what_to_install(place):
     """And what needs no Spark works."""
     code = "import sys; sys.modules['pyspark'] = None; from fogline.cli import app; app()"
-    words = ["fit", "history.parquet", "-q", "q.yaml", "-o", "new.repo"]
+    words = ["fit", "history.parquet", "-q", "q.yaml", "-o", "new.repo", "--master", "local[1]"]
     python = [sys.executable, "-c", code]
     done = subprocess.run([*python, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "pip install 'fogline[spark]'" in done.stderr
     assert "Traceback" not in done.stderr
-    fl.Repository.fit(readings(50, 3), fl.Query.load("q.yaml")).save("mine.repo")
-    done = subprocess.run(
-        [sys.executable, "-c", code, "rules", "mine.repo"], capture_output=True, text=True, check=False
-    )
-    assert "50 rows of history" in done.stdout
+    for each in (words[:-2], ["rules", "new.repo"], ["check", "stream.parquet", "-q", "q.yaml", "-r", "new.repo"]):
+        done = subprocess.run([*python, *each], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "complete           15" in done.stdout

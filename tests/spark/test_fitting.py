@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.errors import FoglineError, HistoryError, RuleError
+from fogline.errors import FoglineError, HistoryError, HistoryWarning, RuleError
+from fogline.files.options import Options
 from fogline.spark import files
 from fogline.spark.errors import plainly, translated
 
@@ -153,18 +154,20 @@ def test_files_come_back_as_they_were_written(spark, tmp_path, suffix):
     path = str(tmp_path / f"rows.{suffix}")
     df = spark.createDataFrame(history(20).select(["t", "a", "site"])).coalesce(1)
     files.write(df, path)
-    assert sorted(files.read(spark, path).select(df.columns).collect()) == sorted(df.collect())
+    assert sorted(files.table(spark, path, None, Options()).select(df.columns).collect()) == sorted(df.collect())
     with pytest.raises(FoglineError, match="is there already"):
         files.write(df, path)
     plain = tmp_path / "plain"
     (tmp_path / f"rows.{suffix}").rename(plain)
-    assert files.read(spark, str(plain)).count() == 20
+    assert files.table(spark, str(plain), None, Options()).count() == 20
 
 
 def test_text_among_numbers_is_missing_in_a_history(spark, tmp_path):
     (tmp_path / "h.csv").write_text("id,t,a,b,c\n1,1,0.5,2,3\n2,2,broken,3,4\n3,3,,3,4\n")
-    df = files.with_numbers(files.read(spark, str(tmp_path / "h.csv")), QUERY)
-    assert [row["a"] for row in df.sort("id").collect()] == [0.5, None, None]
+    df = files.table(spark, str(tmp_path / "h.csv"), QUERY, Options())
+    with pytest.warns(HistoryWarning, match="1 of 3 cells of 'a' in the history are texts, such as 'broken'"):
+        values = fl.spark.fit(df, QUERY).history.columns["a"].values
+    assert np.array_equal(values, [0.5, np.nan, np.nan], equal_nan=True)
 
 
 def test_a_path_that_is_not_there_or_has_no_known_ending_is_answered_with_a_way_out(tmp_path):

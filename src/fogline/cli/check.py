@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fogline.impute.chain import Chain
     from fogline.model import Query
 
-MOST = 0.5  # of the rows: if more are rejected, that comes first
 LISTED = 20  # reasons
 
 
@@ -75,11 +74,11 @@ def check(
 
 
 def print_census(found: Census, query: Query, chain: Chain | None) -> None:
-    """What a dry run found, in words."""
-    if found.rejected > MOST * found.rows:
-        reason, count = found.reasons.most_common(1)[0]
-        share = "all" if found.rejected == found.rows else f"{found.rejected:,} of {found.rows:,}"
-        typer.secho(f"{share} rows would be rejected, {count:,} of them since {reason}.", fg="red", bold=True)
+    """What a dry run found, in words; what rejects most rows comes first."""
+    from fogline.flow.rejects import mostly_rejected
+
+    if (text := mostly_rejected(found.rows, found.rejected, found.reasons, "would be")) is not None:
+        typer.secho(text, fg="red", bold=True)
     typer.echo(f"{found.rows:,} rows")
     kinds = {"complete": found.complete, "with gaps": found.incomplete, "rejected": found.rejected}
     kinds |= {"removals": found.removals} if query.gone is not None else {}

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
-
 from fogline.cli.engine import Where
 from fogline.cli.progress import stages
 from fogline.cli.terminal import remark
 from fogline.errors import FoglineError
-from fogline.files.listing import kind_of
 from fogline.files.options import Options
 from fogline.files.paths import is_local
 from fogline.files.reading import table
+from fogline.files.writing import write_folder
 from fogline.impute.completed import completed
 from fogline.impute.table import distributions
 from fogline.model import Query
-from fogline.repository.files import must_be_writable
 from fogline.repository.repository import Repository
 
 
@@ -58,43 +49,3 @@ def imputed(
         filled = impute(files.table(spark, stream, query, options, remark), query, known)
         with followed(spark, "imputing", report):
             files.write(filled, output, overwrite=overwrite)
-
-
-def check_output(path: str, *, overwrite: bool) -> str:
-    """May this be written? Returns the kind of files it will hold."""
-    kind = kind_of(path, existing=False)
-    if not overwrite and is_local(path) and Path(path).exists():
-        raise FoglineError(f"{path!r} is there already; choose another place, or overwrite it (--overwrite).")
-    if is_local(path):
-        must_be_writable(path)
-    return kind
-
-
-def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
-    """The rows as a folder with one file of the kind that the folder's suffix names, all of it or nothing."""
-    kind, place = check_output(path, overwrite=overwrite), Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.new")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    try:
-        write_file(rows, kind, draft / f"part-00000.{kind}")
-        if overwrite and place.is_dir():
-            shutil.rmtree(place)
-        elif overwrite:
-            place.unlink(missing_ok=True)
-        draft.replace(place)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def write_file(rows: pa.Table, kind: str, path: Path) -> None:
-    """One file: parquet, csv, tsv or JSON lines."""
-    if kind == "parquet":
-        pq.write_table(rows, path)
-    elif kind == "json":
-        with path.open("w", encoding="utf-8") as file:
-            for batch in rows.to_batches():
-                file.writelines(f"{json.dumps(row, default=str)}\n" for row in batch.to_pylist())
-    else:
-        pc.write_csv(rows, path, pc.WriteOptions(delimiter="\t" if kind == "tsv" else ","))

@@ -310,7 +310,8 @@ def impute(
         asked, options, known = Query.load(query), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
-        from fogline.cli.imputing import check_output, imputed
+        from fogline.cli.imputing import imputed
+        from fogline.files.writing import check_output
 
         check_output(output, overwrite=overwrite)
         where = Where.chosen(stream, master, memory)

@@ -58,7 +58,7 @@ def kind_of_reason(reason: str) -> str:
     return re.sub(r"^('.*?') is (['\"]).*\2, which", r"\1 is …, which", reason)
 
 
-def mostly_rejected(rows: int, rejected: int, reasons: Counter[str]) -> str | None:
+def mostly_rejected(rows: int, rejected: int, reasons: Counter[str], verb: str = "were") -> str | None:
     """A sentence, if most of the rows were rejected, with the commonest kind of reason.
 
     >>> mostly_rejected(10, 9, Counter({"'gas' is …, which is not a number": 8, "the id 'sensor' is missing": 1}))
@@ -69,7 +69,7 @@ def mostly_rejected(rows: int, rejected: int, reasons: Counter[str]) -> str | No
     which = "all" if rejected == rows else f"{rejected:,} of"
     common = [(reason, count) for reason, count in reasons.most_common() if not reason.startswith(HELD)]
     why = f", {common[0][1]:,} of them because: {common[0][0]}" if common else ""
-    return f"{which} {rows:,} rows were rejected{why}."
+    return f"{which} {rows:,} rows {verb} rejected{why}."
 
 
 def as_json(row: Any) -> str:

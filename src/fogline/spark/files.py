@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from fogline.errors import FoglineError
 from fogline.files import listing
 from fogline.files.history import history_schema, joined_kinds, kinds_of, left_out, typed, unreadable
 from fogline.files.layout import FILES, Layout, layout_of
@@ -23,6 +22,7 @@ from fogline.files.listing import files_of, pattern_of
 from fogline.files.options import Options
 from fogline.files.paths import absolute, is_local
 from fogline.files.reading import batches
+from fogline.files.writing import check_output
 from fogline.flow.machine import NOW
 from fogline.model import Query
 from fogline.spark.errors import plainly
@@ -149,14 +149,6 @@ def write(df: DataFrame, path: str, *, overwrite: bool = False) -> None:
         if kind in ("csv", "tsv"):
             writer = writer.option("header", True).option("sep", "\t" if kind == "tsv" else ",")
         writer.format("csv" if kind == "tsv" else kind).save(absolute(path))
-
-
-def check_output(path: str, *, overwrite: bool) -> str:
-    """May this be written? Returns the kind of files it will hold."""
-    kind = listing.kind_of(path, existing=False)
-    if not overwrite and is_local(path) and Path(path).exists():
-        raise FoglineError(f"{path!r} is there already; choose another place, or overwrite it (--overwrite).")
-    return kind
 
 
 def kind_of(path: str, *, existing: bool) -> str:
