@@ -191,3 +191,33 @@ def test_a_distribution_in_json_lines_stays_one(tmp_path):
     assert [row["s"] for row in rows] == [str(big), "1.5"]
     (tmp_path / "a.jsonl").write_text(f'{{"s": {big}, "t": 1, "x": 1}}\n{{"s": 5, "t": 1, "x": 1}}\n')
     assert column(tmp_path, "s") == [big, 5]
+
+
+@pytest.mark.parametrize("data", [b"s,t,x\ra,1,1\rb,2,2\r", b"s,t,x\ra,1,1\rb,2,2", b"s,t,x\ra,1,1\r\nb,2,2\n"])
+def test_no_row_is_lost_where_carriage_returns_alone_end_lines(tmp_path, data):
+    (tmp_path / "a.csv").write_bytes(data)
+    assert [(row["s"], row["x"], row[LINE]) for row in read(tmp_path)] == [("a", "1", 2), ("b", "2", 3)]
+    (tmp_path / "a.csv").write_bytes(b"s,t,x\na,1,1\rb,2\rc\n")
+    assert [(row["s"], row[WHY]) for row in read(tmp_path)] == [
+        ("a", None), (None, "the line has 2 cells, and the file 3 columns"),
+        (None, "the line has 1 cells, and the file 3 columns"),
+    ]  # fmt: skip
+
+
+def test_a_quote_that_is_not_closed_behind_another_takes_no_line_with_it(tmp_path):
+    lines = ['a"b,1,"2', "c,2,3", '"d,e",3,4', 'f"g"h,4,"5"', '"i""j",5,6', 'k,6,"7" "8']
+    (tmp_path / "a.csv").write_text("\n".join(["s,t,x", *lines]))
+    found = read(tmp_path)
+    assert [(row["s"], row[LINE]) for row in found if row[WHY] is None] == [
+        ("c", 3), ("d,e", 4), ('f"g"h', 5), ('i"j', 6),
+    ]  # fmt: skip
+    assert sorted((row[LINE], row[WHY]) for row in found if row[WHY]) == [
+        (2, "the line has a quote that is not closed"), (7, "the line has a quote that is not closed"),
+    ]  # fmt: skip
+
+
+def test_a_line_that_is_too_long_to_be_looked_at_harms_no_other(tmp_path):
+    (tmp_path / "a.csv").write_text(f"s;t;x\na;1;2,5\nb;2;{'5' * 200_000}\nc;3;4\n")
+    assert [row["s"] for row in read(tmp_path)] == ["a", "b", "c"]
+    (tmp_path / "b.csv").write_text("s" * 300_000)
+    assert [row[WHY] for row in read(tmp_path)][-1] == "the file cannot be read: its first line is too long to name columns"

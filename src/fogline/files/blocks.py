@@ -2,7 +2,8 @@
 
 A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other. When a
 file breaks off (a torn gzip, bytes that its encoding does not know), the lines before come first, then the error; the
-line that broke off is not among them.
+line that broke off is not among them. Where the first line shows that carriage returns alone end lines (as old programs
+write them), they do so in all of the file.
 """
 
 from __future__ import annotations
@@ -72,12 +73,15 @@ def _pieces(source: pa.NativeFile, size: int) -> Iterator[bytes]:
 def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) -> Iterator[Block]:
     """The lines of a file."""
     decoder = None if encoding in ("utf-8", "utf-8-sig") else codecs.getincrementaldecoder(encoding)()
-    left, line, begun = b"", 1, False
+    left, line, begun, returns = b"", 1, False, False
     with opened(path, content) as source:
         for raw in _pieces(source, size):
             data = raw if decoder is None else decoder.decode(raw).encode()
             if not begun and data:
                 begun, data = True, data.removeprefix(_BOM)
+                returns = b"\r" in data.partition(b"\n")[0][:-1]
+            if returns:
+                data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             cut = data.rfind(b"\n") + 1
             if not cut:
                 left += data

@@ -6,6 +6,7 @@ closed, is put aside with its number and the reason; the others are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
     if not head.strip():
         raise Unreadable("it has no line with columns")
     found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
+    if not found.names:
+        raise Unreadable("its first line is too long to name columns")
     twice = [name for name in roles.all if found.names.count(name) > 1]
     if twice:
         raise Unreadable(f"it has the column {twice[0]!r} twice")
@@ -69,12 +72,14 @@ def _behind(block: Block, skipped: int) -> tuple[Block, int]:
     return (block if not at else Block(block.data[at:], block.first + skipped - left)), left
 
 
-def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str]) -> Raw:
+def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str], *, closely: bool = False) -> Raw:
+    """The rows of a block. `closely`: a quote that is not closed is looked for in lines with two of them as well."""
     ends = block.ends()
     begins = np.concatenate(([0], ends[:-1] + 1))
     lines, bad = np.arange(block.first, block.first + len(ends)), []
     data = block.data
-    if b'"' in data and (odd := _odd(data, ends)).any():
+    quotes = b'"' in data
+    if quotes and (odd := _unclosed(data, begins, ends, dialect) if closely else _odd(data, ends)).any():
         for i in np.flatnonzero(odd).tolist():
             text = data[begins[i] : ends[i]].decode("utf-8", "replace").rstrip("\r")
             bad.append(BadLine(int(lines[i]), text, "the line has a quote that is not closed"))
@@ -90,14 +95,14 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
     if not len(lines):
         return Raw({}, 0, lines, tuple(bad), dialect.decimal)
     table, misfits = _parsed(data, dialect, options, wanted)
-    stay = np.ones(len(lines), np.bool_)
+    if quotes and not closely and table.num_rows + len(misfits) < len(lines):  # a line has taken in others
+        return _rows(block, dialect, options, wanted, closely=True)
     known = table.num_rows + len(misfits) == len(lines)
     for row, text, cells in misfits:
         why = f"the line has {cells} cells, and the file {len(dialect.names)} columns"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
-        stay[row - 1] = False
-    columns = _in_one(table, dialect)
-    return Raw(columns, table.num_rows, lines[stay] if known else None, tuple(bad), dialect.decimal)
+    fitting = np.delete(lines, [row - 1 for row, *_ in misfits]) if known else None
+    return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal)
 
 
 def _odd(data: bytes, ends: Any) -> Flags:
@@ -105,6 +110,15 @@ def _odd(data: bytes, ends: Any) -> Flags:
     quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
     counted = np.bincount(np.searchsorted(ends, quotes), minlength=len(ends))
     return np.asarray(counted % 2 == 1)
+
+
+def _unclosed(data: bytes, begins: Any, ends: Any, dialect: Dialect) -> Flags:
+    """(lines,) which lines end within quotes: only a quote at the start of a cell opens one."""
+    mark = re.escape(dialect.separator.encode())
+    cell = rb'(?>"(?>[^"]|"")*+"[^%b]*+|(?!")[^%b]*+)' % (mark, mark)
+    whole = re.compile(rb"%b(?>%b%b)*+" % (cell, mark, cell), re.DOTALL)
+    lines = (data[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True))
+    return np.array([b'"' in line and whole.fullmatch(line) is None for line in lines], np.bool_)
 
 
 def _parsed(
