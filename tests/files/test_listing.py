@@ -10,7 +10,7 @@ import pytest
 
 from fogline.errors import FoglineError
 from fogline.files.listing import files_of, kind_of, kind_of_name, pattern_of
-from fogline.files.unread import Unread
+from fogline.files.unread import Unread, not_read
 from fogline.flow.folder import LocalFolder
 from fogline.flow.source_log import SourceLog
 
@@ -91,3 +91,17 @@ def test_files_that_were_to_be_read_and_are_gone_are_named(tmp_path):
     assert [Path(each).name for each in log.gone()] == ["3.csv"]
     [text] = Unread(str(inbox), log).begin()
     assert text == "3.csv was to be read next when this run stopped, and is gone: its rows are lost."
+
+
+def test_links_that_lead_nowhere_are_named_and_links_to_their_own_folder_are_not_followed(tmp_path):
+    folder = tmp_path / "in"
+    real = put(folder / "deep" / "a.csv", "s,t,x\n")
+    other = put(tmp_path / "elsewhere" / "b.csv", "s,t,x\n")
+    (folder / "gone.csv").symlink_to(tmp_path / "none.csv")
+    (folder / "deep" / "again").symlink_to(folder)
+    (folder / "beside").symlink_to(other.parent)
+    assert files_of(str(folder)) == [folder / "beside" / "b.csv", real]
+    sentence = "not read, since they are links that lead nowhere: gone.csv."
+    assert not_read(str(folder)) == [sentence]
+    unread = Unread(str(folder), SourceLog(LocalFolder(str(tmp_path / "out"))))
+    assert (unread.look(), unread.look()) == ([sentence], [])

@@ -24,6 +24,7 @@ from fogline.files.listing import files_of
 from fogline.files.options import Options
 from fogline.files.origin import FILE, LINE, WHY
 from fogline.files.reading import batches
+from fogline.flow.plan import make_plan
 
 QUERY = fl.Query(attributes={"x": "max"}, id="s", time="t", last=100)
 
@@ -221,3 +222,17 @@ def test_a_line_that_is_too_long_to_be_looked_at_harms_no_other(tmp_path):
     assert [row["s"] for row in read(tmp_path)] == ["a", "b", "c"]
     (tmp_path / "b.csv").write_text("s" * 300_000)
     assert [row[WHY] for row in read(tmp_path)][-1] == "the file cannot be read: its first line is too long to name columns"
+
+
+def test_a_header_is_stated_as_true_or_false_alone():
+    for given in (0, 1, "no"):
+        with pytest.raises(QueryError, match="it is true .* or false"):
+            Options(header=given)
+
+
+def test_a_column_that_is_not_there_is_missed_among_those_of_the_file(tmp_path):
+    (tmp_path / "a.csv").write_text("s,t,x\na,1,1\n")
+    query = fl.Query(attributes={"y": "max"}, id="s", time="t", last=9)
+    layout = layout_of(str(tmp_path), query, Options())
+    with pytest.raises(QueryError, match=r"no attribute 'y'; it has s, t, x\."):
+        make_plan(query, layout.schema, clock="number")

@@ -65,8 +65,9 @@ def size_of(path: str) -> int:
     """How many bytes these files have, about as they are read."""
     from fogline.files.listing import PACKED as ENDS
     from fogline.files.listing import files_of
+    from fogline.files.listing import size_of as bytes_of
 
-    sizes = [(each, each.stat().st_size) for each in files_of(path)]
+    sizes = [(each, bytes_of(each)) for each in files_of(path)]
     if not sizes:
         raise FoglineError(f"{path!r} holds no files that can be read.")
     return sum(size * (PACKED if each.suffix.lstrip(".").lower() in ENDS else 1) for each, size in sizes)

@@ -123,10 +123,10 @@ def warn_of_rejects(status: RunStatus) -> None:
 
 def is_small(stream: str) -> bool:
     """Whether what is there is soon read."""
-    from fogline.files.listing import files_of
+    from fogline.files.listing import files_of, size_of
     from fogline.files.paths import is_local
 
-    return is_local(stream) and sum(each.stat().st_size for each in files_of(stream)) <= SMALL
+    return is_local(stream) and sum(map(size_of, files_of(stream))) <= SMALL
 
 
 def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:

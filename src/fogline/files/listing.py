@@ -3,7 +3,8 @@
 Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
 read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out without
 a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
-(`files.unread`), for a file that is not read shall not look as if it were. In a folder that is called by a kind
+(`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere. A link to a
+folder that holds it is not followed: its files would be read again. In a folder that is called by a kind
 (data.parquet) files without any end are of that kind.
 """
 
@@ -82,7 +83,20 @@ def root_of(path: str) -> str:
 def files_of(path: str) -> list[Path]:
     """The files of the stream that are there, by their names."""
     root = root_of(path)
-    return sorted(each for each in entries(path) if kind_of_file(str(each), root) is not None)
+    return sorted(each for each in entries(path) if kind_of_file(str(each), root) is not None and not dangles(each))
+
+
+def dangles(path: Path) -> bool:
+    """Whether this is a link that leads nowhere, as far as this user can see."""
+    return path.is_symlink() and not path.exists()
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file; 0 if it is there no longer."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def kind_of(path: str, *, existing: bool, others: Iterable[str] = ()) -> str:
@@ -140,10 +154,16 @@ def entries(path: str) -> Iterator[Path]:
         for each in sorted(folders.pop().iterdir()):
             if each.name.startswith((".", "_")):
                 continue
-            if each.is_dir():
-                folders.append(each)
-            else:
+            if not each.is_dir():
                 yield each
+            elif not _holds_itself(each):
+                folders.append(each)
+
+
+def _holds_itself(folder: Path) -> bool:
+    """Whether this is a link to a folder in which it lies."""
+    inner = folder.parent.resolve() if folder.is_symlink() else None
+    return inner is not None and folder.resolve() in (inner, *inner.parents)
 
 
 def folders_in(path: str) -> set[Path]:

@@ -60,7 +60,7 @@ class Options:
         put("separator", _separator(self.separator))
         put("nulls", _nulls(self.nulls))
         put("encoding", _encoding(self.encoding))
-        if self.header not in (None, True, False):
+        if not (self.header is None or isinstance(self.header, bool)):
             raise QueryError(f"header is {self.header!r}; it is true (the first line names the columns) or false.")
         if self.decimal not in (None, ".", ","):
             raise QueryError(f"decimal is {self.decimal!r}; it is the mark in numbers, '.' or ','.")

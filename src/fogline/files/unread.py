@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from fogline.files.listing import entries, kind_of_file, root_of
+from fogline.files.listing import dangles, entries, kind_of_file, root_of
 
 LISTED = 5  # names in one remark
 STRAYS = "not read, since their names end in none of csv, tsv, json, jsonl, parquet: {}."
+DANGLING = "not read, since they are links that lead nowhere: {}."
 
 
 class Taken(NamedTuple):
@@ -49,6 +50,7 @@ class Unread:
         changed = [each for each in there if (was := taken.get(str(each))) and _changed(each) > was.when]
         found = (
             (self._new(others), STRAYS),
+            (self._new(links(there, self.root), "link "), DANGLING),
             (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
                                              "Write new files instead, under another name first, then rename them."),
         )  # fmt: skip
@@ -65,10 +67,16 @@ def strays(there: Iterable[Path], root: str) -> list[Path]:
     return [each for each in there if kind_of_file(str(each), root) is None]
 
 
+def links(there: Iterable[Path], root: str) -> list[Path]:
+    """Those of these that would be read, but lead nowhere."""
+    return [each for each in there if kind_of_file(str(each), root) is not None and dangles(each)]
+
+
 def not_read(path: str) -> list[str]:
-    """A sentence about the files of a path that are not read; none: all are."""
-    names = [str(each) for each in strays(entries(path), root_of(path))]
-    return [STRAYS.format(_names(names))] if names else []
+    """Sentences about the files of a path that are not read; none: all are."""
+    there, root = list(entries(path)), root_of(path)
+    found = (strays(there, root), STRAYS), (links(there, root), DANGLING)
+    return [sentence.format(_names([str(each) for each in some])) for some, sentence in found if some]
 
 
 def _changed(path: Path) -> int:
