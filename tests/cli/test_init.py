@@ -136,3 +136,30 @@ def test_real_files(place, name, id):
     query = fl.Query.load("query.yaml")
     assert (query.id, query.time) == (id, "timestamp")
     assert len(query.attributes) == 4
+
+
+def test_what_files_of_a_folder_do_not_share_is_not_stated_for_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("")
+    (folder / "b.csv").write_text("id;t;x;y\n" + "".join(f"s{k % 3};{k};{k % 7},5;{k % 5},5\n" for k in range(30)))
+    (folder / "c.csv").write_text("id,t,x,y\n" + "".join(f"s{k % 3},{k},{k % 7}.5,{k % 5}.5\n" for k in range(30, 60)))
+    run("init", "in", "--id", "id", "--time", "t", "-o", "both.yaml", "-y")
+    assert "source:" not in Path("both.yaml").read_text()
+    assert "60 rows\n  complete           60" in run("check", "in", "-q", "both.yaml")
+    (folder / "c.csv").unlink()
+    run("init", "in", "--id", "id", "--time", "t", "-o", "one.yaml", "-y")
+    assert 'separator: ";"\n  decimal: ","' in Path("one.yaml").read_text()
+
+
+def test_a_column_that_is_there_twice_is_an_error_in_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text("id,t,a,a\n" + "".join(f"{k % 5},{k},{k % 9},{k % 7}\n" for k in range(50)))
+    assert run("init", "x.csv", code=2) == "FoglineError: x.csv cannot be read: it has the column 'a' twice.\n"
+
+
+def test_whole_numbers_of_json_may_be_ids(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text("".join(f'{{"id": {k % 3}, "t": {k}, "v": {k % 7}}}\n' for k in range(30)))
+    assert "Rows of 'id' at 't'" in run("init", "x.jsonl")

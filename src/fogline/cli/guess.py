@@ -135,13 +135,20 @@ def _time_score(name: str, rows: pa.Table, times: Floats) -> int:
 def _id_score(name: str, rows: pa.Table) -> int:
     """Texts and whole numbers may name rows; best those that come again, by a name that states it."""
     kind = rows.schema.field(name).type
-    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_dictionary(kind)):
+    whole = pa.types.is_integer(kind) or (pa.types.is_floating(kind) and _all_whole(_column(rows, name)))
+    if not (is_text(kind) or whole or pa.types.is_dictionary(kind)):
         return 0
     distinct, named = int(pc.count_distinct(rows[name]).as_py()), _is(name, _NAMES)
     again = 1 <= distinct <= rows.num_rows / 2
-    if pa.types.is_integer(kind):
+    if whole:
         return 4 + 2 * int(again) if named else 0
     return 2 + 4 * int(named) + 2 * int(again)
+
+
+def _all_whole(values: pa.Array) -> bool:
+    """Whether numbers are whole, as those of JSON are that may be followed by others."""
+    there = values.drop_null()
+    return len(there) > 0 and bool(pc.all(pc.equal(pc.floor(there), there)).as_py())
 
 
 def _numbers(rows: pa.Table, name: str) -> Floats | None:

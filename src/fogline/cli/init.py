@@ -16,6 +16,7 @@ from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
     from fogline.cli.guess import Guess
+    from fogline.files.sniffing import Dialect
 
 DIRECTIONS = ("max", "min", "skip")
 
@@ -139,19 +140,15 @@ def document(found: Guess, file: str) -> str:
 
 
 def source_lines(found: Guess, file: str) -> list[str]:
-    """How the files are written, where that is not the usual way."""
-    from fogline.files.delimited import opened_dialect
-    from fogline.files.listing import files_of, kind_of_name
-    from fogline.files.options import Options
-    from fogline.files.roles import Roles
+    """How the files are written, where that is not the usual way, and the same in all of them."""
+    from fogline.files.listing import kind_of
 
-    first = str(files_of(file)[0])
     stated = {} if found.time_format is None else {"time_format": found.time_format}
-    if kind_of_name(first) in ("csv", "tsv"):
-        numbers = Roles(numbers=(*found.attributes, *found.others))
-        dialect = opened_dialect(first, None, Options(), numbers)
-        usual = {"separator": "\t" if kind_of_name(first) == "tsv" else ",", "decimal": ".", "encoding": "utf-8"}
-        stated |= {name: each for name in usual if (each := getattr(dialect, name)) != usual[name]}
+    dialects, between = _dialects(found, file), "\t" if kind_of(file, existing=True) == "tsv" else ","
+    for name, usual in (("separator", between), ("decimal", "."), ("encoding", "utf-8")):
+        ways = {str(getattr(each, name)) for each in dialects}
+        if len(ways) == 1 and ways != {usual}:
+            stated[name] = ways.pop()
     if not stated:
         return []
     lines = [
@@ -161,6 +158,28 @@ def source_lines(found: Guess, file: str) -> list[str]:
     ]
     lines += [f"  {name}: {json.dumps(each, ensure_ascii=False)}" for name, each in stated.items()]
     return [*lines, "  # zone: Europe/Berlin  # of times without one; else they are UTC"]
+
+
+def _dialects(found: Guess, file: str) -> list[Dialect]:
+    """How each file of lines is written, of those that can be read; an error if none of them can."""
+    from fogline.files.delimited import opened_dialect
+    from fogline.files.layout import FILES
+    from fogline.files.listing import files_of, kind_of_file, name_in, root_of
+    from fogline.files.options import Options
+    from fogline.files.raw import UNREADABLE, reason_of
+    from fogline.files.roles import Roles
+
+    numbers, root = Roles(numbers=(*found.attributes, *found.others)), root_of(file)
+    dialects, failed = [], []
+    for path in map(str, files_of(file)[:FILES]):
+        if kind_of_file(path, root) in ("csv", "tsv"):
+            try:
+                dialects.append(opened_dialect(path, None, Options(), numbers))
+            except UNREADABLE as error:
+                failed.append(f"{name_in(path, root)} cannot be read: {reason_of(error)}.")
+    if failed and not dialects:
+        raise FoglineError(failed[0])
+    return dialects
 
 
 def _plain(name: str | None) -> str:
