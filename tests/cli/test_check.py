@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
+from fogline.cli.learn import unexplained
 from tests.walks import walks
 
 QUERY = "attributes: {heat: max, damp: min, light: max}\nid: sensor\ntime: t\nlifetime: 40\nlimits: {damp: [-50, 50]}\n"
@@ -76,3 +78,23 @@ def test_a_stream_without_gaps_has_none(place):
     printed = run("in.csv", "-q", "q.yaml")
     assert "complete            3  100.0%" in printed
     assert "in this process: 1 KB of files" in printed
+
+
+def test_what_is_learnt_of_sensors_or_other_attributes_is_not_said_to_be_unexplained(place):
+    repository = fl.Repository.fit(walks(), fl.Query.load("q.yaml"))
+    assert repository.sensors is not None
+    explained = {*repository.sensors.transitions, *repository.others}
+    assert explained
+    bare = {name: replace(lattice, rules=()) for name, lattice in repository.lattices.items()}
+    assert unexplained(replace(repository, lattices=bare)) == [name for name in bare if name not in explained]
+
+
+def test_imputed_rows_are_not_written_into_what_is_read(place):
+    fl.Repository.fit(walks(sensors=4, steps=40), fl.Query.load("q.yaml"), retention=0).save("repo")
+    (place / "in").mkdir()
+    (place / "in" / "a.csv").write_text(rows("s1,1,1.0,2.0,"))
+    for output in ("in/b.csv", "in/a.csv"):
+        words = ["impute", "in", "-q", "q.yaml", "-r", "repo", "-o", output, "--overwrite", "--fill"]
+        result = CliRunner().invoke(app, words, env={"COLUMNS": "160"})
+        assert (result.exit_code, f"the output '{output}' lies in 'in', which is read" in result.output) == (2, True)
+    assert [each.name for each in (place / "in").iterdir()] == ["a.csv"]

@@ -17,6 +17,7 @@ from fogline.cli import app
 from fogline.flow.folder import LocalFolder
 from fogline.flow.resume import begun_with
 from fogline.impute.completed import completed
+from fogline.model import ImputedCell
 from fogline.repository.held_out import HeldOut
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
@@ -342,3 +343,12 @@ def test_what_cannot_be_explained_is_answered_in_a_sentence(explained):
     code, lines = explained("--id", "x")
     assert code == 0
     assert any(line.startswith("  rejected: 'gas' is ") for line in lines)
+
+
+def test_a_distribution_whose_weights_are_rounded_otherwise_has_not_changed():
+    values = [float(k) for k in range(62)]
+    first = tuple((value, 1 / 62) for value in values)
+    now = tuple((value, weight * (1 - 1e-15)) for value, weight in first)
+    assert str(ImputedCell("a", first, "whole history", now, "whole history", False)) == (
+        "a is missing: 0 to 61, about 30 (by whole history)"
+    )

@@ -88,10 +88,17 @@ def summarise(made: Repository, output: Path, began: float) -> None:
     """What was fitted, and what comes next."""
     typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)
-    bare = [name for name, each in made.lattices.items() if not each.rules]
-    if bare:
+    if bare := unexplained(made):
         typer.echo(f"Nothing explains {', '.join(bare)}: imputed from the whole history's distribution.")
     typer.echo(f"See the rules with: fogline rules {output}")
+
+
+def unexplained(repository: Repository) -> list[str]:
+    """The attributes that neither rules nor other attributes nor sensors' own readings explain."""
+    sensors = repository.sensors
+    recent = () if sensors is None else (rule.then for rule in sensors.recent)
+    learnt = {*repository.others, *recent, *(() if sensors is None else sensors.transitions)}
+    return [name for name, each in repository.lattices.items() if not each.rules and name not in learnt]
 
 
 @app.command(name="rules")
@@ -148,9 +155,8 @@ def show_rules(
         console.print(table)
         for rule in () if loaded.sensors is None else loaded.sensors.recent:
             console.print(f"{rule} (of the sensor's own readings)", markup=False)
-        for name, lattice in loaded.lattices.items():
-            if not lattice.rules:
-                console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
+        for name in unexplained(loaded):
+            console.print(f"{name}: no rule; imputed from the whole history's distribution.", markup=False)
         for found in loaded.imputations():
             if found.note:
                 console.print(f"{found.attribute}, imputed by {found.imputer}: {found.note}.", markup=False)
@@ -311,8 +317,10 @@ def impute(
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import imputed
+        from fogline.files.apart import must_be_apart
         from fogline.files.writing import check_output
 
+        must_be_apart(stream, output)
         check_output(output, overwrite=overwrite)
         where = Where.chosen(stream, master, memory)
         imputed(stream, asked, options, known, output, where, overwrite=overwrite, fill=fill)

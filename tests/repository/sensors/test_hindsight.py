@@ -210,7 +210,7 @@ def test_it_is_stated_by_what_is_imputed_and_where_little_is_learnt():
     [none] = Repository.fit(noise, query).imputations()
     assert none.imputer == "whole history"
     assert "little is learnt" in none.note
-    assert "no sensor is read twice" in none.note
+    assert "nothing is learnt from sensors' own readings" in none.note
 
 
 def test_a_line_is_drawn_between_last_and_next():
