@@ -24,6 +24,7 @@ from fogline.files.listing import files_of
 from fogline.files.options import Options
 from fogline.files.origin import FILE, LINE, WHY
 from fogline.files.reading import batches
+from fogline.files.sniffing import dialect_of
 from fogline.flow.plan import make_plan
 
 QUERY = fl.Query(attributes={"x": "max"}, id="s", time="t", last=100)
@@ -236,3 +237,22 @@ def test_a_column_that_is_not_there_is_missed_among_those_of_the_file(tmp_path):
     layout = layout_of(str(tmp_path), query, Options())
     with pytest.raises(QueryError, match=r"no attribute 'y'; it has s, t, x\."):
         make_plan(query, layout.schema, clock="number")
+
+
+def test_a_year_of_two_digits_is_none_of_four():
+    assert format_of(pa.array(["15.05.24 12:00", "31.12.24 13:00"])) == "%d.%m.%y %H:%M"
+    assert format_of(pa.array(["13/5/24 10:00", "1/5/24 10:00"])) is None
+    texts = pa.array(["15.05.24", "15.05.2024", "15.05.0024"])
+    assert [each and each.year for each in parsed(texts, "%d.%m.%Y").to_pylist()] == [None, 2024, 24]
+
+
+def test_a_comma_between_thousands_is_not_taken_for_a_decimal_mark(tmp_path):
+    (tmp_path / "a.csv").write_text('s,t,x\na,1,"1,234"\nb,2,7\nc,3,"12,345,678"\n')
+    assert column(tmp_path, "x") == ["1,234", "7", "12,345,678"]  # these rows are refused
+    (tmp_path / "a.csv").write_text('s,t,x\na,1,"1,234"\nb,2,"0,125"\n')
+    assert column(tmp_path, "x") == ["1.234", "0.125"]
+
+
+def test_decimal_commas_are_not_taken_for_separators_where_no_column_is_known():
+    found = dialect_of(b"id;a;b\nx;1,5;2,5\ny;3,5;4,5\n", "a.csv", Options(), frozenset(), frozenset())
+    assert (found.separator, found.decimal, found.names) == (";", ",", ("id", "a", "b"))

@@ -87,7 +87,8 @@ def parsed(texts: pa.Array, time_format: str) -> pa.Array:
 
 
 def _real(found: pa.Array, texts: pa.Array, time_format: str) -> pa.Array:
-    """Without days that no month has: the parser takes the 31st of February for the 2nd or 3rd of March."""
+    """Without days that no month has: the parser takes the 31st of February for the 2nd or 3rd of March. And without
+    years of fewer than four digits, where the format has four: it takes 24 for the year 24."""
     zoned = found.type.tz is not None
     early = pc.less_equal(pc.day(found), 4 if zoned else 3).fill_null(False).to_numpy(zero_copy_only=False)
     wrong = np.zeros(len(found), np.bool_)
@@ -96,7 +97,8 @@ def _real(found: pa.Array, texts: pa.Array, time_format: str) -> pa.Array:
         padded = pc.replace_substring_regex(texts.take(rows), r"\b(\d)\b", r"0\1")
         written = pc.strftime(found.take(rows).cast(pa.timestamp("s")), format=time_format)
         rows = rows[pc.not_equal(padded, written).fill_null(False).to_numpy(zero_copy_only=False)]
-    for i in rows.tolist():
+    short = pc.less(pc.year(found), 1000).fill_null(False).to_numpy(zero_copy_only=False)
+    for i in np.union1d(rows, np.flatnonzero(short)).tolist():
         try:
             datetime.strptime(texts[i].as_py(), time_format)
         except ValueError:

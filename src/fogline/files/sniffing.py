@@ -6,8 +6,9 @@ Each file is looked at by itself, so that files of one stream may differ. What t
   are no UTF-8 are letters of western Europe there. Other bytes that are no text are left for the rows to be refused.
 - Separator: the one of , ; tab | by which the first line names the columns that the query looks at; else the one that
   gives the most columns, the same number in all lines.
-- Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5; not where a comma is
-  between cells.
+- Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5. Where a comma is between
+  cells, only those in quotes are looked at, and not those that may have one between thousands: "1,234" is left to be
+  refused.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _LETTERS = frozenset(
     b"\x80\x84\x85\x8a\x8e\x91\x92\x93\x94\x96\x97\x99\x9a\x9e\xa7\xa9\xaa\xae\xb0\xb1\xb2\xb3\xb5\xba\xbc\xbd"
 )
 _LETTERS |= frozenset(range(0xC0, 0xFE)) - {0xD7, 0xF7}
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 _COMMA, _POINT = re.compile(r"[+-]?[\d.]*\d,\d+([eE][+-]?\d+)?"), re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 
@@ -102,7 +104,8 @@ def _separator(lines: list[str], path: str, asked: frozenset[str]) -> str:
         counted = Counter(len(row) for row in rows if row)
         width, often = counted.most_common(1)[0] if counted else (0, 0)
         named = len(asked.intersection(cell.strip() for cell in rows[0])) if rows else 0
-        return named, often > 0.9 * len(rows), width, separator == usual
+        alike = often > 0.9 * len(rows) and len(rows[0]) == width
+        return named, alike, width, separator == usual
 
     return max((usual, *SEPARATORS), key=fits)
 
@@ -112,5 +115,7 @@ def _decimal(rows: list[list[str]], names: tuple[str, ...], separator: str, numb
         rows = [row for row in rows if any("," in cell for cell in row)]  # in quotes
     where = [k for k, name in enumerate(names) if name in numbers] or list(range(len(names)))
     cells = [row[k].strip() for row in rows for k in where if k < len(row)]
+    if separator == ",":
+        cells = [cell for cell in cells if not _THOUSANDS.fullmatch(cell)]
     commas = sum(_COMMA.fullmatch(cell) is not None for cell in cells)
     return "," if commas > sum(_POINT.fullmatch(cell) is not None for cell in cells) else "."
