@@ -258,7 +258,9 @@ def _shortly(pairs: tuple[tuple[float, float], ...]) -> str:
     """A distribution in a few numbers: its ends, and where its middle lies."""
     if len(pairs) == 1:
         return f"{pairs[0][0]:g}"
-    middle = next(value for k, (value, _) in enumerate(pairs) if math.fsum(w for _, w in pairs[: k + 1]) > 0.5 - TOLERANCE)
+    middle = next(
+        value for k, (value, _) in enumerate(pairs) if math.fsum(w for _, w in pairs[: k + 1]) > 0.5 - TOLERANCE
+    )
     return f"{pairs[0][0]:g} to {pairs[-1][0]:g}, about {middle:g}"
 
 

@@ -80,7 +80,7 @@ def test_a_stream_without_gaps_has_none(place):
     assert "in this process: 1 KB of files" in printed
 
 
-def test_what_is_learnt_of_sensors_or_other_attributes_is_not_said_to_be_unexplained(place):
+def test_what_is_learnt_of_sensors_or_other_attributes_does_not_count_as_unexplained(place):
     repository = fl.Repository.fit(walks(), fl.Query.load("q.yaml"))
     assert repository.sensors is not None
     explained = {*repository.sensors.transitions, *repository.others}

@@ -222,13 +222,13 @@ def test_a_line_that_is_too_long_to_be_looked_at_harms_no_other(tmp_path):
     (tmp_path / "a.csv").write_text(f"s;t;x\na;1;2,5\nb;2;{'5' * 200_000}\nc;3;4\n")
     assert [row["s"] for row in read(tmp_path)] == ["a", "b", "c"]
     (tmp_path / "b.csv").write_text("s" * 300_000)
-    assert [row[WHY] for row in read(tmp_path)][-1] == "the file cannot be read: its first line is too long to name columns"
+    assert read(tmp_path)[-1][WHY] == "the file cannot be read: its first line is too long to name columns"
 
 
 def test_a_header_is_stated_as_true_or_false_alone():
     for given in (0, 1, "no"):
-        with pytest.raises(QueryError, match="it is true .* or false"):
-            Options(header=given)
+        with pytest.raises(QueryError, match=r"it is true .* or false"):
+            Options.from_dict({"header": given})
 
 
 def test_a_column_that_is_not_there_is_missed_among_those_of_the_file(tmp_path):

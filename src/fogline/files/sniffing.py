@@ -6,9 +6,9 @@ Each file is looked at by itself, so that files of one stream may differ. What t
   are no UTF-8 are letters of western Europe there. Other bytes that are no text are left for the rows to be refused.
 - Separator: the one of , ; tab | by which the first line names the columns that the query looks at; else the one that
   gives the most columns, the same number in all lines.
-- Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5. Where a comma is between
-  cells, only those in quotes are looked at, and not those that may have one between thousands: "1,234" is left to be
-  refused.
+- Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5. Where a comma is
+  between cells, only those in quotes are looked at, and not those that may have one between thousands: "1,234" is left
+  to be refused.
 """
 
 from __future__ import annotations

@@ -70,5 +70,7 @@ def _note(error: float, last: float | None, mean: float, nothing: float, *, agai
     if error > LITTLE * nothing:
         notes.append("little is learnt: rows with gaps here are better left out than trusted")
     if not again and notes:
-        notes.append("nothing is learnt from sensors' own readings: does the query's id name them, are they read again?")
+        notes.append(
+            "nothing is learnt from sensors' own readings: does the query's id name them, are they read again?"
+        )
     return "; ".join(notes)

@@ -88,7 +88,7 @@ class RowSource:
         except KeyError:
             if self.batch is not None and name in self.batch.schema.names:
                 raise RowsError(f"the table has several columns {name!r}.") from None
-        known = sorted(name for name in self.known if not name.startswith(("_fogline_", "_corrupt_record")))
+        known = sorted(name for name in self.known if not name.startswith(("_fogline_", "_corrupt_record", "fogline ")))
         raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
 
 
