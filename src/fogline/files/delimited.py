@@ -77,7 +77,7 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
     if b'"' in data and (odd := _odd(data, ends)).any():
         for i in np.flatnonzero(odd).tolist():
             text = data[begins[i] : ends[i]].decode("utf-8", "replace").rstrip("\r")
-            bad.append(BadLine(int(lines[i]), text, "the line has a quote that is not closed"))
+            bad.append(BadLine(int(lines[i]), text, "the line cannot be read: it has a quote that is not closed"))
         kept = np.repeat(~odd, np.diff(np.concatenate(([0], ends + 1))))[: len(data)]
         data = np.frombuffer(data, np.uint8)[kept].tobytes()
         begins, ends, lines = begins[~odd], ends[~odd], lines[~odd]
@@ -93,7 +93,7 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
     stay = np.ones(len(lines), np.bool_)
     known = table.num_rows + len(misfits) == len(lines)
     for row, text, cells in misfits:
-        why = f"the line has {cells} cells, and the file {len(dialect.names)} columns"
+        why = f"the line cannot be read: it has {cells} cells, and the file {len(dialect.names)} columns"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
         stay[row - 1] = False
     columns = _in_one(table, dialect)
