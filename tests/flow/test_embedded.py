@@ -14,7 +14,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SnapshotError
-from fogline.flow import embedded, embedded_batch, embedded_state, log, waiting
+from fogline.flow import embedded_batch, embedded_files, embedded_state, log, waiting
 from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState
@@ -236,7 +236,7 @@ def test_files_are_taken_in_the_order_of_their_times_and_as_many_as_fit(tmp_path
     write_stream(case, tmp_path / "in")
     os.utime(tmp_path / "in" / "000.parquet", (2e9, 2e9))
     size = (tmp_path / "in" / "001.parquet").stat().st_size
-    monkeypatch.setattr(embedded, "BATCH", size * 2.5)
+    monkeypatch.setattr(embedded_files, "BATCH", size * 2.5)
     started = Embedded(config_of(case, tmp_path)).start()
     seen = []
     while not started.awaitTermination(0):
