@@ -176,7 +176,7 @@ def test_a_monitor_explains_why_an_id_is_out_and_shows_its_tree():
     monitor.advance(1, [row("a", 1, 5), row("b", 1, 3), row("c", 1, 2), row("d", 1, [(1, 1), (9, 3)], 1)])
     assert {node.id: node.layer for node in monitor.tree()}.keys() == {"a", "b", "c", "d"}
     [why] = monitor.explain("b")
-    assert "'a' surely beats it" in str(why)
+    assert "'a' (arrived 1) surely beats it" in str(why)
     monitor.advance(2, [row("a", 2, 0)])
     [why] = monitor.explain("b")
     assert why.probability == pytest.approx(0.25)

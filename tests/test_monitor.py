@@ -243,11 +243,11 @@ def test_explain_states_why_in_and_why_out():
     monitor = fl.Monitor(query)
     cells = {"n": (5, [(3, 1), (0, 1)]), "c": (20, 2), "s": (30, [(-1, 1), (1, 1)]), "top": (2, 9)}
     monitor.advance(0, [{"id": k, "t": 0, "e": e, "v": v} for k, (e, v) in cells.items()])
-    assert "'top' surely beats it" in str(monitor.explain("c")[0])
+    assert "'top' (arrived 0) surely beats it" in str(monitor.explain("c")[0])
     assert monitor.explain("top")[0].inside
     monitor.advance(2)
     assert str(monitor.explain("c")[0]).startswith(
-        "'c' is out: 'n' guards it (P = 0.5)\n  beaten by 'n' with probability 0.5"
+        "'c' (arrived 0) is out: 'n' (arrived 0) guards it (P = 0.5)\n  beaten by 'n' (arrived 0) with probability 0.5"
     )
     assert monitor.explain("n")[0].cloud.values["v"] == ((0.0, 0.5), (3.0, 0.5))
     monitor.advance(5)

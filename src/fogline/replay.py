@@ -58,13 +58,10 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     wanted = as_text(id)
     changes = changes_of(_of_id(monitor.advance(show_time(until, kind), there), wanted), query)
     explained = {(each.by, each.id, each.arrived): each for each in monitor.explain(id)}
-    story: dict[tuple[Any, ...], list[Change]] = {key: [] for key in explained}
+    story: dict[tuple[tuple[Any, ...], Any, Any], list[Change]] = {key: [] for key in explained}
     for change in changes:
         story.setdefault((change.by, change.id, change.arrived), []).append(change)
-    found = [
-        RowStory(by, name, arrived, tuple(some), explained.get((by, name, arrived)))
-        for (by, name, arrived), some in story.items()
-    ]
+    found = [RowStory(*key, changes=tuple(some), now=explained.get(key)) for key, some in story.items()]
     found.sort(key=lambda each: each.arrived, reverse=True)
     refused = [each.reason for each in monitor.rejects if as_text(each.row.get(query.id)) == wanted]
     if not found and not refused and not _named(there, query, wanted):

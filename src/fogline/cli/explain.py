@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import MaybeRepository, QueryFile, StreamFiles, app, helpful, must_be_there, remark
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ MOST = 20  # changes of a row that are printed
 
 
 @app.command()
+@reads_files
 def explain(
     stream: StreamFiles,
     query: QueryFile,
@@ -24,6 +26,8 @@ def explain(
     at: Annotated[
         str | None, typer.Option(help="Up to which instant: a number, or a timestamp; without, the last row's.")
     ] = None,
+    *,
+    stated: Stated,
 ) -> None:
     """Why is it in the answer, or why and when did it leave?
 
@@ -34,7 +38,6 @@ def explain(
         must_be_there(stream)
         from fogline.cli.engine import LIMIT, size_of, size_text
         from fogline.errors import FoglineError
-        from fogline.files.options import Options
         from fogline.files.reading import table
         from fogline.model import Query
         from fogline.replay import replay
@@ -45,7 +48,7 @@ def explain(
                 f"{stream!r} holds {size_text(size_of(stream))} of files, and explain plays up to {size_text(LIMIT)} "
                 "again in this process; give it the files around the instant that you ask about."
             )
-        asked, options = Query.load(query), Options.load(query)
+        asked, options = Query.load(query), stated()
         known = None if repository is None else Repository.load(repository)
         story = replay(table(stream, asked, options, remark), asked, known, id, at)
         typer.echo(f"{id} at {story.at}:")

@@ -36,11 +36,6 @@ class Block(NamedTuple):
         return breaks if self.data.endswith(b"\n") else np.append(breaks, len(self.data))
 
 
-def is_packed(path: str) -> bool:
-    """Whether a file must be unpacked to be read."""
-    return Path(path).suffix.lower() in _PACKED
-
-
 def opened(path: str, content: bytes | None) -> pa.NativeFile:
     """The bytes of a file, unpacked."""
     packed = _PACKED.get(Path(path).suffix.lower())

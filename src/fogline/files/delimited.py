@@ -6,7 +6,7 @@ closed, is put aside with its number and the reason; the others are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from fogline.arrays import Flags
-from fogline.files.blocks import Block, blocks, head_of, is_packed
+from fogline.files.blocks import Block, blocks, head_of
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.roles import Roles
-from fogline.files.sniffing import Dialect, dialect_of, encoding_of, first_foreign
+from fogline.files.sniffing import Dialect, dialect_of, encoding_of
 
 _QUOTE = 34
 
@@ -29,9 +29,6 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
     if not head.strip():
         raise Unreadable("it has no line with columns")
     found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
-    if options.encoding is None and found.encoding == "utf-8" and not is_packed(path):
-        foreign = first_foreign(path, content)  # also behind what was looked at
-        found = found._replace(encoding=encoding_of(foreign)) if foreign else found
     twice = [name for name in roles.all if found.names.count(name) > 1]
     if twice:
         raise Unreadable(f"it has the column {twice[0]!r} twice")
@@ -44,10 +41,23 @@ def read_delimited(
     """The rows of a file. `wanted`: the columns that are needed; `size`: bytes that are read at once."""
     dialect = opened_dialect(path, content, options, roles)
     skipped = dialect.skipped
-    for block in blocks(path, content, dialect.encoding, size):
+    found = blocks(path, content, dialect.encoding, size)
+    if options.encoding is None and dialect.encoding == "utf-8":
+        found = _western(found)
+    for block in found:
         rest, skipped = _behind(block, skipped)
         if rest.data:
             yield _rows(rest, dialect, options, wanted)
+
+
+def _western(found: Iterable[Block]) -> Iterator[Block]:
+    """The blocks; those from the first on that shows cp1252 are read as such, unless letters in UTF-8 came before."""
+    western = letters = False
+    for block in found:
+        if not western and not letters and not block.data.isascii():
+            western = encoding_of(block.data) == "cp1252"
+            letters = not western
+        yield Block(block.data.decode("cp1252", "backslashreplace").encode(), block.first) if western else block
 
 
 def _behind(block: Block, skipped: int) -> tuple[Block, int]:
@@ -67,7 +77,7 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
     if b'"' in data and (odd := _odd(data, ends)).any():
         for i in np.flatnonzero(odd).tolist():
             text = data[begins[i] : ends[i]].decode("utf-8", "replace").rstrip("\r")
-            bad.append(BadLine(int(lines[i]), text, "the line has a quote that is not closed"))
+            bad.append(BadLine(int(lines[i]), text, "the line cannot be read: it has a quote that is not closed"))
         kept = np.repeat(~odd, np.diff(np.concatenate(([0], ends + 1))))[: len(data)]
         data = np.frombuffer(data, np.uint8)[kept].tobytes()
         begins, ends, lines = begins[~odd], ends[~odd], lines[~odd]
@@ -83,7 +93,7 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
     stay = np.ones(len(lines), np.bool_)
     known = table.num_rows + len(misfits) == len(lines)
     for row, text, cells in misfits:
-        why = f"the line has {cells} cells, and the file {len(dialect.names)} columns"
+        why = f"the line cannot be read: it has {cells} cells, and the file {len(dialect.names)} columns"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
         stay[row - 1] = False
     columns = _in_one(table, dialect)

@@ -19,8 +19,6 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from fogline.files.blocks import HEAD
 from fogline.files.options import Options
 
@@ -85,23 +83,6 @@ def _text(head: bytes, encoding: str) -> str:
     """The first bytes as text, without a last letter that was cut; bytes that are no text stay as surrogates."""
     errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
     return codecs.getincrementaldecoder(encoding)(errors).decode(head, final=len(head) < HEAD)
-
-
-def first_foreign(path: str, content: bytes | None) -> bytes:
-    """Bytes around the first one that is no UTF-8, wherever it stands in the file; empty: there is none."""
-    buffer = pa.memory_map(path).read_buffer() if content is None else pa.py_buffer(content)
-    ends = pa.array([0, buffer.size], pa.int64()).buffers()[1]
-    try:
-        pa.LargeStringArray.from_buffers(1, ends, buffer).validate(full=True)
-    except pa.ArrowInvalid:
-        for begin in range(0, buffer.size, HEAD):
-            part: bytes = buffer.slice(begin, min(HEAD + 8, buffer.size - begin)).to_pybytes()
-            text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(
-                part.lstrip(bytes(range(0x80, 0xC0)))
-            )
-            if re.search("[\udc80-\udcff]", text):
-                return part
-    return b""
 
 
 def _separator(lines: list[str], path: str, asked: frozenset[str]) -> str:

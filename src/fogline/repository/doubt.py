@@ -53,7 +53,9 @@ def doubt(repository: Repository, names: Sequence[str], kept: dict[str, Errors |
 
 
 def _errors(repository: Repository, name: str) -> Errors | None:
-    """None: too few rows have the attribute to judge by."""
+    """None: too few rows have the attribute to judge by, or the user chose to learn nothing about it."""
+    if repository.method == "given" and not any(rule.then == name for rule in repository.rules):
+        return None  # as the user chose
     there = int(np.count_nonzero(~np.isnan(repository.history.columns[name].values)))
     if there // 10 < FEWEST:
         return None
