@@ -70,6 +70,9 @@ crash: $(STAMP)
 	$(PY) -m benchmarks.crash
 	$(PY) -m benchmarks.crash --living --worker-kills 40
 	$(PY) -m benchmarks.crash --latest --worker-kills 40
+	$(PY) -m benchmarks.crash --embedded
+	$(PY) -m benchmarks.crash --embedded --living
+	$(PY) -m benchmarks.crash --embedded --latest
 
 lab: $(STAMP)
 	$(VENV)/bin/fogline lab run $(if $(DATA),--data $(DATA)) $(LAB)

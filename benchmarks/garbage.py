@@ -91,10 +91,10 @@ KINDS: dict[str, tuple[str, Callable[[Row], list[Line]]]] = {
     "words as time": (r"'t' is 'yesterday', which is not a number", _with("t", "yesterday")),
     "infinite value": (r"'heat' holds a value that is missing or not finite", _with("heat", "-Infinity")),
     "too large": (r"'gas' holds a value that is missing or not finite", _with("gas", "1e999")),
-    "words as value": (r"'heat' is '(broken|1..5)', which is not a number", _with("heat", "broken")),
-    "bytes as value": (r"'heat' is '(broken|1..5)', which is not a number", _bytes),
+    "words as value": (r"'heat' is 'broken', which is not a number", _with("heat", "broken")),
+    "bytes as value": (r"'heat' holds bytes that are not UTF-8 text", _bytes),
     "outside": (r"'heat' is outside its limits .*", _with("heat", 999)),
-    "torn": (r"the line cannot be read", lambda row: [line(row)[:12].split(b",")[0] + b",nor"]),
+    "torn": (r"the line cannot be read: it has \d+ cells.*", lambda row: [line(row)[:12].split(b",")[0] + b",nor"]),
     "no id": (r"the id 'sensor' is missing", _with("sensor", None)),
     "equal copy": (COPY, lambda row: [line(row)]),
     "conflicting copy": (COPY, lambda row: []),  # see `_weak`

@@ -6,6 +6,7 @@ The reference takes rows one by one, as one would by hand, and hands complete on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -184,9 +185,14 @@ def test_a_removed_or_expired_row_and_a_stale_one_give_nothing():
     assert place_of(monitor) == imputed
 
 
+def without_heat(rows: int) -> fl.Repository:
+    """A repository that knows nothing of heat: a query that carries it over may be asked with it."""
+    history = pa.table({"place": [0.0, 3.0] * (rows // 2), "heat": pa.array([None] * rows, pa.float64())})
+    return fl.Repository.fit(history, replace(query_of({}), carry=("heat",)), rules=[], retention=0)
+
+
 def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
-    history = pa.table({"place": [0.0, 3.0], "heat": pa.array([None, None], pa.float64())})
-    unsure = fl.Repository.fit(history, query_of({}), rules=[], retention=0)
+    unsure = without_heat(2)
     for cut in (1, 3):
         monitor, rows = fl.Monitor(query_of({}), unsure), [row(1, place=1), row(2, place=2, heat=None), row(3)]
         for begin in range(0, 3, cut):
@@ -198,8 +204,7 @@ def test_a_row_that_is_rejected_for_a_gap_gives_nothing():
 
 
 def test_a_row_that_is_rejected_does_not_make_others_count_twice_in_the_scores():
-    history = pa.table({"place": [0.0, 3.0] * 20, "heat": pa.array([None] * 40, pa.float64())})
-    unsure = fl.Repository.fit(history, query_of({}), rules=[], retention=0)
+    unsure = without_heat(40)
     rows = [row(1 + k // 20, place=k) | {"id": f"i{k}"} for k in range(800)]
     counted = []
     for more in ([], [row(1, place=1, heat=None) | {"id": "bad"}]):
@@ -211,9 +216,8 @@ def test_a_row_that_is_rejected_does_not_make_others_count_twice_in_the_scores()
 
 
 def test_of_copies_the_best_that_is_not_rejected_counts():
-    history = pa.table({"place": [0.0, 3.0], "heat": pa.array([None, None], pa.float64())})
     for asked in (query_of({}), fl.Query.from_dict({**query_of({}).to_dict(), "carry": []})):
-        monitor = fl.Monitor(asked, fl.Repository.fit(history, asked, rules=[], retention=0))
+        monitor = fl.Monitor(asked, without_heat(2))
         changes = monitor.advance(1, [row(1, place=2, heat=None), row(1, place=1, heat=3), row(1, place=0, heat=9)])
         assert changes.select(["id", "change", "place", "heat"]).to_pylist() == [
             {"id": "a", "change": "enter", "place": 1.0, "heat": 3.0}

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.cli.test_answer import NUMBERS, written
+
 HEAVY = ("numba", "pandas", "pyarrow", "pyspark", "numpy")
 CODE = """
 import sys
@@ -30,6 +32,13 @@ def imported(*words: str, names: tuple[str, ...] = HEAVY) -> tuple[str, list[str
 def test_help_needs_none_of_the_packages_that_take_long(words):
     printed, there = imported(*words)
     assert "fogline" in printed or "Usage" in printed
+    assert there == []
+
+
+def test_an_answer_needs_neither_a_compiler_nor_spark(tmp_path):
+    output = written(tmp_path, NUMBERS, [1, 5, 9], 11)
+    printed, there = imported("answer", output, "--at", "6", "--where", "heat > 5", names=("numba", "pyspark"))
+    assert "the answer at 6" in printed
     assert there == []
 
 

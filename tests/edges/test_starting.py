@@ -79,6 +79,15 @@ def test_what_is_wrong_is_stated_before_an_engine_is_started_and_leaves_nothing(
     assert "60 rows" in run(*GOOD, "--engine", "embedded")
 
 
+def test_an_engine_that_does_not_start_leaves_nothing(place, monkeypatch):
+    monkeypatch.setattr(watch, "on_spark", no_spark)
+    assert "Spark was started" in run("in", "-q", "q.yaml", "-o", "new/out", code=2)
+    assert not (place / "new").exists()
+    (place / "out").mkdir()
+    run(*GOOD, code=2)
+    assert not list((place / "out").iterdir())
+
+
 def test_a_repository_that_does_not_fit_leaves_nothing(place, monkeypatch):
     monkeypatch.setattr(watch, "on_spark", no_spark)
     other = fl.Query(attributes={"heat": "max", "damp": "max"}, id="sensor", time="t", lifetime=50)

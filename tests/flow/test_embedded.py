@@ -14,10 +14,10 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SnapshotError
-from fogline.flow import embedded, embedded_batch, embedded_state, log, waiting
+from fogline.flow import embedded_batch, embedded_files, embedded_state, log, waiting
 from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_state import EmbeddedState
+from fogline.flow.embedded_state import EmbeddedState, Entry
 from fogline.flow.folder import LocalFolder
 from tests.contracts import net
 from tests.flow.embedding import (
@@ -75,7 +75,7 @@ def test_a_run_that_stops_after_every_batch_reports_what_an_undisturbed_one_does
     for _ in range(case.files):
         started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
         assert not started.awaitTermination(0)
-        assert EmbeddedState(LocalFolder(tmp_path / "out")).kept == started.state.kept  # what was removed is gone, too
+        assert EmbeddedState(LocalFolder(tmp_path / "out")).kept == started.state.kept
     assert run(config_of(case, tmp_path)).status.total == 0
     for kind in ("changes", "rejects", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "whole", kind)
@@ -115,6 +115,11 @@ CRASHED = {
 }
 
 
+def kept_in(output: str) -> set[Entry]:
+    """Of what there is state on disk: what was removed is gone, too."""
+    return set(EmbeddedState(LocalFolder(output)).kept)
+
+
 @pytest.mark.parametrize("name", CRASHED)
 def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(name, tmp_path, monkeypatch):
     for module, few in ((waiting, 5), (log, 10)):
@@ -122,7 +127,10 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(name, tmp_path, m
     monkeypatch.setattr(embedded_state, "SMALL", 3_000)  # bases are written now and then
     case = CRASHED[name]
     write_stream(case, tmp_path / "in")
-    run(config_of(case, tmp_path, "calm"), 1)
+    started = Embedded(config_of(case, tmp_path, "calm")).start(files_per_batch=1)
+    assert started.awaitTermination()
+    kept = set(started.state.kept)
+    assert kept_in(str(tmp_path / "calm")) == kept
     steps, n = Steps(monkeypatch), 0
     while True:
         config = config_of(case, tmp_path, f"out{n}")
@@ -134,6 +142,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(name, tmp_path, m
             run(config, 1)
             for kind in ("changes", "rejects", "health"):
                 assert reported(Path(config.output), kind) == reported(tmp_path / "calm", kind), (n, kind)
+            assert kept_in(config.output) == kept, n
             shutil.rmtree(config.output)
             n += 1
         else:
@@ -236,7 +245,7 @@ def test_files_are_taken_in_the_order_of_their_times_and_as_many_as_fit(tmp_path
     write_stream(case, tmp_path / "in")
     os.utime(tmp_path / "in" / "000.parquet", (2e9, 2e9))
     size = (tmp_path / "in" / "001.parquet").stat().st_size
-    monkeypatch.setattr(embedded, "BATCH", size * 2.5)
+    monkeypatch.setattr(embedded_files, "BATCH", size * 2.5)
     started = Embedded(config_of(case, tmp_path)).start()
     seen = []
     while not started.awaitTermination(0):

@@ -76,7 +76,7 @@ def _german(folder: Path, found: Expected) -> None:
     found.take('Süd "7"', "2024-05-01T11:00:00", 8.5)
     found.bad_lines |= {
         (name, 5, "'Höhe' is 'k. A.', which is not a number"),
-        (name, 6, "the line has 3 cells, and the file 4 columns"),
+        (name, 6, "the line cannot be read: it has 3 cells, and the file 4 columns"),
         (name, 7, "'Zeit' is '31.04.2024 12:50:00', which is not a timestamp"),
         (name, 10, "numbers here have a decimal comma"),
     }
@@ -101,7 +101,7 @@ def _others(folder: Path, found: Expected) -> None:
     lines = '{"Fühler": "J 1", "Zeit": "2024-05-03T00:00:00Z", "Höhe": 6.5, "Druck": 1}\n{"Fühler": "J 2", "Zei\n'
     (folder / "05 log.jsonl").write_text(lines, encoding="utf-8")
     found.take("J 1", "2024-05-03T00:00:00", 6.5)
-    found.bad_lines.add(("05 log.jsonl", 2, "the line is no JSON object"))
+    found.bad_lines.add(("05 log.jsonl", 2, "the line cannot be read: it is no JSON object"))
 
 
 def _packed(folder: Path, found: Expected) -> None:

@@ -64,11 +64,17 @@ def test_spark_and_memory_fit_the_same_repository_however_the_history_is_cut(spa
     assert not list((tmp_path / "repo").glob("*/part-*"))
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-def test_tiny_histories_are_fitted(spark, rows):
-    table = history(3).slice(0, rows)
+def test_a_history_without_rows_is_refused_and_leaves_nothing(spark, tmp_path):
+    with pytest.raises(HistoryError, match="the history has no rows"):
+        fl.spark.fit(spark.createDataFrame(history(3).slice(0, 0)), QUERY, folder=tmp_path / "repo")
+    assert not (tmp_path / "repo").exists() or not list((tmp_path / "repo").iterdir())
+
+
+def test_tiny_histories_are_fitted(spark):
+    table = history(3).slice(0, 1)
+    table = table.set_column(table.schema.get_field_index("c"), "c", pa.array([1.0]))
     by_spark, in_memory = fl.spark.fit(spark.createDataFrame(table), QUERY), fl.Repository.fit(table, QUERY)
-    assert by_spark.history.rows == rows
+    assert by_spark.history.rows == 1
     assert by_spark.fingerprint == in_memory.fingerprint
 
 

@@ -72,7 +72,7 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
     for at in ("100", "249", "400"):
         assert answer(LocalFolder(folders["parts"]), at) == answer(LocalFolder(folders["plain"]), at)
         assert answer(folder(f"file://{tmp_path}/hadoop", spark), at) == answer(LocalFolder(folders["plain"]), at)
-    printed = CliRunner().invoke(app, ["answer", f"file://{tmp_path}/hadoop", "--json"]).output.splitlines()
+    printed = CliRunner().invoke(app, ["answer", f"file://{tmp_path}/hadoop", "--json"]).stdout.splitlines()
     assert {(row["g"], row["id"], row["arrived"]) for row in map(json.loads, printed)} == true
 
 

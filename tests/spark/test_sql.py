@@ -98,6 +98,7 @@ def test_one_partition_may_also_be_asked_for(spark):
     )
 
 
+@pytest.mark.filterwarnings("ignore::fogline.errors.HistoryWarning")  # the history explains little
 def test_missing_values_are_imputed_from_the_repository(spark):
     repository = fl.Repository.fit(a_table(0, 1000), a_query(), rules=RULES)
     table = a_table(13, gaps=0.15)
@@ -118,6 +119,7 @@ def test_without_a_repository_rows_impute_each_other(spark):
     assert_same(found, fl.skyline(table, a_query(by=["kind"])))
 
 
+@pytest.mark.filterwarnings("ignore::fogline.errors.HistoryWarning")  # the history explains little
 @pytest.mark.parametrize("given", [True, False])
 def test_a_query_with_groups_answers_for_each(spark, given):
     query = a_query(by=["site", "kind"])

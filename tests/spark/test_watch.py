@@ -59,7 +59,7 @@ def journal_of(frame, query, repository=None, **how):
 def test_a_table_gives_the_answers_of_every_tick(spark, window, partitions):
     query, table = query_for(window), crowd(seed=partitions)
     reported = watch(spark.createDataFrame(table).repartition(partitions), query).toArrow()
-    worth = ["probability", "exact", "within"]
+    worth = ["probability", "exact", "within", "reason", "rival", "rival_time"]
     assert reported.column_names == ["time", "g", "id", "arrived", "change", *worth, "a0", "a1"]
     as_reported(reported, query, truth(query, table), last_arrivals(query, table))
 

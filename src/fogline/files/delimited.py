@@ -82,7 +82,7 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
     if quotes and (odd := _unclosed(data, begins, ends, dialect) if closely else _odd(data, ends)).any():
         for i in np.flatnonzero(odd).tolist():
             text = data[begins[i] : ends[i]].decode("utf-8", "replace").rstrip("\r")
-            bad.append(BadLine(int(lines[i]), text, "the line has a quote that is not closed"))
+            bad.append(BadLine(int(lines[i]), text, "the line cannot be read: it has a quote that is not closed"))
         kept = np.repeat(~odd, np.diff(np.concatenate(([0], ends + 1))))[: len(data)]
         data = np.frombuffer(data, np.uint8)[kept].tobytes()
         begins, ends, lines = begins[~odd], ends[~odd], lines[~odd]
@@ -99,7 +99,7 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
         return _rows(block, dialect, options, wanted, closely=True)
     known = table.num_rows + len(misfits) == len(lines)
     for row, text, cells in misfits:
-        why = f"the line has {cells} cells, and the file {len(dialect.names)} columns"
+        why = f"the line cannot be read: it has {cells} cells, and the file {len(dialect.names)} columns"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
     fitting = np.delete(lines, [row - 1 for row, *_ in misfits]) if known else None
     return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal)

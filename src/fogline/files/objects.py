@@ -130,7 +130,7 @@ def _line_by_line(block: Block, schema: pa.Schema) -> Raw:
             rows.append(found)
             lines.append(block.first + k)
         except (ValueError, RecursionError):
-            bad.append(BadLine(block.first + k, text, "the line is no JSON object"))
+            bad.append(BadLine(block.first + k, text, "the line cannot be read: it is no JSON object"))
     return _from_objects(rows, schema, np.array(lines, np.int64))._replace(bad=tuple(bad))
 
 

@@ -8,14 +8,9 @@ there of it.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter, sleep, time_ns
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -24,10 +19,11 @@ from fogline.files.listing import files_of
 from fogline.files.paths import absolute, is_local
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
-from fogline.files.unread import Taken, Unread
+from fogline.files.unread import Unread
 from fogline.flow.collected import from_packed, write_batch
 from fogline.flow.embedded_batch import Evaluation
-from fogline.flow.embedded_state import EmbeddedState, Entry, Intent
+from fogline.flow.embedded_files import FoundFile, TakenFiles, batch_of
+from fogline.flow.embedded_state import EmbeddedState, Intent
 from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
 from fogline.flow.output import Output, RunConfig, RunStatus
@@ -36,9 +32,7 @@ from fogline.flow.resume import as_begun
 from fogline.flow.spill import COLLECTED, Carrier, Spill
 from fogline.flow.starting import layout_for, plan_for_files
 
-BATCH = 256 * 2**20  # bytes of files in one batch, at most
 PAUSE = 0.2  # seconds between looks for new files
-_FILE = "file"
 _PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
 
 
@@ -138,12 +132,7 @@ class EmbeddedRun:
         """What the next batch shall do; None: there is nothing to do."""
         if self.left is None or self.plan.moves_idle:
             self.left = self.log.new_files(map(str, files_of(self.running.config.stream)))
-        count, size = 0, 0
-        for each in self.left:
-            size += each.size
-            if count and (count == self.files_per_batch or (self.files_per_batch is None and size > BATCH)):
-                break
-            count += 1
+        count = batch_of(self.left, self.files_per_batch)
         chosen, self.left = self.left[:count], self.left[count:]
         if not chosen and not self.evaluation.moves:
             return None
@@ -169,46 +158,3 @@ class EmbeddedRun:
             for frame in carrier.carry(journal):
                 yield pa.record_batch(frame, schema=_PACKED)
         carrier.close()
-
-
-class FoundFile(NamedTuple):
-    """A file that has yet to be taken."""
-
-    when: int  # it was last changed, in milliseconds
-    path: str
-    size: int
-
-
-class TakenFiles:
-    """Which files have been taken up so far? As the state knows it."""
-
-    def __init__(self, state: EmbeddedState, *, by_name: bool) -> None:
-        self.state, self.by_name = state, by_name
-        self.files = {path: Taken(*json.loads(saved)) for path, saved in state.all(_FILE)}
-        self.names = {Path(path).name for path in self.files}
-
-    def read(self) -> dict[str, Taken]:
-        """The files by their paths."""
-        return self.files
-
-    def gone(self) -> list[str]:
-        """Files that were to be read by a batch that is not finished, and are no longer there."""
-        intent = self.state.intent()
-        return [] if intent is None else [path for path, _ in intent.files if not Path(path).exists()]
-
-    def take(self, files: Iterable[tuple[str, int]], batch: int) -> None:
-        """A batch takes these."""
-        for path, when in files:
-            self.state.put(Entry(_FILE, path), json.dumps([when, batch]).encode())
-            self.files[path] = Taken(when, batch)
-            self.names.add(Path(path).name)
-
-    def new_files(self, paths: Iterable[str]) -> list[FoundFile]:
-        """Those that were never taken, in the order in which they will be: as old as they are, then by their paths."""
-        found = []
-        for path in paths:
-            if path not in self.files and not (self.by_name and Path(path).name in self.names):
-                with suppress(FileNotFoundError):  # it is there no longer
-                    seen = os.stat(path)
-                    found.append(FoundFile(seen.st_mtime_ns // 1_000_000, path, seen.st_size))
-        return sorted(found)

@@ -25,8 +25,7 @@ LOCK = ".lock"
 def holding(output: str, engine: str, remark: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Hold an output while something is written there; an error, if another process does.
 
-    A folder in which nothing was written, and that was made for the lock, goes with it. In other file systems there are
-    no locks.
+    If nothing was written, the lock goes, and the folder that was made for it. Other file systems have no locks.
     """
     if not is_local(output):
         yield
@@ -76,8 +75,8 @@ def _held(output: str, content: bytes) -> str:
 
 
 def _leave(folder: Path, made: list[Path]) -> None:
-    """Remove what was made for the lock alone."""
-    if not made or any(each.name != LOCK for each in folder.iterdir()):
+    """Where nothing but the lock was written, nothing is left."""
+    if any(each.name != LOCK for each in folder.iterdir()):
         return
     with suppress(OSError):
         (folder / LOCK).unlink()

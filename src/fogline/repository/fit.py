@@ -138,7 +138,8 @@ class InProcess:
 def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     """The recipe. `history` holds the same rows that the runner's work gets."""
     query = recipe.query
-    check_teaches(history, query, query.names if recipe.method == "last" else {rule.then for rule in recipe.recent})
+    recent = query.names if recipe.method == "last" else [rule.then for rule in recipe.recent]
+    check_teaches(history, query, {*recent, *query.carry})
     rules = recipe.rules
     if rules is None:
         rules = tuple(rule for found in runner.each(discovery(recipe), query.names) for rule in found)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Floats, Objects, objects
+from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Objects, objects
 from fogline.model import Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.kinds import Kinds
@@ -41,7 +41,8 @@ class Tables:
             return self.empty
         sizes = [len(delta.id) for _, delta in deltas]
         raw, change = np.ascontiguousarray(_join(deltas, "raw").T), _join(deltas, "change")
-        gone, within = change == LEAVE, _join(deltas, "within")
+        left, within = change == LEAVE, _join(deltas, "within")
+        gone = left if left.any() else None  # None is quicker
         ticks = [delta.time for _, delta in deltas]
         times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
         columns = [write_times(times, kinds.time)]
@@ -55,7 +56,7 @@ class Tables:
             pa.array(_join(deltas, "probability"), mask=gone),
             pa.array(within == 0.0, mask=gone),
             pa.array(within, mask=gone),
-            *self._reasons(deltas, kinds, len(change)),
+            *self._reasons(deltas, kinds, len(change), gone),
         ]
         gaps = np.isnan(raw)
         columns += (
@@ -65,8 +66,10 @@ class Tables:
         )
         return pa.Table.from_arrays(columns, schema=self.schema)
 
-    def _reasons(self, deltas: list[tuple[Key, Delta]], kinds: Kinds, n: int) -> list[pa.Array]:
+    def _reasons(self, deltas: list[tuple[Key, Delta]], kinds: Kinds, n: int, gone: Flags | None) -> list[pa.Array]:
         """Why rows left, and by which others they were beaten: mostly no row is."""
+        if gone is None:
+            return [pa.nulls(n, kind) for kind in (pa.string(), *self.rivals)]
         reasons = pa.array(_REASONS[_join(deltas, "reason")], pa.string())
         rival, time = _rivals(deltas, n)
         if rival is None or time is None:

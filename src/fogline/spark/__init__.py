@@ -1,5 +1,9 @@
 """Fogline on Spark: the only room that imports pyspark. Spark carries; it decides nothing."""
 
+from typing import TYPE_CHECKING
+
+from fogline.face import offer
+
 try:
     import pyspark  # noqa: F401
 except ModuleNotFoundError as error:
@@ -7,10 +11,22 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("Fogline on Spark needs pyspark: pip install 'fogline[spark]'") from error
 
-from fogline.spark.fitting import fit
-from fogline.spark.imputing import impute
-from fogline.spark.pipeline import rejects, watch
-from fogline.spark.session import SparkAdvice, session
-from fogline.spark.sql import register
+if TYPE_CHECKING:
+    from fogline.spark.fitting import fit
+    from fogline.spark.imputing import impute
+    from fogline.spark.pipeline import rejects, watch
+    from fogline.spark.session import SparkAdvice, session
+    from fogline.spark.sql import register
 
 __all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "session", "watch"]
+
+offer(
+    __name__,
+    {
+        "fitting": ("fit",),
+        "imputing": ("impute",),
+        "pipeline": ("rejects", "watch"),
+        "session": ("SparkAdvice", "session"),
+        "sql": ("register",),
+    },
+)

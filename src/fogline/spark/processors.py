@@ -1,47 +1,59 @@
 """What does Spark call for each key of a micro-batch?
 
-Thin parts: they read and write state and timers, and hand everything to the engine-free stages of `fogline.flow`.
+Thin parts: they read and write state and timers, and hand everything to the engine-free stages of `fogline.flow`, which
+are imported when the first rows are there (see `packed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from fogline.flow import cache
-from fogline.flow.keeper import Keeper, Outcome
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan
-from fogline.flow.sensors import SensorStage
-from fogline.flow.spill import Carrier, Spill
-from fogline.flow.stages import event_times
-from fogline.rows.keys import Key
 from fogline.spark.cells import cells_of
-from fogline.spark.identity import identity_of
+from fogline.spark.packed import Packed
 from fogline.spark.partitions import bucket_labels
+
+if TYPE_CHECKING:
+    from fogline.flow.cache import LoadedGroup
+    from fogline.flow.keeper import Keeper, Outcome
+    from fogline.flow.parcel import Parcel
+    from fogline.flow.plan import Plan
+    from fogline.flow.sensors import SensorStage
+    from fogline.flow.spill import Carrier, Spill
+    from fogline.rows.keys import Key
 
 
 class GroupProcessor(StatefulProcessor):
     """A group's rows have come, or its timer fires."""
 
     def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
-        self.plan, self.spill, self.identity = plan, spill, identity_of(plan)
+        from fogline.spark.identity import identity_of
+
+        self.packed, self.identity = Packed((plan, spill)), identity_of(plan)
+        self.waits, self.changes = plan.lateness > 0, plan.query.latest
+        self.settles = plan.settles and plan.remembers
+
+    @property
+    def plan(self) -> Plan:
+        """How the stream is watched."""
+        return self.packed.get()[0]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.carrier = Carrier(self.spill)
         self.state = handle.getValueState("group", "mark binary, saved binary")
         self.large = handle.getValueState("large", "saved binary")  # what is large lies apart, to be read if need be
-        self.cells = cells_of(handle, "waiting") if self.plan.lateness else None
-        self.parts = cells_of(handle, "readings") if self.plan.settles and self.plan.remembers else None
-        self.pages = cells_of(handle, "pages") if self.plan.query.latest else None
+        self.cells = cells_of(handle, "waiting") if self.waits else None
+        self.parts = cells_of(handle, "readings") if self.settles else None
+        self.pages = cells_of(handle, "pages") if self.changes else None
         handle.getValueState(*self.identity)
-        self.keeper: Keeper | None = None  # made when it is needed: Spark also calls this where there are no rows
+        self.made: tuple[Keeper, Carrier] | None = None  # when rows are there: Spark also calls this where none are
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
+        from fogline.flow.parcel import Parcel
+
         parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
         yield from self._take(key[0], parcels, None)
 
@@ -50,11 +62,20 @@ class GroupProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Files that were too much to be carried are whole."""
-        self.carrier.close()
+        if self.made is not None:
+            self.made[1].close()
+
+    def _make(self) -> tuple[Keeper, Carrier]:
+        from fogline.flow.keeper import Keeper
+        from fogline.flow.spill import Carrier
+
+        plan, spill = self.packed.get()
+        return Keeper(plan), Carrier(spill)
 
     def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
-        self.keeper = self.keeper or Keeper(self.plan)
-        outcome = self.keeper.take(
+        self.made = self.made or self._make()
+        keeper, carrier = self.made
+        outcome = keeper.take(
             key, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
         )
         self._write(outcome)
@@ -63,9 +84,11 @@ class GroupProcessor(StatefulProcessor):
                 self.handle.deleteTimer(outcome.before)
             if outcome.timer is not None:
                 self.handle.registerTimer(outcome.timer)
-        return map(pd.DataFrame, self.carrier.carry(outcome.journal))
+        return map(pd.DataFrame, carrier.carry(outcome.journal))
 
-    def _read(self) -> bytes | cache.LoadedGroup | None:
+    def _read(self) -> bytes | LoadedGroup | None:
+        from fogline.flow import cache
+
         found = self.state.get()
         self.found, self.apart = found is not None, found is not None and found[1] is None
         if found is None:
@@ -76,6 +99,8 @@ class GroupProcessor(StatefulProcessor):
         return cache.pop((bytes(mark), self.plan.digest)) or bytes(self.large.get()[0])
 
     def _write(self, outcome: Outcome) -> None:
+        from fogline.flow import cache
+
         if outcome.state is None:
             self._clear()
             return
@@ -101,16 +126,20 @@ class SensorProcessor(StatefulProcessor):
     """Readings of a bucket of sensors have come."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.identity = plan, identity_of(plan)
+        from fogline.spark.identity import identity_of
+
+        self.packed, self.number, self.identity = Packed(plan), plan.buckets, identity_of(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.state, self.cells = handle.getValueState("sensors", "saved binary"), cells_of(handle, "parts")
         handle.getValueState(*self.identity)
-        self.buckets = {label: k for k, label in enumerate(bucket_labels(self.plan.buckets))}
+        self.buckets = {label: k for k, label in enumerate(bucket_labels(self.number))}
         self.stage: SensorStage | None = None  # made when it is needed: Spark also calls this where there are no rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        self.stage = self.stage or SensorStage(self.plan)
+        from fogline.flow.sensors import SensorStage
+
+        self.stage = self.stage or SensorStage(self.packed.get())
         packets = [bytes(each) for frame in rows for each in frame["packet"]]
         found, bucket = self.state.get(), self.buckets[int(key[0])]
         out, state = self._take(self.stage, bucket, None if found is None else bytes(found[0]), packets)
@@ -121,7 +150,7 @@ class SensorProcessor(StatefulProcessor):
     def _take(self, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[Any, Any]:
         """What goes on from here, and the state if it is another."""
         parcels, then = stage.take(bucket, state, packets, self.cells)
-        return as_frame(self.plan, parcels), then
+        return as_frame(stage.plan, parcels), then
 
     def close(self) -> None:
         """Nothing is held."""
@@ -129,6 +158,8 @@ class SensorProcessor(StatefulProcessor):
 
 def as_frame(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
     """Parcels as Spark takes them from a stateful operator: group, parcel, event time."""
+    from fogline.flow.stages import event_times
+
     times = pd.to_datetime(pd.Series(event_times(plan, parcels), dtype="Int64"), unit="us", utc=True)
     frame = pd.DataFrame({"group": [key for key, _ in parcels], "parcel": [p.to_bytes(plan) for _, p in parcels]})
     return frame.assign(event=times.dt.tz_localize(None))
