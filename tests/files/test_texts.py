@@ -201,8 +201,8 @@ def test_no_row_is_lost_where_carriage_returns_alone_end_lines(tmp_path, data):
     assert [(row["s"], row["x"], row[LINE]) for row in read(tmp_path)] == [("a", "1", 2), ("b", "2", 3)]
     (tmp_path / "a.csv").write_bytes(b"s,t,x\na,1,1\rb,2\rc\n")
     assert [(row["s"], row[WHY]) for row in read(tmp_path)] == [
-        ("a", None), (None, "the line has 2 cells, and the file 3 columns"),
-        (None, "the line has 1 cells, and the file 3 columns"),
+        ("a", None), (None, "the line cannot be read: it has 2 cells, and the file 3 columns"),
+        (None, "the line cannot be read: it has 1 cells, and the file 3 columns"),
     ]  # fmt: skip
 
 
@@ -213,9 +213,8 @@ def test_a_quote_that_is_not_closed_behind_another_takes_no_line_with_it(tmp_pat
     assert [(row["s"], row[LINE]) for row in found if row[WHY] is None] == [
         ("c", 3), ("d,e", 4), ('f"g"h', 5), ('i"j', 6),
     ]  # fmt: skip
-    assert sorted((row[LINE], row[WHY]) for row in found if row[WHY]) == [
-        (2, "the line has a quote that is not closed"), (7, "the line has a quote that is not closed"),
-    ]  # fmt: skip
+    why = "the line cannot be read: it has a quote that is not closed"
+    assert sorted((row[LINE], row[WHY]) for row in found if row[WHY]) == [(2, why), (7, why)]
 
 
 def test_a_line_that_is_too_long_to_be_looked_at_harms_no_other(tmp_path):
