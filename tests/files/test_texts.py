@@ -89,6 +89,10 @@ def test_bytes_that_are_no_text_refuse_their_row_only(tmp_path):
     found = read(tmp_path)
     assert [row["s"] for row in found if row[WHY] is None] == ["a", "c", "dü"]
     assert [(row[WHY], row[LINE]) for row in found if row[WHY]] == [("'s' holds bytes that are not UTF-8 text", 3)]
+    assert [(row["s"], row[WHY]) for row in read(tmp_path, encoding="ascii")] == [
+        ("a", None), (None, "the file cannot be read: its text is not ascii; state its encoding"),
+    ]  # fmt: skip
+    (tmp_path / "a.csv").write_bytes("s,t,x\ndü,1,1\n".encode())
     with pytest.raises(FoglineError, match=r"no file .*\n  a.csv: the file cannot be read: its text is not ascii"):
         read(tmp_path, encoding="ascii")
 
@@ -255,3 +259,25 @@ def test_a_comma_between_thousands_is_not_taken_for_a_decimal_mark(tmp_path):
 def test_decimal_commas_are_not_taken_for_separators_where_no_column_is_known():
     found = dialect_of(b"id;a;b\nx;1,5;2,5\ny;3,5;4,5\n", "a.csv", Options(), frozenset(), frozenset())
     assert (found.separator, found.decimal, found.names) == (";", ",", ("id", "a", "b"))
+
+
+def test_bytes_that_an_encoding_does_not_know_harm_only_their_line(tmp_path):
+    (tmp_path / "a.csv").write_bytes("s,t,x\nSüd,1,1\nx?y,2,2\nz,3,3\n".encode("cp1252").replace(b"?", b"\x81"))
+    found = read(tmp_path, encoding="cp1252")
+    assert [(row["s"], row[WHY] is None) for row in found][::2] == [("Süd", True), ("z", True)]
+    assert (found[1][LINE], found[1][WHY]) == (3, "'s' holds bytes that are not UTF-8 text")
+
+
+def test_lines_before_bytes_that_cannot_be_read_are_read(tmp_path):
+    for end in (b"\x00\xdc\x41\x00", b"c"):  # half a pair, half a letter
+        (tmp_path / "a.csv").write_bytes("s,t,x\na,1,1\nb,2,2\n".encode("utf-16-le") + end)
+        assert [(row["s"], row[WHY]) for row in read(tmp_path)] == [
+            ("a", None), ("b", None), (None, "the file cannot be read: its text is not utf-16-le; state its encoding"),
+        ]  # fmt: skip
+
+
+def test_one_line_of_another_encoding_does_not_change_how_the_others_are_read(tmp_path):
+    lines = "s,t,x\nSüd,1,1\nÖst,2,2\n".encode() + "Nörd,3,3\n".encode("cp1252")
+    (tmp_path / "a.csv").write_bytes(lines)
+    assert column(tmp_path, "s") == ["Süd", "Öst"]
+    assert [row[LINE] for row in read(tmp_path) if row[WHY]] == [4]

@@ -1,15 +1,16 @@
 """How does a text file, packed or not and of any encoding, come as blocks of whole lines in UTF-8?
 
-A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other. When a
-file breaks off (a torn gzip, bytes that its encoding does not know), the lines before come first, then the error; the
-line that broke off is not among them. Where the first line shows that carriage returns alone end lines (as old programs
-write them), they do so in all of the file.
+A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other. Bytes
+that cp1252 does not know stay in their line, so that it is refused. When a file breaks off (a torn gzip, bytes that
+another encoding does not know), the lines before come first, then the error; the line that broke off is not among them.
+Where the first line shows that carriage returns alone end lines (as old programs write them), they do so in all of the
+file.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ SIZE = 8 * 2**20  # bytes of one block
 STEP = 16 * 2**10  # bytes of a packed file that are unpacked at once: so many may be lost before a tear
 HEAD = 256 * 2**10  # bytes that are looked at before a file is read
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_AS_THEY_ARE = "surrogateescape"  # bytes that cannot be read
 _BOM = codecs.BOM_UTF8
 
 
@@ -70,13 +72,31 @@ def _pieces(source: pa.NativeFile, size: int) -> Iterator[bytes]:
             return
 
 
+def _decoder(encoding: str) -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder(encoding)(_AS_THEY_ARE if encoding == "cp1252" else "strict")
+
+
+def _decoded(pieces: Iterable[bytes], decoder: codecs.IncrementalDecoder) -> Iterator[bytes]:
+    """The pieces in UTF-8; what comes before bytes that cannot be read comes before their error."""
+    for raw in pieces:
+        state = decoder.getstate()
+        try:
+            text = decoder.decode(raw)
+        except UnicodeDecodeError as error:
+            decoder.setstate(state)
+            yield decoder.decode(raw[: max(error.start - len(state[0]), 0)]).encode(errors=_AS_THEY_ARE)
+            raise
+        yield text.encode(errors=_AS_THEY_ARE)
+    yield decoder.decode(b"", final=True).encode()
+
+
 def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) -> Iterator[Block]:
     """The lines of a file."""
-    decoder = None if encoding in ("utf-8", "utf-8-sig") else codecs.getincrementaldecoder(encoding)()
+    decoder = None if encoding in ("utf-8", "utf-8-sig") else _decoder(encoding)
     left, line, begun, returns = b"", 1, False, False
     with opened(path, content) as source:
-        for raw in _pieces(source, size):
-            data = raw if decoder is None else decoder.decode(raw).encode()
+        pieces = _pieces(source, size)
+        for data in pieces if decoder is None else _decoded(pieces, decoder):
             if not begun and data:
                 begun, data = True, data.removeprefix(_BOM)
                 returns = b"\r" in data.partition(b"\n")[0][:-1]
@@ -90,7 +110,5 @@ def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) ->
             left = data[cut:]
             line += whole.data.count(b"\n")
             yield whole
-    if decoder is not None:
-        left += decoder.decode(b"", final=True).encode()
     if left:
         yield Block(left, line)

@@ -3,7 +3,8 @@
 Each file is looked at by itself, so that files of one stream may differ. What the user has stated is not looked for.
 
 - Encoding: as its byte order mark shows; UTF-16 where every other byte is zero; UTF-8; and cp1252 where the bytes that
-  are no UTF-8 are letters of western Europe there. Other bytes that are no text are left for the rows to be refused.
+  are no UTF-8 are letters of western Europe there, and more than the letters of UTF-8 beside them. Other bytes that are
+  no text are left for the rows to be refused.
 - Separator: the one of , ; tab | by which the first line names the columns that the query looks at; else the one that
   gives the most columns, the same number in all lines.
 - Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5. Where a comma is
@@ -78,8 +79,10 @@ def encoding_of(head: bytes) -> str:
         return "utf-16-le"
     if len(few) > 1 and few[0::2].count(0) > 0.4 * len(few[0::2]):
         return "utf-16-be"
-    foreign = {ord(each) - 0xDC00 for each in re.findall("[\udc80-\udcff]", _text(head, "utf-8"))}
-    return "cp1252" if foreign and foreign <= _LETTERS else "utf-8"
+    text = _text(head, "utf-8")
+    foreign = [ord(each) - 0xDC00 for each in re.findall("[\udc80-\udcff]", text)]
+    letters = len(re.findall("[^\x00-\x7f\udc80-\udcff]", text))
+    return "cp1252" if len(foreign) > letters and _LETTERS.issuperset(foreign) else "utf-8"
 
 
 def _text(head: bytes, encoding: str) -> str:
