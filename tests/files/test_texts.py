@@ -281,3 +281,13 @@ def test_one_line_of_another_encoding_does_not_change_how_the_others_are_read(tm
     (tmp_path / "a.csv").write_bytes(lines)
     assert column(tmp_path, "s") == ["Süd", "Öst"]
     assert [row[LINE] for row in read(tmp_path) if row[WHY]] == [4]
+
+
+def test_a_line_that_neither_fits_nor_is_text_harms_no_other(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"s,t,x\na,1,1\n\x81\xff,2,3,4\n\xff,1,1\nb,2,2\n")
+    found = read(tmp_path)
+    assert [(row["s"], row[LINE]) for row in found if row[WHY] is None] == [("a", 2), ("b", 5)]
+    assert sorted((row[LINE], row[WHY]) for row in found if row[WHY]) == [
+        (3, "the line cannot be read: it has 4 cells, and the file 3 columns"),
+        (4, "'s' holds bytes that are not UTF-8 text"),
+    ]

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from fogline.arrays import Flags
 from fogline.files.blocks import Block, blocks, head_of
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.roles import Roles
-from fogline.files.sniffing import Dialect, dialect_of, encoding_of
+from fogline.files.sniffing import Dialect, cells_of, dialect_of, encoding_of
 
+OPEN = "it has a quote that is not closed"
 _QUOTE = 34
 
 
@@ -73,16 +73,18 @@ def _behind(block: Block, skipped: int) -> tuple[Block, int]:
 
 
 def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str], *, closely: bool = False) -> Raw:
-    """The rows of a block. `closely`: a quote that is not closed is looked for in lines with two of them as well."""
+    """The rows of a block. `closely`: each line with quotes, or with bytes that are no text, is looked at by itself."""
     ends = block.ends()
     begins = np.concatenate(([0], ends[:-1] + 1))
     lines, bad = np.arange(block.first, block.first + len(ends)), []
     data = block.data
-    quotes = b'"' in data
-    if quotes and (odd := _unclosed(data, begins, ends, dialect) if closely else _odd(data, ends)).any():
-        for i in np.flatnonzero(odd).tolist():
+    quotes, closely = b'"' in data, closely or not _is_text(data)  # Arrow cannot report a line that is no text
+    amiss = _amiss(data, begins, ends, dialect) if closely else dict.fromkeys(_odd(data, ends) if quotes else (), OPEN)
+    if amiss:
+        for i, why in amiss.items():
             text = data[begins[i] : ends[i]].decode("utf-8", "replace").rstrip("\r")
-            bad.append(BadLine(int(lines[i]), text, "the line cannot be read: it has a quote that is not closed"))
+            bad.append(BadLine(int(lines[i]), text, f"the line cannot be read: {why}"))
+        odd = np.isin(np.arange(len(lines)), list(amiss))
         kept = np.repeat(~odd, np.diff(np.concatenate(([0], ends + 1))))[: len(data)]
         data = np.frombuffer(data, np.uint8)[kept].tobytes()
         begins, ends, lines = begins[~odd], ends[~odd], lines[~odd]
@@ -99,26 +101,47 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
         return _rows(block, dialect, options, wanted, closely=True)
     known = table.num_rows + len(misfits) == len(lines)
     for row, text, cells in misfits:
-        why = f"the line cannot be read: it has {cells} cells, and the file {len(dialect.names)} columns"
+        why = f"the line cannot be read: {_too(cells, dialect)}"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
     fitting = np.delete(lines, [row - 1 for row, *_ in misfits]) if known else None
     return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal)
 
 
-def _odd(data: bytes, ends: Any) -> Flags:
-    """(lines,) which lines have an odd number of quotes."""
+def _too(cells: int, dialect: Dialect) -> str:
+    return f"it has {cells} cells, and the file {len(dialect.names)} columns"
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _odd(data: bytes, ends: Any) -> list[int]:
+    """The lines that have an odd number of quotes, by their places."""
     quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
     counted = np.bincount(np.searchsorted(ends, quotes), minlength=len(ends))
-    return np.asarray(counted % 2 == 1)
+    found: list[int] = np.flatnonzero(counted % 2).tolist()
+    return found
 
 
-def _unclosed(data: bytes, begins: Any, ends: Any, dialect: Dialect) -> Flags:
-    """(lines,) which lines end within quotes: only a quote at the start of a cell opens one."""
+def _amiss(data: bytes, begins: Any, ends: Any, dialect: Dialect) -> dict[int, str]:
+    """What is wrong with lines, by their places: they end within quotes, which only a quote at the start of a cell
+    opens, or they do not fit and hold bytes that are no text."""
     mark = re.escape(dialect.separator.encode())
     cell = rb'(?>"(?>[^"]|"")*+"[^%b]*+|(?!")[^%b]*+)' % (mark, mark)
     whole = re.compile(rb"%b(?>%b%b)*+" % (cell, mark, cell), re.DOTALL)
-    lines = (data[i:j] for i, j in zip(begins.tolist(), ends.tolist(), strict=True))
-    return np.array([b'"' in line and whole.fullmatch(line) is None for line in lines], np.bool_)
+    found = {}
+    for k, (i, j) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        line = data[i:j].removesuffix(b"\r")
+        if b'"' in line and whole.fullmatch(line) is None:
+            found[k] = OPEN
+        elif not _is_text(line):
+            cells = sum(map(len, cells_of([line.decode(errors="replace")], dialect.separator)))
+            if b"\r" in line or cells != len(dialect.names):
+                found[k] = _too(cells, dialect)
+    return found
 
 
 def _parsed(

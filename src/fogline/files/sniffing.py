@@ -57,7 +57,7 @@ def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], 
     hint = re.fullmatch(r"sep=(.)", lines[0]) if lines else None  # as Excel writes it
     lines = lines[1:] if hint else lines
     separator = options.separator or (hint[1] if hint else _separator(lines, path, asked))
-    rows = _cells(lines, separator)
+    rows = cells_of(lines, separator)
     first = [] if not rows else [cell.strip() for cell in rows[0]]
     header = options.header is not False
     names = tuple(first if header else (f"column{k + 1}" for k in range(len(first))))
@@ -91,7 +91,7 @@ def _text(head: bytes, encoding: str) -> str:
     return codecs.getincrementaldecoder(encoding)(errors).decode(head, final=len(head) < HEAD)
 
 
-def _cells(lines: list[str], separator: str) -> list[list[str]]:
+def cells_of(lines: list[str], separator: str) -> list[list[str]]:
     """The cells of lines, up to one that is too long to be looked at."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
@@ -103,7 +103,7 @@ def _separator(lines: list[str], path: str, asked: frozenset[str]) -> str:
     usual = "\t" if ".tsv" in Path(path).name.lower() else ","
 
     def fits(separator: str) -> tuple[int, bool, int, bool]:
-        rows = _cells(lines, separator)
+        rows = cells_of(lines, separator)
         counted = Counter(len(row) for row in rows if row)
         width, often = counted.most_common(1)[0] if counted else (0, 0)
         named = len(asked.intersection(cell.strip() for cell in rows[0])) if rows else 0
