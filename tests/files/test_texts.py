@@ -291,3 +291,13 @@ def test_a_line_that_neither_fits_nor_is_text_harms_no_other(tmp_path):
         (3, "the line cannot be read: it has 4 cells, and the file 3 columns"),
         (4, "'s' holds bytes that are not UTF-8 text"),
     ]
+
+
+def test_a_header_of_bytes_that_are_no_text_harms_no_other_file(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xb7\x81,\xfe\xff\n1,2\n")
+    (tmp_path / "b.csv").write_text("s,t,x\na,1,1\n")
+    found = read(tmp_path)
+    assert [row["s"] for row in found if row[WHY] is None] == ["a"]
+    assert [row[WHY].partition(";")[0] for row in found if row[WHY]] == [
+        "the file cannot be read: it has no column 's'"
+    ]

@@ -58,7 +58,7 @@ def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], 
     lines = lines[1:] if hint else lines
     separator = options.separator or (hint[1] if hint else _separator(lines, path, asked))
     rows = cells_of(lines, separator)
-    first = [] if not rows else [cell.strip() for cell in rows[0]]
+    first = [] if not rows else [cell.strip().encode(errors="replace").decode() for cell in rows[0]]
     header = options.header is not False
     names = tuple(first if header else (f"column{k + 1}" for k in range(len(first))))
     decimal = options.decimal or _decimal(rows[1:] if header else rows, names, separator, numbers)
