@@ -41,6 +41,7 @@ class Story:
     at: Any
     rows: tuple[RowStory, ...]  # the newest first
     rejected: tuple[str, ...]  # why others of its rows could not be taken
+    taken: bool  # whether any of its rows could
 
 
 def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any, at: str | None = None) -> Story:
@@ -64,9 +65,10 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     found = [RowStory(*key, changes=tuple(some), now=explained.get(key)) for key, some in story.items()]
     found.sort(key=lambda each: each.arrived, reverse=True)
     refused = [each.reason for each in monitor.rejects if as_text(each.row.get(query.id)) == wanted]
-    if not found and not refused and not _named(there, query, wanted):
+    named = _named(there, query, wanted)
+    if not found and not refused and not named:
         raise RowsError(f"no row up to {show_time(until, kind)} has the {query.id} {id!r}.")
-    return Story(show_time(until, kind), tuple(found), tuple(refused))
+    return Story(show_time(until, kind), tuple(found), tuple(refused), named > len(refused))
 
 
 def _times(rows: pa.Table, query: Query) -> tuple[Floats, pa.DataType]:
@@ -93,6 +95,7 @@ def _of_id(changes: pa.Table, wanted: str) -> list[dict[str, Any]]:
     return found
 
 
-def _named(rows: pa.Table, query: Query, wanted: str) -> bool:
-    """Has any row this id?"""
-    return any(as_text(each) == wanted for each in rows.column(query.id).unique().to_pylist())
+def _named(rows: pa.Table, query: Query, wanted: str) -> int:
+    """How many rows have this id?"""
+    counted = rows.column(query.id).value_counts().to_pylist()
+    return sum(each["counts"] for each in counted if as_text(each["values"]) == wanted)

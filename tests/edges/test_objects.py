@@ -290,6 +290,10 @@ def test_impute_fill_writes_completed_rows(tmp_path, repository):
     assert found["gas"].notna().all()
     assert found["note"].tolist() == ["x", "y"]
     assert found["filled"][0].startswith("gas by ")
+    assert "keep their gaps" not in run.output
+    written(tmp_path, "rows.csv", "sensor,t,gas,oxygen\n1,500,,2.5\n2,,,3\n3,501,much,3\n")
+    run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "some.csv")])
+    assert "2 rows cannot be taken, and keep their gaps; `fogline check` names the reasons." in run.output
     run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "other.csv"), "--master", "local[1]"])
     assert run.exit_code == 2
     assert "--fill completes rows in this process" in run.output
@@ -324,6 +328,13 @@ def test_a_row_is_explained_with_its_history_and_why_it_left(explained):
             "    1: entered, P = 1",
             "    2: left: beaten by '60' (arrived 2)",
         ],
+    )
+
+
+def test_rows_that_could_not_be_taken_are_not_called_beaten(explained):
+    assert explained("--id", "x") == (
+        0,
+        ["x at 7:", "  none of its rows could be taken.", "  rejected: 'gas' is 'no', which is not a number"],
     )
 
 

@@ -52,10 +52,10 @@ def explain(
         known = None if repository is None else Repository.load(repository)
         story = replay(table(stream, asked, options, remark), asked, known, id, at)
         typer.echo(f"{id} at {story.at}:")
-        if not story.rows:
-            typer.echo(
-                "  none of its rows is live, and none was in the answer: others surely beat them from the start."
-            )
+        if not story.rows and story.taken:
+            typer.echo("  none of its rows is live, and none was in the answer: others beat them from the start.")
+        elif not story.rows:
+            typer.echo("  none of its rows could be taken.")
         for row in story.rows:
             for line in lines_of(row):
                 typer.echo(f"  {line}")

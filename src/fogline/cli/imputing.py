@@ -10,7 +10,7 @@ from fogline.files.options import Options
 from fogline.files.paths import is_local
 from fogline.files.reading import table
 from fogline.files.writing import write_folder
-from fogline.impute.completed import completed
+from fogline.impute.completed import completed, incomplete
 from fogline.impute.table import distributions
 from fogline.model import Query
 from fogline.repository.repository import Repository
@@ -38,6 +38,8 @@ def imputed(
             rows = table(stream, query, options, remark)
             report("imputing", 0, 0)
             found = completed(rows, query, known) if fill else distributions(rows, query, known)
+            if fill and (left := incomplete(found, query)):
+                remark(f"{left:,} rows cannot be taken, and keep their gaps; `fogline check` names the reasons.")
             report("writing", 0, 0)
             write_folder(found, output, overwrite=overwrite)
         return

@@ -45,6 +45,12 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
     return rows.append_column(f"{FILLED}_" if FILLED in rows.schema.names else FILLED, filled)
 
 
+def incomplete(rows: pa.Table, query: Query) -> int:
+    """How many of such rows still have a gap."""
+    gaps = [rows.column(name).is_null().to_numpy() for name in query.names]
+    return int(np.any(gaps, axis=0).sum())
+
+
 def medians(answer: Answer) -> Floats:
     """(q,) the least value of each distribution that half of it does not exceed."""
     start, size, value, often, _ = answer.found
