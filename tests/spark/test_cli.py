@@ -129,7 +129,7 @@ def test_what_is_wrong_is_reported_before_spark_starts(place):
     assert "no repository in 'new.repo'" in run("rules", "new.repo", code=2)
     imputing = ("impute", "stream.parquet", "-r", "mine.repo", "-o", "out.parquet", "-q")
     assert "fitted for another query: it imputes gas, temperature, not oxygen" in run(*imputing, "other.yaml", code=2)
-    assert "is there already" in run(*imputing[:-2], "stream.parquet", "-q", "q.yaml", code=2)
+    assert "is there already" in run(*imputing[:-2], "history.parquet", "-q", "q.yaml", code=2)
 
 
 def test_every_command_explains_itself():
