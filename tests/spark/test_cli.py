@@ -100,14 +100,13 @@ def test_texts_in_a_history_are_counted_on_spark_too(place, spark):
         assert "4 of 200 cells of 'gas' in the history are texts, such as 'n.a.': they count as missing." in printed
     assert fl.Repository.load("repo0").fingerprint == fl.Repository.load("repo2").fingerprint
     (place / "none.csv").write_text("sensor,ts,temperature,gas\ns1,1,2.0,\ns1,2,3.0,\n")
-    for more in ((), ("--master", "local[2]")):
-        printed = run("fit", "none.csv", "-q", "q.yaml", "-o", "none.repo", *more, code=2)
-        assert "none of the 2 rows of the history has a number in 'gas': all are missing." in printed
+    printed = run("fit", "none.csv", "-q", "q.yaml", "-o", "none.repo", code=2)
+    assert "none of the 2 rows of the history has a number in 'gas': all are missing." in printed
     assert not (place / "none.repo").exists()
 
 
-def test_a_run_without_new_files_states_how_many_are_in_the_answer(place, spark):
-    words = ("run", "stream.parquet", "-q", "q.yaml", "-o", "out")
+def test_a_run_without_new_files_states_how_many_are_in_the_answer(place):
+    words = ("run", "stream.parquet", "-q", "q.yaml", "-o", "out", "--engine", "embedded")
     first = run(*words)
     (members,) = re.findall(r"(\d+) in the answer, \d+ s: out", first)
     assert int(members) > 0
@@ -130,7 +129,7 @@ def test_what_is_wrong_is_reported_before_spark_starts(place):
     assert "no repository in 'new.repo'" in run("rules", "new.repo", code=2)
     imputing = ("impute", "stream.parquet", "-r", "mine.repo", "-o", "out.parquet", "-q")
     assert "fitted for another query: it imputes gas, temperature, not oxygen" in run(*imputing, "other.yaml", code=2)
-    assert "is there already" in run(*imputing[:-2], "stream.parquet", "-q", "q.yaml", code=2)
+    assert "is there already" in run(*imputing[:-2], "history.parquet", "-q", "q.yaml", code=2)
 
 
 def test_every_command_explains_itself():

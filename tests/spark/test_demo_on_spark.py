@@ -34,11 +34,10 @@ def settings(spark):
     return {key: spark.conf.get(key, None) for key in BRISK}
 
 
-@pytest.mark.parametrize("plain", [True, False])
-def test_the_demo_on_spark_reports_what_a_monitor_reports(spark, tmp_path, monkeypatch, plain):
+def test_the_demo_on_spark_reports_what_a_monitor_reports(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = settings(spark)
-    spark_view, monitor_view = shown(plain=plain), shown(opened=embedded)
+    spark_view, monitor_view = shown(), shown(opened=embedded)
     assert spark_view.ticks == monitor_view.ticks == OPTIONS.ticks
     assert spark_view.comparison.counts == monitor_view.comparison.counts
     assert spark_view.members == pytest.approx(monitor_view.members)

@@ -161,4 +161,4 @@ def on_top(changes: list[Any]) -> set[str]:
 def invoke(*words: str) -> str:
     result = CliRunner().invoke(app, list(words), env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
