@@ -184,3 +184,20 @@ def test_the_second_of_two_runs_states_who_holds_the_output_and_a_dead_holder_ho
         file.truncate(0)
         assert "is being written by another process" in run(*GOOD, "--engine", "embedded", code=2)
     assert json.loads(Path("out/about.json").read_text())["engine"] == "embedded"
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[]", b"\xff", b"{}"])
+def test_a_damaged_about_is_an_error_in_words(place, damaged):
+    run(*GOOD, "--engine", "embedded")
+    good = Path("out/about.json").read_bytes()
+    Path("out/about.json").write_bytes(damaged)
+    assert "about.json of the output is damaged" in run(*GOOD, "--engine", "embedded", code=2)
+    shown = CliRunner().invoke(app, ["answer", "out"])
+    assert shown.exit_code == 2
+    assert "about.json of the output is damaged" in shown.output
+    Path("out/about.json").write_bytes(good)
+    assert "no new files" in run(*GOOD, "--engine", "embedded")
+
+
+def test_options_of_spark_beside_the_embedded_engine_are_remarked_on(place):
+    assert "--master and --memory are Spark's" in run(*GOOD, "--engine", "embedded", "--memory", "2g")

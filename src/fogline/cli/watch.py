@@ -16,7 +16,6 @@ from fogline.cli.terminal import (
     Clock,
     Idle,
     Lateness,
-    Master,
     MaybeRepository,
     Memory,
     QueryFile,
@@ -67,7 +66,7 @@ def run(
     engine: Annotated[
         str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
     ] = "spark",
-    master: Master = "local[*]",
+    master: Annotated[str | None, typer.Option(help="Where Spark runs: by default this machine, `local[*]`.")] = None,
     memory: Memory = None,
     *,
     stated: Stated,
@@ -149,7 +148,7 @@ def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds:
 
 
 @contextmanager
-def on_engine(config: RunConfig, master: str, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
+def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
     """A run on the engine that was asked for, and a function to report its stages to."""
 
     def shown(status: RunStatus) -> None:
@@ -159,6 +158,8 @@ def on_engine(config: RunConfig, master: str, memory: str | None, brisk: bool) -
         from fogline.cli.progress import stages
         from fogline.flow.embedded import Embedded
 
+        if master or memory:
+            remark("--master and --memory are Spark's, and mean nothing to the embedded engine, which is this process.")
         with stages("starting, in this process") as progress:
             yield Embedded(config, shown, remark), progress
         return
@@ -167,7 +168,7 @@ def on_engine(config: RunConfig, master: str, memory: str | None, brisk: bool) -
 
     if is_cold():  # workers compile, and cannot state it
         remark(TEXT)
-    with on_spark(master, memory, brisk=brisk) as (spark, progress):
+    with on_spark(master or "local[*]", memory, brisk=brisk) as (spark, progress):
         from fogline.spark.running import Run
 
         yield Run(spark, config, shown, remark), progress

@@ -7,7 +7,6 @@ read; no engine is needed where they lie on this machine.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,10 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
+from fogline.flow.about import read_about
 from fogline.flow.batches import counted
 from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_stand, stand_names
 from fogline.flow.folder import Folder
-from fogline.flow.names import ABOUT, CHANGES, HEALTH
+from fogline.flow.names import CHANGES, HEALTH
 from fogline.impute.scores import Sums
 from fogline.model import Query
 from fogline.rows.changes import answer_of, standing
@@ -34,7 +34,7 @@ _TRIES = 20  # a run that goes on meanwhile joins files once in a hundred batche
 
 def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
     """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
-    query = Query.from_dict(json.loads(_about(place, output))["query"])
+    query = Query.from_dict(_about(place, output)["query"])
     return _again(lambda: _answer(place, output, query, at))
 
 
@@ -61,7 +61,7 @@ class Shown:
 
 def read_shown(place: Folder, output: str, at: str | None = None) -> Shown:
     """The answer and of when it is. After what a run has seen, rows leave as they expire; none can come in."""
-    query = Query.from_dict(json.loads(_about(place, output))["query"])
+    query = Query.from_dict(_about(place, output)["query"])
 
     def read() -> Shown:
         health = counted(place.listing(HEALTH))
@@ -194,8 +194,8 @@ def _again(read: Callable[[], Read]) -> Read:
     return read()
 
 
-def _about(place: Folder, output: str) -> bytes:
-    about = place.get(ABOUT)
+def _about(place: Folder, output: str) -> dict[str, Any]:
+    about = read_about(place)
     if about is None:
         raise FoglineError(f"{output!r} is not a folder that `fogline run` has written.")
     return about

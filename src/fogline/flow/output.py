@@ -25,6 +25,7 @@ from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute
+from fogline.flow.about import read_about
 from fogline.flow.batches import counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.compaction import opened as opened_file
@@ -149,15 +150,14 @@ class Output:
 
     def begun(self) -> dict[str, Any] | None:
         """The same, while nothing is written. A run that has yet to begin its first batch begins now."""
-        known, batches = self.place.get(ABOUT), has_batches(self.place)
-        if known is None and batches:
+        before, batches = read_about(self.place), has_batches(self.place)
+        if before is None and batches:
             raise FoglineError(
                 f"{self.config.output!r} holds batches of a run, but no {ABOUT}, which knows what they are about. "
                 f"Put that file back, or choose another output."
             )
-        if known is None or not batches:
+        if before is None or not batches:
             return None
-        before = json.loads(known)
         shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
         refuse_other_engine(before.pop("engine", SPARK), self.config)
@@ -196,14 +196,14 @@ class Output:
 
     def _note_stream(self) -> None:
         """Where the stream is now, if it was moved."""
-        about, now = json.loads(self.place.get(ABOUT) or b"{}"), absolute(self.config.stream)
-        if about["stream"] != now:
+        about, now = read_about(self.place), absolute(self.config.stream)
+        if about is not None and about["stream"] != now:
             self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
 
     @property
     def by_name(self) -> bool:
         """Whether files are recognised by their names alone, since the stream's folder was moved."""
-        return bool(json.loads(self.place.get(ABOUT) or b"{}").get("moved", False))
+        return bool((read_about(self.place) or {}).get("moved", False))
 
     def write(self, number: int, parts: dict[str, pa.Table], spilled: Iterable[tuple[str, str]] = ()) -> None:
         """One file for each kind that has rows; after it those that workers have written, by kind and name."""

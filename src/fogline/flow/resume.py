@@ -6,22 +6,21 @@ and the folder keeps it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from fogline.errors import FoglineError, HistoryError
+from fogline.flow.about import read_about
 from fogline.flow.folder import Folder
-from fogline.flow.names import ABOUT
 from fogline.flow.output import RunConfig, has_batches
 from fogline.repository.repository import Repository
 
 
 def as_begun(config: RunConfig, place: Folder) -> RunConfig:
     """The same run with the version that it was begun with, where that is still there."""
-    known, about = config.repository, place.get(ABOUT)
+    known, about = config.repository, read_about(place)
     if known is None or known.folder is None or about is None or not has_batches(place):
         return config
-    mark = json.loads(about).get("repository")
+    mark = about.get("repository")
     if mark in (None, known.fingerprint):
         return config
     try:
@@ -32,7 +31,7 @@ def as_begun(config: RunConfig, place: Folder) -> RunConfig:
 
 def begun_with(place: Folder, output: str, known: Repository) -> Repository:
     """The version of a repository that the run in a folder was begun with; refused, where it was another repository."""
-    mark = json.loads(place.get(ABOUT) or b"{}").get("repository")
+    mark = (read_about(place) or {}).get("repository")
     if mark == known.fingerprint:
         return known
     here = "" if known.folder is None else f" in {str(known.folder)!r}"
