@@ -211,7 +211,7 @@ def test_rules_of_a_run_are_shown_with_the_version_it_was_begun_with_and_refused
     folder, output = tmp_path / "repository", tmp_path / "out"
     first.save(folder)
     output.mkdir()
-    about = {"query": QUERY.to_dict(), "repository": first.fingerprint}
+    about = {"query": QUERY.to_dict(), "repository": first.fingerprint, "shape": {}, "stream": "in"}
     (output / "about.json").write_text(json.dumps(about))
     place = LocalFolder(str(output))
     known = fl.Repository.load(folder)
