@@ -226,7 +226,7 @@ def test_rules_of_a_run_are_shown_with_the_version_it_was_begun_with_and_refused
     assert run.exit_code == 2
     assert "was begun with another repository" in run.output
     assert "name the folder that the run was given" in " ".join(run.output.split())
-    (output / "about.json").write_text(json.dumps({"query": QUERY.to_dict()}))
+    (output / "about.json").write_text(json.dumps({**about, "repository": None}))
     run = CliRunner().invoke(app, ["rules", str(other), "--live", str(output)])
     assert run.exit_code == 2
     assert "was begun without a repository" in run.output
