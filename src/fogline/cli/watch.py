@@ -170,7 +170,9 @@ def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: 
         remark(TEXT)
     with on_spark(master or "local[*]", memory, brisk=brisk) as (spark, progress):
         from fogline.spark.running import Run
+        from fogline.spark.waking import wake
 
+        wake(spark)
         yield Run(spark, config, shown, remark), progress
 
 
