@@ -6,8 +6,6 @@ is on top of it is found anew. Real sets are looked for in the folder that FOGLI
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
+from tests.real_sets import real_sets
 from tests.walks import walks
 
 BATCH, DELETES = 80, 0.1
@@ -43,10 +42,7 @@ def beijing_air() -> tuple[pa.Table, dict[str, str]]:
 
 
 def real(name: str) -> pa.Table:
-    folder = os.environ.get("FOGLINE_DATA")
-    if not folder:
-        pytest.skip("the real sets are not part of the project; FOGLINE_DATA may name their folder")
-    return pq.read_table(Path(folder) / f"{name}.parquet")
+    return pq.read_table(real_sets() / f"{name}.parquet")
 
 
 def named(rows: pa.Table, id: Any) -> pa.Table:

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app, init
 from fogline.cli.guess import guess
-
-REAL = Path("/work/shared/data")
+from tests.real_sets import real_sets
 
 
 def run(*words: str, code: int = 0, given: str | None = None) -> str:
@@ -129,10 +128,9 @@ def test_how_a_file_is_written_becomes_its_source(place):
     assert "complete           21  100.0%" in run("check", "in.csv", "-q", "query.yaml")
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="real sets are not here")
 @pytest.mark.parametrize(("name", "id"), [("smart_building_rooms", "room"), ("skab_pump", "experiment")])
 def test_real_files(place, name, id):
-    run("init", str(REAL / f"{name}.parquet"))
+    run("init", str(real_sets() / f"{name}.parquet"))
     query = fl.Query.load("query.yaml")
     assert (query.id, query.time) == (id, "timestamp")
     assert len(query.attributes) == 4

@@ -5,7 +5,6 @@ Real files are looked for in the folder that FOGLINE_DATA names; without it, wha
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from fogline.lab.case import Case, Settings
 from fogline.lab.real import real
 from fogline.lab.synthetic import synthetic
+from tests.real_sets import real_sets
 
 MOTES, READINGS = 7, 400
 SMALL = Settings(window=300, theta=15, history=1_500, ticks=20)
@@ -56,7 +56,4 @@ def copies() -> Case:
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder with real files."""
-    named = os.environ.get("FOGLINE_DATA")
-    if not named:
-        pytest.skip("the real sets are not part of the project; FOGLINE_DATA may name their folder")
-    return Path(named)
+    return real_sets()
