@@ -18,9 +18,7 @@ def wake(spark: SparkSession) -> Thread:
     """Have workers started, beside what the caller does. It may fail without harm: they also start when needed."""
 
     def job() -> None:
-        with suppress(
-            Exception
-        ):  # the session may have ended meanwhile, and what is wrong with workers a batch reports
+        with suppress(Exception):  # the session may have ended; what is wrong with workers, a batch reports
             spark.range(0, 2, 1, 2).mapInArrow(_as_they_are, "id long").count()
 
     thread = Thread(target=job, name="fogline-wake", daemon=True)
