@@ -151,6 +151,7 @@ def count_revised(root: Path) -> None:
         sys.exit("no row was revised")
 
 
+ERRORS = "stderr"  # what the last run wrote there
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -159,7 +160,8 @@ def started(root: Path, lateness: int, engine: str, output: str, master: str = "
     words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", output, "--files-per-batch", "2", "--master", master]
     words += ["--lateness", str(lateness), "--engine", engine]
     python = [sys.executable, "-c", "from fogline.cli import app; app()"]
-    return subprocess.Popen([*python, *words], cwd=root, start_new_session=True, stderr=subprocess.DEVNULL)
+    with (root / ERRORS).open("wb") as file:
+        return subprocess.Popen([*python, *words], cwd=root, start_new_session=True, stderr=file)
 
 
 def finished(start: Start, output: str) -> None:
@@ -191,7 +193,8 @@ def workers(root: Path, start: Start, chance: random.Random, output: str) -> int
             os.kill(chance.choice(there), signal.SIGKILL)
             killed += 1
     if process.returncode:
-        sys.exit("the run whose workers were killed failed")
+        last = (root / ERRORS).read_text(errors="replace").strip().splitlines()[-5:]
+        sys.exit("\n".join([f"after {killed} kills of workers the run failed:", *last]))
     same(root, "calm", output)
     print(f"{killed} kills of Python workers: the changes are those of the undisturbed run")
     return killed
