@@ -8,7 +8,7 @@ connection that is lost while a transaction is committed leaves open whether it 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from fogline.errors import QueryError, SinkError
 from fogline.flow.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.flow.sink import Batches, RunInfo, again, numbered, refuse_gap
+from fogline.sinks.casting import streamed
 from fogline.sinks.places import needs, shown
 from fogline.sinks.postgres_session import Session, TakenError
 from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, Tables, storable
@@ -196,23 +197,8 @@ class PostgresSink:
         tables = self._tables()
         schema, wide = tables.arrow(kind), tables.run.schemas[kind]
         rows = numbered(number, batches, wide) if kind == CHANGES else batches
-        failed: list[Exception] = []
-
-        def stored() -> Iterator[pa.RecordBatch]:
-            try:
-                for each in rows:
-                    yield self._storable(each, schema)
-            except Exception as error:  # the driver would make it an error of its own
-                failed.append(error)
-                raise
-
-        reader = pa.RecordBatchReader.from_batches(schema, stored())
-        try:
+        with streamed(rows, schema, lambda each: self._storable(each, schema)) as reader:
             cursor.adbc_ingest(tables.plain(kind), reader, mode="append", db_schema_name=self.schema)
-        except Exception:
-            if failed:
-                raise failed[0] from None
-            raise
 
     def _storable(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         found, replaced = storable(batch, schema)

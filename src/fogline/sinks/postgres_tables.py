@@ -18,6 +18,7 @@ from fogline.errors import SinkError
 from fogline.flow.names import CHANGES, KINDS
 from fogline.flow.sink import BATCH, POSITION, RunInfo, beside, numbered_schema
 from fogline.rows.changes import LEAVING
+from fogline.sinks.casting import cast_to
 
 FORMAT = 1  # of the tables; a newer one is refused
 LONGEST = 63  # bytes of a name; PostgreSQL would cut off the rest
@@ -161,13 +162,10 @@ def column(name: str) -> str:
 
 def storable(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, int]:
     """A batch in types and texts that PostgreSQL can hold; and in how many cells something had to be replaced."""
-    columns, replaced = [], 0
-    for each, field in zip(batch.columns, schema, strict=True):
-        plain = each.dictionary_decode() if pa.types.is_dictionary(each.type) else each
-        cast = plain if plain.type == field.type else plain.cast(field.type)
-        if pa.types.is_string(field.type):
-            found = pc.sum(pc.match_substring(cast, "\0")).as_py() or 0
-            cast = pc.replace_substring(cast, "\0", NUL) if found else cast
-            replaced += found
-        columns.append(cast)
+    cast, replaced = cast_to(batch, schema), 0
+    columns = []
+    for each in cast.columns:
+        found = (pc.sum(pc.match_substring(each, "\0")).as_py() or 0) if pa.types.is_string(each.type) else 0
+        columns.append(pc.replace_substring(each, "\0", NUL) if found else each)
+        replaced += found
     return pa.record_batch(columns, schema=schema), replaced

@@ -66,6 +66,8 @@ def run(
             "run takes a stream, such as spark.readStream gives it; of a table `watch` gives the changes."
         )
     places = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
+    if not places:
+        raise FoglineError("run needs at least one sink: an object with put, or a text that names a place.")
     for each in places:
         if not callable(getattr(each, "put", None)):
             raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")
