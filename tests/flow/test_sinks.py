@@ -15,8 +15,12 @@ from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
 from fogline.flow.folder import LocalFolder
 from fogline.flow.folder_sink import FolderSink
+from fogline.flow.keeper import Keeper
 from fogline.flow.output import RunConfig
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import make_plan
 from fogline.flow.sink import Batches, RunInfo
+from fogline.flow.stages import screened
 from tests.flow.embedding import CASES, config_of, reported, run, write_stream
 
 CASE = CASES["rows that are appended, in groups"]
@@ -35,13 +39,14 @@ class Keeping:
         self.batches: dict[int, dict[str, list[dict[str, Any]]]] = {}
         self.came: list[int] = []
         self.run: RunInfo | None = None
-        self.closed = 0
+        self.closed = self.pieces = 0
 
     def begin(self, run: RunInfo) -> None:
         self.run = run
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
         self.came.append(number)
+        self.pieces += len(getattr(changes, "files", ()))
         if number == self.fails and not self.after:
             self.fails = None
             raise ValueError("the disk\nis full")
@@ -114,6 +119,26 @@ def test_sinks_read_pieces_that_workers_wrote_before_the_folder_takes_them(tmp_p
     for kind in ("changes", "rejects", "health"):
         assert sinks[0].rows(kind) == sinks[1].rows(kind) == in_files(tmp_path / "out", kind)
     assert not (tmp_path / "out" / ".pieces").exists()
+    assert sinks[0].pieces == 1
+
+
+def test_changes_of_a_batch_come_in_one_order_whichever_parcel_comes_first():
+    table = CASE.table()
+    plan = make_plan(CASE.query, table.schema)
+    parts = [table.take(pa.array(range(k, table.num_rows, 4))) for k in range(4)]
+
+    def changes(order: list[int]) -> list[pa.Table]:
+        parcels: dict[str, list[Parcel]] = {}
+        for k in order:
+            for out in screened(plan, parts[k].to_batches()):
+                for row in out.to_pylist():
+                    parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], plan))
+        journals = (Keeper(plan).take(key, None, parcels[key]).journal for key in sorted(parcels))
+        return [each for journal in journals for kind, each in journal if kind == "changes"]
+
+    first = changes([0, 1, 2, 3])
+    assert sum(each.num_rows for each in first) > 50
+    assert changes([3, 1, 0, 2]) == changes([2, 3, 1, 0]) == first
 
 
 def test_a_folder_elsewhere_holds_the_same_and_is_answered(tmp_path):

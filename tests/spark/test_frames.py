@@ -48,6 +48,7 @@ def test_a_stream_reaches_its_sinks_once_and_the_same_again_after_a_failure(spar
     with pytest.raises(FoglineError, match=r"^Keeping could not take batch 2: KeyError: 'gone'$"):
         run(spark, tmp_path, *sinks)
     assert failing.came == [0, 1, 2]
+    assert first.pieces > 0
     run(spark, tmp_path, *sinks)
     assert first.came == failing.came == [0, 1, 2, 2, 3, 4]
     assert first.run is not None

@@ -50,8 +50,8 @@ class DeltaSink:
         self, path: str | os.PathLike[str], *, storage: dict[str, str] | None = None, every: int | None = EVERY
     ):
         plain = os.fspath(path)
-        self.root = absolute(plain) if is_local(plain) else plain.rstrip("/")
-        self.place = f"delta:{shown(self.root)}"
+        self.path = absolute(plain) if is_local(plain) else plain.rstrip("/")
+        self.place = f"delta:{shown(self.path)}"
         self.storage, self.every = storage, every
         self.tables: dict[str, Any] = {}
         self.run: RunInfo | None = None
@@ -88,7 +88,7 @@ class DeltaSink:
         """The table of a kind; None: it is not there."""
         from deltalake import DeltaTable
 
-        path = f"{self.root}/{kind}"
+        path = f"{self.path}/{kind}"
         if not DeltaTable.is_deltatable(path, storage_options=self.storage):
             if is_local(path) and os.path.isdir(path) and os.listdir(path):
                 raise SinkError(f"{path!r} holds files that are no Delta table; choose another folder.")
@@ -99,7 +99,7 @@ class DeltaSink:
         from deltalake import DeltaTable
 
         return DeltaTable.create(
-            f"{self.root}/{kind}",
+            f"{self.path}/{kind}",
             self._schema(kind),
             description=f"{FORMAT}: {kind} of a skyline",
             configuration=_SHORT if kind == ANSWER else None,

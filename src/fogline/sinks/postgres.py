@@ -20,7 +20,7 @@ from fogline.flow.sink import Batches, RunInfo, again, numbered, refuse_gap
 from fogline.sinks.casting import streamed
 from fogline.sinks.places import needs, shown
 from fogline.sinks.postgres_session import Session, TakenError
-from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, Tables, storable
+from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, RunTables, storable
 
 PATIENCE = 60.0  # seconds that a database may be away
 TAKEN = 10.0  # seconds in which another run must let go of the tables
@@ -32,7 +32,7 @@ _SHAPE = (
 
 
 class PostgresSink:
-    """Tables in a PostgreSQL database: NAME_changes, NAME_answer, NAME_rejects, NAME_health and NAME_run.
+    """RunTables in a PostgreSQL database: NAME_changes, NAME_answer, NAME_rejects, NAME_health and NAME_run.
 
     `url`: as libpq takes it; passwords better come from PGPASSWORD or ~/.pgpass. `table`: the NAME. `schema`: where
     the tables lie; by default the first schema of the search path. `patience`: for how many seconds a database that is
@@ -46,7 +46,7 @@ class PostgresSink:
         self.place = shown(with_table(url, table, schema))
         self.session = Session(url, patience)
         self.session.on_connect = self._hold
-        self.tables: Tables | None = None
+        self.tables: RunTables | None = None
         self.remark: Callable[[str], None] = lambda text: None
         self.replaced = False  # whether a remark on characters that were replaced was made
 
@@ -65,7 +65,7 @@ class PostgresSink:
     def begin(self, run: RunInfo) -> None:
         """Make the tables, or see that those that are there belong to this run."""
         needs("adbc_driver_postgresql", "postgres", "PostgreSQL as a sink")
-        self.tables, self.remark = Tables(self.schema, self.table, run), run.remark
+        self.tables, self.remark = RunTables(self.schema, self.table, run), run.remark
         self.tables.check_names()
         self.session.close()
         self.session.transaction(self._begin, starting=True, remark=self.remark)
@@ -207,7 +207,7 @@ class PostgresSink:
             self.remark(f"{self.place}: PostgreSQL's texts cannot hold the character NUL; ␀ stands in its place.")
         return found
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> RunTables:
         assert self.tables is not None, "begin comes first"
         return self.tables
 

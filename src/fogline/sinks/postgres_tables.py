@@ -71,7 +71,7 @@ def stored_as(kind: pa.DataType) -> tuple[pa.DataType, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class RunTables:
     """The tables of one run, by the beginning of their names."""
 
     schema: str | None  # of PostgreSQL; None: the first of the search path
