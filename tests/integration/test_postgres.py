@@ -271,6 +271,14 @@ def test_tables_of_others_are_refused_in_a_sentence(database):
     with pytest.raises(FoglineError, match="it has batch 3, but the checkpoint knows of batches up to 1 only"):
         begun(sink("ours"), mark="another", last=1)
     begun(sink("ours"), mark="another", last=2)
+    with cursor_of(database) as cursor:
+        cursor.execute("ALTER TABLE ours_answer RENAME TO hidden")
+        cursor.connection.commit()
+    with pytest.raises(FoglineError, match=r'"ours_answer" is gone, and the others hold batches up to 3'):
+        begun(sink("ours"), mark="another", last=2)
+    with cursor_of(database) as cursor:
+        cursor.execute("ALTER TABLE hidden RENAME TO ours_answer")
+        cursor.connection.commit()
     with pytest.raises(FoglineError, match="the run has done its batches up to 7 without it"):
         begun(sink("fresh"), last=7)
     with cursor_of(database) as cursor:
@@ -302,7 +310,10 @@ def test_a_second_process_is_refused(database, monkeypatch):
     begun(first, stays=True)
     with pytest.raises(FoglineError, match=r"another process writes to the tables held_…"):
         begun(PostgresSink(database.url, "held"))
-    begun(PostgresSink(database.url, "held", schema="pg_temp"))  # other tables
+    with cursor_of(database) as cursor:
+        cursor.execute('CREATE SCHEMA "other ""one"""')
+        cursor.connection.commit()
+    begun(PostgresSink(database.url, "held", schema='other "one"'))  # other tables
     first.close()
     begun(PostgresSink(database.url, "held"))
 

@@ -65,19 +65,28 @@ class PostgresSink:
     def begin(self, run: RunInfo) -> None:
         """Make the tables, or see that those that are there belong to this run."""
         needs("adbc_driver_postgresql", "postgres", "PostgreSQL as a sink")
-        self.tables, self.remark = RunTables(self.schema, self.table, run), run.remark
-        self.tables.check_names()
+        self.remark = run.remark
+        RunTables("", self.table, run).check_names()
         self.session.close()
-        self.session.transaction(self._begin, starting=True, remark=self.remark)
+        self.session.transaction(lambda cursor: self._begin(cursor, run), starting=True, remark=self.remark)
 
-    def _begin(self, cursor: Any) -> None:
-        tables, run = self._tables(), self._tables().run
+    def _begin(self, cursor: Any, run: RunInfo) -> None:
+        cursor.execute("SELECT current_schema()")
+        here = self.schema or cursor.fetchone()[0]
+        if here is None:
+            raise SinkError("the database has no schema to make tables in; name one with schema=NAME.")
+        self.tables = tables = RunTables(here, self.table, run)
         there = {kind: dict(self._shape(cursor, kind)) for kind in (*KINDS, ANSWER, RUN)}
         known, last = False, None
         if there[RUN]:
             known, last = self._known(cursor, there[RUN])
         for kind, shape in there.items():
             if not shape:
+                if last is not None:
+                    raise SinkError(
+                        f"the table {tables.full(kind)} is gone, and the others hold batches up to {last}. "
+                        "Put it back, or begin a new run with another table=NAME."
+                    )
                 for statement in tables.create(kind):
                     cursor.execute(statement)
             else:
@@ -198,7 +207,7 @@ class PostgresSink:
         schema, wide = tables.arrow(kind), tables.run.schemas[kind]
         rows = numbered(number, batches, wide) if kind == CHANGES else batches
         with streamed(rows, schema, lambda each: self._storable(each, schema)) as reader:
-            cursor.adbc_ingest(tables.plain(kind), reader, mode="append", db_schema_name=self.schema)
+            cursor.adbc_ingest(tables.plain(kind), reader, mode="append", db_schema_name=tables.schema)
 
     def _storable(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         found, replaced = storable(batch, schema)

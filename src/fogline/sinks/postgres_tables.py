@@ -74,14 +74,13 @@ def stored_as(kind: pa.DataType) -> tuple[pa.DataType, str]:
 class RunTables:
     """The tables of one run, by the beginning of their names."""
 
-    schema: str | None  # of PostgreSQL; None: the first of the search path
+    schema: str  # of PostgreSQL
     name: str
     run: RunInfo
 
     def full(self, kind: str) -> str:
         """The table of a kind, as SQL has it."""
-        table = quoted(self.plain(kind))
-        return table if self.schema is None else f"{quoted(self.schema)}.{table}"
+        return f"{quoted(self.schema)}.{quoted(self.plain(kind))}"
 
     def plain(self, kind: str) -> str:
         """The same without its schema."""
@@ -143,16 +142,24 @@ class RunTables:
             f"SELECT DISTINCT ON ({key}) * FROM {self.full(CHANGES)} WHERE {batch} = {number:d} "
             f"ORDER BY {key}, {position} DESC"
         )
-        same = " AND ".join(
-            f"a.{name} = l.{name}" if name in ('"id"', '"arrived"') else f"a.{name} IS NOT DISTINCT FROM l.{name}"
-            for name in map(quoted, self.key)
-        )
         names = ", ".join(map(quoted, self.columns(ANSWER)))
         return [
-            f"DELETE FROM {self.full(ANSWER)} a USING ({last}) l WHERE {same}",
+            *(f"DELETE FROM {self.full(ANSWER)} a USING ({last}) l WHERE {same}" for same in self._same()),
             f"INSERT INTO {self.full(ANSWER)} ({names}) SELECT {names} FROM ({last}) l "
             f"WHERE change <> '{WORDS[LEAVE]}'",
         ]
+
+    def _same(self) -> list[str]:
+        """When a row a of the answer is that of a change l: all is equal; or, which no index finds, both lack some."""
+        names, never = list(map(quoted, self.key)), ('"id"', '"arrived"')
+        equal = " AND ".join(f"a.{name} = l.{name}" for name in names)
+        lacking = [name for name in names if name not in never]
+        if not lacking:
+            return [equal]
+        missing = " OR ".join(f"l.{name} IS NULL" for name in lacking)
+        both = [f"a.{name} = l.{name}" for name in names if name in never]
+        both += [f"a.{name} IS NOT DISTINCT FROM l.{name}" for name in lacking]
+        return [equal, f"({missing}) AND {' AND '.join(both)}"]
 
 
 def column(name: str) -> str:
