@@ -20,7 +20,7 @@ from fogline.flow.journal import CHANGES, Journal, changes_schema
 from fogline.flow.keepers import Keepers
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
-from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of
+from fogline.flow.plans import kin_of, kin_of_bucket, parcel_of
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import as_batch, dealt, screened
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
@@ -40,7 +40,7 @@ def plan_of(stream: Stream, schema: pa.Schema, **how: Any) -> Plan:
 class Engine:
     """Does what Spark does with the stages."""
 
-    plan: AnyPlan
+    plan: Any  # a Plan, or Plans of several queries
     slice_rows: int = 3
     chunk_rows: int = 5
     small: int = 0

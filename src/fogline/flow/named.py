@@ -22,7 +22,8 @@ from fogline.flow.journal import (
     rejects_schema,
 )
 from fogline.flow.plan import Plan
-from fogline.flow.plans import QUERY, AnyPlan, Plans
+from fogline.flow.plans import AnyPlan, Plans
+from fogline.rows.queries import QUERY
 
 _OF_ONE = {CHANGES: changes_schema, REJECTS: rejects_schema, HEALTH: health_schema}
 

@@ -66,7 +66,7 @@ class SharedRows(NamedTuple):
     once: Once  # what any of the queries has found out about the rows
 
 
-Rows = pa.Table | pa.RecordBatch | SharedRows
+Rows = Any  # a table or a record batch, or rows that several queries share: SharedRows
 
 
 def shared(rows: pa.Table | pa.RecordBatch, columns: Callable[[list[str]], Iterable[str]]) -> SharedRows:

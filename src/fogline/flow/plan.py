@@ -122,6 +122,11 @@ class Plan:
         return self.query.latest
 
     @property
+    def all_buckets(self) -> int:
+        """How many buckets of sensors there are."""
+        return self.buckets
+
+    @property
     def grouped(self) -> bool:
         """Whether there may be many groups."""
         return bool(self.query.by)

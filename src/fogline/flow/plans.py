@@ -32,10 +32,8 @@ from fogline.flow.plan import Plan, make_plan
 from fogline.model import Query
 from fogline.rows.clock import REAL
 from fogline.rows.keys import Key
+from fogline.rows.queries import OPENS, Asked, Queries
 from fogline.rows.reader import lifetime_of
-
-QUERY = "query"  # the column with the name of a change's query
-_OPENS = "["  # how the key of a group begins
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,6 @@ class Plans:
     def plans(self) -> dict[str, Plan]:
         """The plans by name."""
         return dict(self.named)
-
-    @cached_property
-    def queries(self) -> dict[str, Query]:
-        """The queries by name."""
-        return {name: plan.query for name, plan in self.named}
 
     @cached_property
     def kin_of(self) -> dict[str, Kin]:
@@ -146,8 +139,13 @@ class Plans:
 
     @property
     def buckets(self) -> int:
-        """Into how many the sensors are dealt: each kin has buckets of its own."""
-        return len(self.kin) * self.first.buckets
+        """Into how many the sensors of each kin are dealt."""
+        return self.first.buckets
+
+    @property
+    def all_buckets(self) -> int:
+        """How many buckets there are."""
+        return len(self.kin) * self.buckets
 
     def columns(self, there: list[str]) -> list[str]:
         """The columns of a stream that are read, of those that are there."""
@@ -172,14 +170,14 @@ def kin_of(plan: AnyPlan) -> tuple[Kin, ...]:
 
 def kin_of_bucket(plan: AnyPlan, bucket: int) -> tuple[int, int]:
     """Whose sensors lie in a bucket, by their number among the kin, and which of theirs it is."""
-    return divmod(bucket, plan.first.buckets) if isinstance(plan, Plans) else (0, bucket)
+    return divmod(bucket, plan.buckets) if isinstance(plan, Plans) else (0, bucket)
 
 
 def split_key(plan: AnyPlan, key: Key) -> tuple[str | None, Plan, Key]:
     """The name of the query whose group this is (None: it has none), its plan, and the group's own key."""
     if not isinstance(plan, Plans):
         return None, plan, key
-    at = key.index(_OPENS)
+    at = key.index(OPENS)
     return key[:at], plan.plans[key[:at]], key[at:]
 
 
@@ -193,11 +191,15 @@ def parcel_of(plan: AnyPlan, key: Key, packed: bytes) -> Parcel:
     return replace(parcel, rows=rows._replace(expires=rows.arrived + lifetime_of(own.query, own.kind)))
 
 
+def plan_of(asked: Asked, schema: pa.Schema, **how: Any) -> AnyPlan:
+    """The plan, or the plans, for a stream of this schema; `how`: as of `make_plan`."""
+    return make_plan(asked, schema, **how) if isinstance(asked, Query) else make_plans(asked, schema, **how)
+
+
 def make_plans(queries: Mapping[str, Query], schema: pa.Schema, *, ahead: Any = AUTO, **how: Any) -> Plans:
     """Plans for a stream of this schema, if the queries fit it and each other; `how`: as of `make_plan`."""
-    check_together(queries)
     found = {}
-    for name, query in queries.items():
+    for name, query in Queries(queries).items():
         try:
             found[name] = make_plan(query, schema, ahead=ahead, **how)
         except FoglineError as error:
@@ -219,41 +221,6 @@ def make_plans(queries: Mapping[str, Query], schema: pa.Schema, *, ahead: Any = 
             "sensors: what they have read is kept in different places then; let all carry, or run them apart."
         )
     return plans
-
-
-def check_together(queries: Mapping[str, Query]) -> None:
-    """An error that names two queries that cannot be answered over one stream, if there are any."""
-    if not queries:
-        raise FoglineError("there is no query to answer; give at least one, by its name.")
-    for name, query in queries.items():
-        if not isinstance(name, str) or not name or _OPENS in name or not name.isprintable():
-            raise FoglineError(
-                f"a query is called {name!r}; its name is a text that can be printed, without '{_OPENS}', as in 'fire'."
-            )
-        if not isinstance(query, Query):
-            raise FoglineError(f"query {name!r} is a {type(query).__name__}; use Query(…) or Query.load(path).")
-        for column in (*query.by, *query.names):
-            if column == QUERY:
-                raise QueryError(
-                    f"query {name!r}: its column {column!r} would collide with the column {QUERY!r} of the changes, "
-                    "which names the query; rename it."
-                )
-    (first, one), *others = queries.items()
-    for name, query in others:
-        for what in ("id", "time"):
-            if getattr(query, what) != getattr(one, what):
-                raise QueryError(
-                    f"queries over one stream agree on its {what}: {first!r} has {getattr(one, what)!r}, {name!r} has "
-                    f"{getattr(query, what)!r}; run them apart, or let them agree."
-                )
-    groups = {column: name for name, query in queries.items() for column in query.by}
-    for name, query in queries.items():
-        for column in query.names:
-            if column in groups:
-                raise QueryError(
-                    f"column {column!r} is an attribute of query {name!r} and a group of {groups[column]!r}: the "
-                    "changes of both have one column of that name; run them apart."
-                )
 
 
 def _kinship(plan: Plan) -> str:
