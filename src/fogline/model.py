@@ -144,8 +144,10 @@ class Query:
 
     @classmethod
     def load(cls, path: str | Path) -> Query:
-        """A query from a YAML (or JSON) file with the fields of this class; its `source` is `files.options`' matter, and
-        its `name` counts where there are several."""
+        """A query from a YAML (or JSON) file with the fields of this class; its `source` is `files.options`' matter.
+
+        Its `name` counts where a command answers several.
+        """
         try:
             values = read_document(path, names=("id", "time", "expires", "by", "gone", "version", "carry"))
         except FileNotFoundError:

@@ -49,10 +49,14 @@ def answer(
     """
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
+        from fogline.cli.queries import named
         from fogline.flow.answers import read_shown
 
         every = of_query(reading(output, lambda place: read_shown(place, output, at)), query, output)
-        tables = {name: chosen_rows(shown.rows, where or [], top) for name, shown in every.items()}
+        tables = {}
+        for name, shown in every.items():
+            with named(name):
+                tables[name] = chosen_rows(shown.rows, where or [], top)
         sentences = {name: about(shown) for name, shown in every.items()}
         if file is None and chosen == "table":
             for name, rows in tables.items():

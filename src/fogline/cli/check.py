@@ -52,7 +52,7 @@ def check(
     where every row would be rejected. Several queries are looked at one after another.
     """
     with helpful():
-        from fogline.cli.queries import queries_of
+        from fogline.cli.queries import named, queries_of
         from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
         from fogline.repository.repository import Repository
@@ -60,7 +60,10 @@ def check(
 
         asked, options = each_of(queries_of(query)), stated()
         known = None if repository is None else Repository.load(repository)
-        chains = {name: None if known is None else chain_of(known, one) for name, one in asked.items()}
+        chains: dict[str | None, Chain | None] = {}
+        for name, one in asked.items():
+            with named(name):
+                chains[name] = None if known is None else chain_of(known, one)
         must_be_there(stream)
         for text in not_read(stream):
             remark(text)

@@ -6,6 +6,8 @@ NAME=PATH` states a name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,3 +93,12 @@ def options_of(texts: list[str]) -> Options:
                     f"{value!r} in {str(path)!r}; let them agree."
                 )
     return Options.from_dict({name: value for name, (value, _) in found.items()})
+
+
+@contextmanager
+def named(name: str | None) -> Iterator[None]:
+    """Errors name the query that they are about, where there are several."""
+    try:
+        yield
+    except FoglineError as error:
+        raise error if name is None else type(error)(f"query {name!r}: {error}") from None

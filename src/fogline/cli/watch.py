@@ -100,7 +100,7 @@ def run(
     began = perf_counter()
     with helpful():
         from fogline.cli.places import where_to
-        from fogline.cli.queries import queries_of
+        from fogline.cli.queries import named, queries_of
         from fogline.files.listing import must_exist
         from fogline.flow.answers import read_answer
         from fogline.flow.holding import holding
@@ -189,17 +189,6 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         typer.echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
     if config.keeps:
         typer.echo(f"See the answer with: fogline answer {config.output}")
-
-
-@contextmanager
-def named(name: str | None) -> Iterator[None]:
-    """Errors name the query that they are about, where there are several."""
-    from fogline.errors import FoglineError
-
-    try:
-        yield
-    except FoglineError as error:
-        raise error if name is None else type(error)(f"query {name!r}: {error}") from None
 
 
 @contextmanager
