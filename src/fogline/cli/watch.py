@@ -112,7 +112,7 @@ def run(
 
         known = None if repository is None else Repository.load(repository)
         asked, options = queries_of(query), stated()
-        output, sinks = where_to(output, to or [], checkpoint)
+        output, sinks = where_to(stream, output, to or [], checkpoint)
         if known is not None or hindsight:
             for name, one in each_of(asked).items():
                 with named(name):
