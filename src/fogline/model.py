@@ -144,7 +144,10 @@ class Query:
 
     @classmethod
     def load(cls, path: str | Path) -> Query:
-        """A query from a YAML (or JSON) file with the fields of this class; its `source` is `files.options`' matter."""
+        """A query from a YAML (or JSON) file with the fields of this class; its `source` is `files.options`' matter.
+
+        Its `name` counts where a command answers several.
+        """
         try:
             values = read_document(path, names=("id", "time", "expires", "by", "gone", "version", "carry"))
         except FileNotFoundError:
@@ -153,6 +156,7 @@ class Query:
             raise QueryError(f"{str(path)!r} is not YAML: {error}") from None
         if isinstance(values, dict):
             values.pop("source", None)
+            values.pop("name", None)
         return cls.from_dict(values)
 
     def to_dict(self) -> dict[str, Any]:

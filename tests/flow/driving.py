@@ -17,9 +17,10 @@ import fogline as fl
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import MemoryCells
 from fogline.flow.journal import CHANGES, Journal, changes_schema
-from fogline.flow.keeper import Keeper
+from fogline.flow.keepers import Keepers
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
+from fogline.flow.plans import kin_of, kin_of_bucket, parcel_of
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import as_batch, dealt, screened
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
@@ -39,7 +40,7 @@ def plan_of(stream: Stream, schema: pa.Schema, **how: Any) -> Plan:
 class Engine:
     """Does what Spark does with the stages."""
 
-    plan: Plan
+    plan: Any  # a Plan, or Plans of several queries
     slice_rows: int = 3
     chunk_rows: int = 5
     small: int = 0
@@ -61,7 +62,7 @@ class Engine:
         parcels: dict[str, list[Parcel]] = {}
         for out in self._parcels(partitions):
             for row in out.select(["group", "parcel"]).to_pylist():
-                parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], self.plan))
+                parcels.setdefault(row["group"], []).append(parcel_of(self.plan, row["group"], row["parcel"]))
             times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
             self.newest = max([self.newest, *(t // 1000 for t in times)])
         for key, some in parcels.items():
@@ -84,16 +85,18 @@ class Engine:
                     packets.setdefault(row["bucket"], []).append(row["packet"])
         for bucket, some in packets.items():
             state, cells = self.readings.get(bucket, (None, MemoryCells()))
-            found, then = SensorStage(self.plan, self.small).take(bucket, state, some, cells)
+            number, own = kin_of_bucket(self.plan, bucket)
+            kin = kin_of(self.plan)[number]
+            found, then = SensorStage(kin.plan, self.small).take(own, state, some, cells)
             self.readings[bucket] = then or state, cells
-            yield as_batch(self.plan, found)
+            yield as_batch(kin, found)
 
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
         kept = self.groups if self.at_hand and self.turn % 3 else self.states
         cells, parts, pages = (each.setdefault(key, MemoryCells()) for each in (self.cells, self.parts, self.pages))
         where = {"cells": cells, "parts": parts, "pages": pages}
-        outcome = Keeper(self.plan).take(key, kept.get(key), parcels, watermark=watermark, **where)
+        outcome = Keepers(self.plan).take(key, kept.get(key), parcels, watermark=watermark, **where)
         assert outcome.before == self.timers.get(key)
         if outcome.state is None:
             assert outcome.timer is None

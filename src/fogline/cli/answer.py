@@ -25,6 +25,9 @@ _WHERE = re.compile(r"\s*(.+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*")
 @app.command()
 def answer(
     output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", help="Of a run with several queries: only the one of this name.")
+    ] = None,
     at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
     where: Annotated[
         list[str] | None,
@@ -46,21 +49,55 @@ def answer(
     """
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
+        from fogline.cli.queries import named
         from fogline.flow.answers import read_shown
 
-        shown = reading(output, lambda place: read_shown(place, output, at))
-        rows = chosen_rows(shown.rows, where or [], top)
-        sentences = about(shown)
+        every = of_query(reading(output, lambda place: read_shown(place, output, at)), query, output)
+        tables = {}
+        for name, shown in every.items():
+            with named(name):
+                tables[name] = chosen_rows(shown.rows, where or [], top)
+        sentences = {name: about(shown) for name, shown in every.items()}
+        if file is None and chosen == "table":
+            for name, rows in tables.items():
+                if name is not None:
+                    typer.secho(f"{name}:", bold=True)
+                typer.echo("\n".join(sentences[name]))
+                print_table(rows, most)
+            return
+        rows = together(tables)
+        remark("\n".join(dict.fromkeys(line for lines in sentences.values() for line in lines)))
         if file is not None:
             write(rows, chosen, file)
-            remark("\n".join(sentences))
             typer.echo(f"{rows.num_rows:,} rows: {file}")
-        elif chosen == "table":
-            typer.echo("\n".join(sentences))
-            print_table(rows, most)
         else:
-            remark("\n".join(sentences))
             typer.echo(as_text(rows, chosen), nl=False)
+
+
+def of_query(every: dict[str | None, Shown], name: str | None, output: str) -> dict[str | None, Shown]:
+    """What was asked for of what several queries have found: all, or the one of a name."""
+    if name is None:
+        return every
+    if None in every:
+        raise FoglineError(f"{output!r} answers one query, which has no name; leave --query out.")
+    if name not in every:
+        known = [str(each) for each in every]
+        raise FoglineError(f"{output!r} has no query {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
+    return {name: every[name]}
+
+
+def together(tables: dict[str | None, pa.Table]) -> pa.Table:
+    """The rows of several queries as one table, each with the name of its query; of one alone, as they are."""
+    import pyarrow as pa
+
+    from fogline.rows.queries import QUERY
+
+    if None in tables:
+        return tables[None]
+    wide = [
+        table.add_column(0, QUERY, pa.array([name] * table.num_rows, pa.string())) for name, table in tables.items()
+    ]
+    return pa.concat_tables(wide, promote_options="permissive")
 
 
 def format_of(given: str | None, file: Path | None) -> str:

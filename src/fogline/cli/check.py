@@ -15,7 +15,7 @@ from fogline.cli.terminal import (
     MaybeMaster,
     MaybeRepository,
     Memory,
-    QueryFile,
+    QueryFiles,
     StreamFiles,
     app,
     helpful,
@@ -36,7 +36,7 @@ LISTED = 20  # reasons
 @reads_files
 def check(
     stream: StreamFiles,
-    query: QueryFile,
+    query: QueryFiles,
     repository: MaybeRepository = None,
     lateness: Lateness = "0",
     ahead: Ahead = "auto",
@@ -49,17 +49,21 @@ def check(
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
     Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
-    where every row would be rejected.
+    where every row would be rejected. Several queries are looked at one after another.
     """
     with helpful():
+        from fogline.cli.queries import named, queries_of
         from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
-        from fogline.model import Query
         from fogline.repository.repository import Repository
+        from fogline.rows.queries import each_of
 
-        asked, options = Query.load(query), stated()
+        asked, options = each_of(queries_of(query)), stated()
         known = None if repository is None else Repository.load(repository)
-        chain = None if known is None else chain_of(known, asked)
+        chains: dict[str | None, Chain | None] = {}
+        for name, one in asked.items():
+            with named(name):
+                chains[name] = None if known is None else chain_of(known, one)
         must_be_there(stream)
         for text in not_read(stream):
             remark(text)
@@ -67,9 +71,14 @@ def check(
         from fogline.cli.counting import census
 
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
-        found = census(stream, asked, options, known, clock, where, **how)
-        print_census(found, asked, chain)
-        if found.rows and found.rejected == found.rows:
+        useless = False
+        for name, one in asked.items():
+            if name is not None:
+                typer.secho(f"{name}:", bold=True)
+            found = census(stream, one, options, known, clock, where, **how)
+            print_census(found, one, chains[name])
+            useless |= found.rows > 0 and found.rejected == found.rows
+        if useless:
             raise typer.Exit(1)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.reading import Stated, reads_files
-from fogline.cli.terminal import MaybeRepository, QueryFile, StreamFiles, app, helpful, must_be_there, remark
+from fogline.cli.terminal import MaybeRepository, QueryFiles, StreamFiles, app, helpful, must_be_there, remark
 
 if TYPE_CHECKING:
     from fogline.model import Change
@@ -20,7 +20,7 @@ MOST = 20  # changes of a row that are printed
 @reads_files
 def explain(
     stream: StreamFiles,
-    query: QueryFile,
+    query: QueryFiles,
     id: Annotated[str, typer.Option("--id", help="Which rows: those of this id.")],
     repository: MaybeRepository = None,
     at: Annotated[
@@ -37,9 +37,9 @@ def explain(
     with helpful():
         must_be_there(stream)
         from fogline.cli.engine import LIMIT, size_of, size_text
+        from fogline.cli.queries import one_of
         from fogline.errors import FoglineError
         from fogline.files.reading import table
-        from fogline.model import Query
         from fogline.replay import replay
         from fogline.repository.repository import Repository
 
@@ -48,7 +48,7 @@ def explain(
                 f"{stream!r} holds {size_text(size_of(stream))} of files, and explain plays up to {size_text(LIMIT)} "
                 "again in this process; give it the files around the instant that you ask about."
             )
-        asked, options = Query.load(query), stated()
+        asked, options = one_of(query, "explain"), stated()
         known = None if repository is None else Repository.load(repository)
         story = replay(table(stream, asked, options, remark), asked, known, id, at)
         typer.echo(f"{id} at {story.at}:")

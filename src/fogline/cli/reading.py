@@ -48,9 +48,12 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
         nulls = found.pop("null")
 
         def stated() -> Any:
-            from fogline.files.options import Options
+            from fogline.cli.queries import options_of
 
-            return Options.load(given["query"]).stated(**found, nulls=tuple(nulls) if nulls else None)
+            files = given["query"]
+            return options_of(files if isinstance(files, list) else [str(files)]).stated(
+                **found, nulls=tuple(nulls) if nulls else None
+            )
 
         command(*args, **given, stated=stated)
 

@@ -27,6 +27,16 @@ Read = TypeVar("Read")
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 QueryFile = Annotated[Path, typer.Option("--query", "-q", help="A YAML file with the fields of Query.")]
+QueryFiles = Annotated[
+    list[str],
+    typer.Option(
+        "--query",
+        "-q",
+        metavar="[NAME=]PATH",
+        help="A YAML file with the fields of Query. May be given several times: each is answered over the same rows, "
+        "under the NAME, the `name:` in the file, or else the name of the file.",
+    ),
+]
 StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")]
 RepositoryFolder = Annotated[Path, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
 MaybeRepository = Annotated[

@@ -18,7 +18,7 @@ from fogline.cli.terminal import (
     Lateness,
     MaybeRepository,
     Memory,
-    QueryFile,
+    QueryFiles,
     StreamFiles,
     app,
     helpful,
@@ -60,7 +60,7 @@ Checkpoint = Annotated[
 @reads_files
 def run(
     stream: StreamFiles,
-    query: QueryFile,
+    query: QueryFiles,
     output: Output = None,
     to: To = None,
     checkpoint: Checkpoint = None,
@@ -93,25 +93,30 @@ def run(
     `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
     and so it does after a crash. See the answer with `fogline answer`.
 
+    With several `--query` rows are read once for all, and what is written has the name of its query in a column.
+
     `--to` puts the same into other places, beside OUTPUT or, with `--checkpoint`, instead of it.
     """
     began = perf_counter()
     with helpful():
         from fogline.cli.places import where_to
+        from fogline.cli.queries import named, queries_of
         from fogline.files.listing import must_exist
         from fogline.flow.answers import read_answer
         from fogline.flow.holding import holding
         from fogline.flow.output import RunConfig
         from fogline.flow.starting import ready
         from fogline.impute.chain import chain_of
-        from fogline.model import Query
         from fogline.repository.repository import Repository
+        from fogline.rows.queries import each_of
 
         known = None if repository is None else Repository.load(repository)
-        asked, options = Query.load(query), stated()
+        asked, options = queries_of(query), stated()
         output, sinks = where_to(stream, output, to or [], checkpoint)
         if known is not None or hindsight:
-            chain_of(known, asked, hindsight=hindsight)  # do they fit?
+            for name, one in each_of(asked).items():
+                with named(name):
+                    chain_of(known, one, hindsight=hindsight)  # do they fit?
         must_exist(stream)
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
@@ -139,9 +144,11 @@ def warn_of_rejects(status: RunStatus) -> None:
     """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
     from fogline.flow.rejects import mostly_rejected
 
-    if (text := mostly_rejected(status.total, status.rejected, status.reasons)) is not None:
-        typer.secho(f"{text} See rejects/.", fg="red", bold=True, err=True)
-    if status.total and status.rejected == status.total:
+    every = status.each or {"": status}
+    for name, one in every.items():
+        if (text := mostly_rejected(one.total, one.rejected, one.reasons)) is not None:
+            typer.secho(f"{name}{': ' if name else ''}{text} See rejects/.", fg="red", bold=True, err=True)
+    if all(one.total and one.rejected == one.total for one in every.values()):
         raise typer.Exit(1)
 
 
@@ -162,9 +169,16 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         if status.batch >= 0
         else "no new files"
     )
+    if status.each:
+        done = f"{status.total:,} rows for {len(status.each)} queries, {status.changes:,} changes"
     answer = "" if members is None else f", {members:,} in the answer"
     where = [config.output] if config.keeps else []
     typer.echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
+    for name, one in status.each.items():
+        typer.echo(
+            f"  {name}: {one.changes:,} changes, {one.rejected:,} rejected, {one.answer:,} in the answer"
+            f"{f', {one.held:,} held' if one.held else ''}{f', {one.expired:,} expired' if one.expired else ''}"
+        )
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:

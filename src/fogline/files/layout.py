@@ -24,8 +24,8 @@ from fogline.files.raw import UNREADABLE, reason_of
 from fogline.files.roles import Roles
 from fogline.files.settled import Layout
 from fogline.files.sniffing import Dialect
-from fogline.model import Query
 from fogline.rows.clock import CLOCKS, STAMP, ZONED, meaning_of, meant_by, read_times
+from fogline.rows.queries import Asked
 from fogline.rows.text import is_text
 from fogline.rows.version import read_versions
 
@@ -51,7 +51,7 @@ class Look(NamedTuple):
 
 def layout_of(
     path: str,
-    query: Query | None,
+    query: Asked | None,
     options: Options,
     *,
     clock: str | None = None,
@@ -204,7 +204,7 @@ def _names(names: list[str]) -> str:
 def _with_clock(
     layout: Layout,
     paths: list[str],
-    query: Query | None,
+    query: Asked | None,
     given: str | None,
     lateness: Any,
     assumed: list[str],
@@ -251,7 +251,7 @@ def _format(cells: pa.Array) -> str | None:
     return format_of(cells.take(pa.array(odd, pa.int64()))) if odd else None
 
 
-def _versions(layout: Layout, paths: list[str], query: Query, contents: Contents) -> str:
+def _versions(layout: Layout, paths: list[str], query: Asked, contents: Contents) -> str:
     """What versions that are texts mean, as the first rows show: numbers or timestamps. Empty: no texts."""
     name = query.version
     if name is None or name not in layout.columns.names or not is_text(layout.columns.field(name).type):

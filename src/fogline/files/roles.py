@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fogline.model import Query
+from fogline.rows.queries import Asked, Queries
 
 
 class Roles(NamedTuple):
@@ -16,10 +16,15 @@ class Roles(NamedTuple):
     required: tuple[str, ...] = ()  # without these a file has no rows of the stream
 
     @classmethod
-    def of(cls, query: Query | None) -> Roles:
-        """What a query asks for; without one, nothing."""
+    def of(cls, query: Asked | None) -> Roles:
+        """What a query asks for, or several; without one, nothing."""
         if query is None:
             return cls()
+        if isinstance(query, Queries):
+            found = [cls.of(each) for each in query.values()]
+            return cls(
+                *(tuple(dict.fromkeys(name for each in parts for name in each)) for parts in zip(*found, strict=True))
+            )
         names = tuple(name for name in (query.id, *query.by, query.gone_column) if name is not None)
         times = tuple(name for name in (query.time, query.expires, query.version) if name is not None)
         expiry = () if query.expires is None or query.latest else (query.expires,)

@@ -24,8 +24,9 @@ from fogline.flow.folder import Folder
 from fogline.flow.names import CHANGES, HEALTH
 from fogline.impute.scores import Sums
 from fogline.model import Query
-from fogline.rows.changes import answer_of, standing
+from fogline.rows.changes import answer_of, of_query, standing
 from fogline.rows.clock import as_instant
+from fogline.rows.queries import Asked, asked_from, each_of
 
 Read = TypeVar("Read")
 MANY = 1_000_000  # changes that are held at once
@@ -34,7 +35,7 @@ _TRIES = 20  # a run that goes on meanwhile joins files once in a hundred batche
 
 def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
     """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
-    query = Query.from_dict(_about(place, output)["query"])
+    query = asked_from(_about(place, output)["query"])
     return _again(lambda: _answer(place, output, query, at))
 
 
@@ -59,21 +60,36 @@ class Shown:
         return self.instant is not None and self.reached is not None and bool(self.instant > self.reached)
 
 
-def read_shown(place: Folder, output: str, at: str | None = None) -> Shown:
-    """The answer and of when it is. After what a run has seen, rows leave as they expire; none can come in."""
-    query = Query.from_dict(_about(place, output)["query"])
+def read_shown(place: Folder, output: str, at: str | None = None) -> dict[str | None, Shown]:
+    """The answer and of when it is, of each query by its name; a query alone has none.
 
-    def read() -> Shown:
+    After what a run has seen, rows leave as they expire; none can come in.
+    """
+    asked = asked_from(_about(place, output)["query"])
+
+    def read() -> dict[str | None, Shown]:
         health = counted(place.listing(HEALTH))
         reached, batch = _reached(place), health[-1].last if health else -1
-        rows = _answer(place, output, query, at)
-        if at is None or reached is None:
-            return Shown(rows, reached if at is None else at, reached, batch, query)
-        there = _unexpired(rows, query, at)
-        instant = as_instant(at, pa.scalar(reached).type if _is_stamp(reached) else pa.float64()).as_py()
-        return Shown(there, instant, reached, batch, query, rows.num_rows - there.num_rows)
+        rows = _answer(place, output, asked, at)
+
+        def shown(rows: pa.Table, query: Query) -> Shown:
+            if at is None or reached is None:
+                return Shown(rows, reached if at is None else at, reached, batch, query)
+            there = _unexpired(rows, query, at)
+            instant = as_instant(at, pa.scalar(reached).type if _is_stamp(reached) else pa.float64()).as_py()
+            return Shown(there, instant, reached, batch, query, rows.num_rows - there.num_rows)
+
+        return {name: shown(_own(rows, name, query), query) for name, query in each_of(asked).items()}
 
     return _again(read)
+
+
+def _own(rows: pa.Table, name: str | None, query: Query) -> pa.Table:
+    """The rows of one query, in its own columns."""
+    if name is None:
+        return rows
+    own = [*query.by, "id", "arrived", "probability", "exact", "within", *query.names]
+    return (of_query(rows, name) if rows.num_rows else rows).select(own)
 
 
 def _is_stamp(instant: Any) -> bool:
@@ -126,7 +142,7 @@ def read_scores(place: Folder, output: str) -> Sums:
     return _again(read)
 
 
-def _answer(place: Folder, output: str, query: Query, at: str | None) -> pa.Table:
+def _answer(place: Folder, output: str, query: Asked, at: str | None) -> pa.Table:
     stand = _stand(place, output, at)
     after = -1 if stand is None else stand.number
     found = [] if stand is None or stand.answer is None else [stand.answer]

@@ -5,7 +5,8 @@ What is small is at hand, packed; the rest lies in files of the output folder th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from fogline.flow.output import Output, RunStatus
 from fogline.flow.reported import Reported, file_of, tables_of
 from fogline.flow.sink import put_all
 from fogline.flow.spill import PIECES, spilled_files
+from fogline.rows.queries import QUERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Collected:
     files: list[tuple[str, str]]  # kind, name: changes and rejects that are not in the journals
     rows: dict[str, int]  # of each kind, in the files
     health: list[pa.Table]  # what is not in the journals
+    queries: Counter[str] = field(default_factory=Counter)  # changes in the files by query, where these have names
 
     def __bool__(self) -> bool:
         return bool(self.files or self.health or any(batch.num_rows for batch in self.journals))
@@ -41,10 +44,13 @@ def collected(
     place: Folder, journals: list[pa.RecordBatch], files: list[tuple[str, str]], health: list[pa.Table]
 ) -> Collected:
     """What was reported, with the rows of the files counted."""
-    rows = {CHANGES: 0, REJECTS: 0}
+    rows, queries = {CHANGES: 0, REJECTS: 0}, Counter[str]()
     for kind, name in files:
-        rows[kind] += file_of(place, name).metadata.num_rows
-    return Collected(journals, files, rows, health)
+        file = file_of(place, name)
+        rows[kind] += file.metadata.num_rows
+        if kind == CHANGES and QUERY in file.schema_arrow.names:
+            queries.update(file.read([QUERY])[QUERY].to_pylist())
+    return Collected(journals, files, rows, health, queries)
 
 
 def write_batch(output: Output, status: RunStatus, found: Collected, number: int, seconds: float) -> None:
@@ -59,3 +65,5 @@ def write_batch(output: Output, status: RunStatus, found: Collected, number: int
         output.place.clear(PIECES)
     status.update(parts, number, seconds, output.config.query)
     status.changes += found.rows[CHANGES]
+    for name, one in status.each.items():
+        one.changes += found.queries[name]

@@ -24,8 +24,8 @@ from fogline.flow.batches import Held, batch_name, counted, superseded
 from fogline.flow.folder import Folder
 from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES
 from fogline.impute.scores import Sums, add, from_plain, to_plain
-from fogline.model import Query
 from fogline.rows.changes import standing
+from fogline.rows.queries import Asked
 
 BLOCK = 100  # so many files become one
 LARGE = 128 * 2**20  # bytes: files are not joined beyond
@@ -47,7 +47,7 @@ class Stand:
 class Compaction:
     """Joins the files of an output as it grows."""
 
-    def __init__(self, place: Folder, query: Query, *, block: int = BLOCK, keep: int | None = None) -> None:
+    def __init__(self, place: Folder, query: Asked, *, block: int = BLOCK, keep: int | None = None) -> None:
         self.place, self.query, self.block, self.keep = place, query, block, keep
         self.next = 0  # the first batch that no stand covers
 

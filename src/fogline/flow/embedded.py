@@ -9,7 +9,6 @@ there of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from time import perf_counter, sleep, time_ns
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ from fogline.flow.embedded_state import EmbeddedState, Intent
 from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
 from fogline.flow.output import Output, RunConfig, RunStatus
-from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan
 from fogline.flow.resume import as_begun
 from fogline.flow.sink import begin_all, close_all
 from fogline.flow.spill import COLLECTED, Carrier, Spill
@@ -91,7 +90,7 @@ class EmbeddedRun:
         self,
         running: Embedded,
         layout: Layout,
-        plan: Plan,
+        plan: AnyPlan,
         state: EmbeddedState,
         log: TakenFiles,
         files_per_batch: int | None,
@@ -130,7 +129,7 @@ class EmbeddedRun:
         if intent.follows == self.plan.moves_idle:
             self._do(intent, self.evaluation)
         else:
-            self._do(intent, Evaluation(replace(self.plan, moves_idle=intent.follows), self.state))
+            self._do(intent, Evaluation(self.plan.following(intent.follows), self.state))
             self.evaluation = Evaluation(self.plan, self.state)
         self.interrupted = None
 

@@ -18,10 +18,11 @@ from fogline.flow import stages
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.embedded_state import EmbeddedState, Entry
 from fogline.flow.journal import Journal
-from fogline.flow.keeper import Keeper, Outcome
+from fogline.flow.keeper import Outcome
+from fogline.flow.keepers import Keepers
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of
 from fogline.flow.sensors import SensorStage
 from fogline.rows.keys import Key
 
@@ -34,10 +35,11 @@ _GROUP, _TIMER, _WATERMARK = "group", "timer", Entry("watermark")
 class Evaluation:
     """The stages of a plan, over one state."""
 
-    def __init__(self, plan: Plan, state: EmbeddedState) -> None:
+    def __init__(self, plan: AnyPlan, state: EmbeddedState) -> None:
         self.plan, self.state = plan, state
-        self.keeper = Keeper(plan)
-        self.sensors = SensorStage(plan) if plan.deals else None
+        self.keepers = Keepers(plan)
+        self.kin = kin_of(plan)
+        self.sensors = [SensorStage(kin.plan) for kin in self.kin if plan.deals]
         self.timers = {key: int(saved) for key, saved in state.all(_TIMER)}
         self.loaded: OrderedDict[Key, tuple[LoadedGroup, int]] = OrderedDict()
         self.room = LOADED
@@ -56,7 +58,7 @@ class Evaluation:
         for out in self._parcels(with_now(rows, self.plan, now)):
             columns = (out.column(name).to_pylist() for name in ("group", "parcel"))
             for key, packed in zip(*columns, strict=True):
-                parcels.setdefault(key, []).append(Parcel.from_bytes(packed, self.plan))
+                parcels.setdefault(key, []).append(parcel_of(self.plan, key, packed))
             times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
             self.watermark = max([self.watermark, *(time // 1000 for time in times)])
         for key in list(parcels):
@@ -68,7 +70,7 @@ class Evaluation:
         self.before = watermark
 
     def _parcels(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self.sensors is None:
+        if not self.plan.deals:
             yield from stages.screened(self.plan, rows)
             return
         packets: dict[int, list[bytes]] = {}
@@ -78,17 +80,18 @@ class Evaluation:
                 packets.setdefault(bucket, []).append(packet)
         for bucket in sorted(packets):
             entry, cells = Entry("bucket", str(bucket)), self.state.cells("bucket readings", str(bucket))
-            found, then = self.sensors.take(bucket, self.state.get(entry), packets.pop(bucket), cells)
+            number, own = kin_of_bucket(self.plan, bucket)
+            found, then = self.sensors[number].take(own, self.state.get(entry), packets.pop(bucket), cells)
             if then is not None:
                 self.state.put(entry, then)
-            yield stages.as_batch(self.plan, found)
+            yield stages.as_batch(self.kin[number], found)
 
     def _turn(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Journal:
         known, size = self.loaded.pop(key, (None, 0))
         self.room += size
         found = self.state.get(Entry(_GROUP, key)) if known is None else known
         cells, parts, pages = (self.state.cells(name, key) for name in ("cells", "parts", "pages"))
-        outcome = self.keeper.take(key, found, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
+        outcome = self.keepers.take(key, found, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
         self._keep(key, outcome)
         return outcome.journal
 
@@ -110,7 +113,7 @@ class Evaluation:
             self.state.put(Entry(_TIMER, key), str(outcome.timer).encode())
 
 
-def with_now(rows: Iterable[pa.RecordBatch], plan: Plan, now: int) -> Iterable[pa.RecordBatch]:
+def with_now(rows: Iterable[pa.RecordBatch], plan: AnyPlan, now: int) -> Iterable[pa.RecordBatch]:
     """The rows with the machine's clock, if they are compared with it."""
     if not asks_now(plan):
         return rows

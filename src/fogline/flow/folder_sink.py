@@ -27,13 +27,13 @@ from fogline.flow.folder import Folder, LocalFolder
 from fogline.flow.names import ABOUT, KINDS, REJECTS
 from fogline.flow.reported import Reported, numbered_rejects
 from fogline.flow.sink import BATCH, Batches, RunInfo, refuse_gap
-from fogline.model import Query
+from fogline.rows.queries import Asked
 
 
 class BatchFolder:
     """The files of a run's batches in its folder."""
 
-    def __init__(self, folder: Folder, query: Query, name: str, keep: int | None = None) -> None:
+    def __init__(self, folder: Folder, query: Asked, name: str, keep: int | None = None) -> None:
         self.folder, self.name = folder, name
         self.compaction = Compaction(folder, query, keep=keep)
         self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash

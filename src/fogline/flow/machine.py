@@ -15,6 +15,7 @@ import pyarrow as pa
 from fogline.arrays import Floats
 from fogline.flow.lengths import DAY, length_text
 from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan
 from fogline.rows.clock import read_times, time_text
 from fogline.rows.reader import Decoded
 
@@ -23,7 +24,7 @@ _YEARS = "outside the years"  # a reason that this one explains
 _EARLIEST = 3652 * DAY  # 1980: a time that a sensor may well mean
 
 
-def asks_now(plan: Plan) -> bool:
+def asks_now(plan: AnyPlan) -> bool:
     """Whether rows are compared with the machine's clock."""
     return pa.types.is_timestamp(plan.kind) and plan.ahead < math.inf
 

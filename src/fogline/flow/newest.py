@@ -47,6 +47,8 @@ def advance(plan: Plan, group: LatestGroup, turn: GroupTurn) -> list[Delta]:
 
 def newest(cell: Ints, name: Ints, arrived: Floats, version: Ints, *, at_end: bool) -> Ints:
     """The rows that no other of their cell and id surely replaces; `at_end`: only the end of the batch is reported."""
+    if not len(cell):
+        return cell
     order = np.lexsort((version, arrived, name, cell))
     keys = [cell[order], name[order], *([] if at_end else [arrived[order]])]
     ends = np.flatnonzero(np.append(np.logical_or.reduce([each[1:] != each[:-1] for each in keys]), True))

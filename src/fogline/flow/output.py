@@ -28,14 +28,15 @@ from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
 from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
-from fogline.flow.plan import BUCKETS, Plan
+from fogline.flow.plan import BUCKETS
+from fogline.flow.plans import AnyPlan
 from fogline.flow.rejects import kind_of_reason
 from fogline.flow.reported import schemas_of
 from fogline.flow.sink import RunInfo, Sink, places_of
 from fogline.flow.spill import PIECES
-from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.changes import member_key
+from fogline.rows.changes import member_key, of_query
+from fogline.rows.queries import Asked, Queries, differing, each_of
 
 HERE = "its own folder"  # among the sinks that a run was begun with
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
@@ -47,7 +48,7 @@ class RunConfig:
 
     stream: str
     output: str
-    query: Query
+    query: Asked
     repository: Repository | None = None
     every: str = "tick"
     lateness: Any = 0
@@ -95,6 +96,7 @@ class RunStatus:
     waiting: int = 0
     reasons: Counter[str] = field(default_factory=Counter)  # kind of reason -> rejects
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
+    each: dict[str, RunStatus] = field(default_factory=dict)  # by query, where there are several
 
     @property
     def live(self) -> int:
@@ -106,8 +108,15 @@ class RunStatus:
         """Rows in the answer, in all groups."""
         return sum(members for _, members in self.sizes.values())
 
-    def update(self, parts: dict[str, pa.Table], number: int, seconds: float, query: Query) -> None:
-        """Take in what a batch has reported."""
+    def update(self, parts: dict[str, pa.Table], number: int, seconds: float, query: Asked) -> None:
+        """Take in what a batch has reported. Each of several queries sees all rows: they are counted once."""
+        if isinstance(query, Queries):
+            for name, one in query.items():
+                some = {kind: found for kind, table in parts.items() if (found := of_query(table, name)).num_rows}
+                if HEALTH in some:
+                    self.each.setdefault(name, RunStatus()).update(some, number, seconds, one)
+            self._sum_up(number, seconds)
+            return
         health = parts[HEALTH]
         self.batch, self.seconds = number, seconds
         self.rows = _sum(health["rows"])
@@ -126,6 +135,18 @@ class RunStatus:
         self.waiting = _sum(health["waiting"])
         for each in pc.value_counts(parts[REJECTS]["reason"]).to_pylist() if REJECTS in parts else ():
             self.reasons[kind_of_reason(each["values"])] += each["counts"]
+
+    def _sum_up(self, number: int, seconds: float) -> None:
+        """What several queries add up to: rows are those of the one that has seen most, the rest is of all."""
+        self.batch, self.seconds = number, seconds
+        now = [each for each in self.each.values() if each.batch == number]
+        self.rows = max((each.rows for each in now), default=0)
+        self.waiting = sum(each.waiting for each in now)
+        self.total = max((each.total for each in self.each.values()), default=0)
+        for name in ("rejected", "held", "expired", "stale", "changes"):
+            setattr(self, name, sum(getattr(each, name) for each in self.each.values()))
+        self.reasons = sum((each.reasons for each in self.each.values()), Counter())
+        self.sizes = {f"{name}{key}": size for name, each in self.each.items() for key, size in each.sizes.items()}
 
 
 def _sum(column: pa.ChunkedArray) -> int:
@@ -146,9 +167,14 @@ class Output:
         """All places, in the order in which they get a batch: the folder last, since files of workers end there."""
         return (*self.config.sinks, *([self.folder] if self.config.keeps else []))
 
-    def info(self, plan: Plan, last: int | None, remark: Callable[[str], None]) -> RunInfo:
+    def info(self, plan: AnyPlan, last: int | None, remark: Callable[[str], None]) -> RunInfo:
         """What sinks may know of a run that has begun; `last`: the last batch that the engine has committed."""
         query = self.config.query
+        if self.config.sinks and len({each.latest for each in each_of(query).values()}) > 1:
+            raise FoglineError(
+                "for some of the queries only the newest row of each id counts (latest), and for others all do: --to "
+                "knows one way to name what is in the answer; run them apart, or write to --output alone."
+            )
         return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark)
 
     def shape(self) -> dict[str, Any] | None:
@@ -224,6 +250,12 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
     """A run goes on with what it was started with, or not at all."""
     for name, was in before.items():
         if was != now[name]:
+            several = differing(was, now[name]) if name == "query" else None
+            if several is not None:
+                raise FoglineError(
+                    f"{output!r} was begun with other queries: {several}.\nGo on with the old ones, by their names, or "
+                    "choose another output."
+                )
             what = "list of sinks" if name == "sinks" else name
             raise FoglineError(
                 f"{output!r} was begun with another {what}.\n  it was {was}\n  now it is {now[name]}\n"

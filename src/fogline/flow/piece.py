@@ -6,7 +6,7 @@ The first stage. Any cut of the stream into slices will do: a row is decoded by 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from fogline.impute.intake import look, put
 from fogline.rows.clock import Reasons
 from fogline.rows.ids import nameable
 from fogline.rows.keys import Key, coded, keyed
+from fogline.rows.once import Once
 from fogline.rows.reader import Decoded, refuse
 from fogline.rows.source import RowSource
 
@@ -54,6 +55,24 @@ class Slice(NamedTuple):
     batch: pa.RecordBatch  # the columns that are asked for, as one batch
     refused: Reasons
     now: float  # the machine's clock
+    once: Once  # what is known of the rows
+
+
+class SharedRows(NamedTuple):
+    """Rows as they came, for several queries."""
+
+    source: RowSource
+    now: float  # the machine's clock
+    once: Once  # what any of the queries has found out about the rows
+
+
+Rows = Any  # a table or a record batch, or rows that several queries share: SharedRows
+
+
+def shared(rows: pa.Table | pa.RecordBatch, columns: Callable[[list[str]], Iterable[str]]) -> SharedRows:
+    """Rows for several queries; `columns`: which of those that are there they ask for."""
+    rows, now = without_now(rows)
+    return SharedRows(RowSource(rows, {*columns(rows.schema.names), *ORIGIN.names}), now, Once())
 
 
 class Decoder:
@@ -62,32 +81,32 @@ class Decoder:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.reader = plan, plan.reader()
 
-    def decode(self, rows: pa.Table | pa.RecordBatch) -> Piece:
+    def decode(self, rows: Rows) -> Piece:
         """Rows that came as one slice; what cannot be taken is refused."""
-        opened = self._opened(rows)
-        keys, group = keyed(opened.batch, self.plan.query.by)
-        name = numbered(opened.batch.column(self.plan.query.id))
+        query, opened = self.plan.query, self._opened(rows)
+        keys, group = opened.once.get(("keys", query.by), lambda: keyed(opened.batch, query.by))
+        name = opened.once.get(("names", query.id), lambda: numbered(opened.batch.column(query.id)))
         return self._piece(opened, keys, group, name)
 
-    def decode_sensors(self, rows: pa.Table | pa.RecordBatch) -> tuple[Piece, list[Key]]:
+    def decode_sensors(self, rows: Rows) -> tuple[Piece, list[Key]]:
         """The same, names being numbers of sensors (group and id); and the sensors' keys."""
         query, opened = self.plan.query, self._opened(rows)
-        sensors, code = keyed(opened.batch, (*query.by, query.id))
+        names = (*query.by, query.id)
+        sensors, code = opened.once.get(("keys", names), lambda: keyed(opened.batch, names))
         groups: dict[Key, int] = {}
         of_sensor = [groups.setdefault(json.dumps(json.loads(key)[:-1]), len(groups)) for key in sensors]
         group = np.array(of_sensor, np.int64)[code]
         return self._piece(opened, list(groups), group, code), sensors
 
-    def _opened(self, rows: pa.Table | pa.RecordBatch) -> Slice:
-        rows, now = without_now(rows)
+    def _opened(self, rows: Rows) -> Slice:
         refused = Reasons()
-        source = RowSource(rows, {*self.plan.columns(rows.schema.names), *ORIGIN.names})
+        source, now, once = rows if isinstance(rows, SharedRows) else shared(rows, self.plan.columns)
         assert source.batch is not None
         batch = self.reader.cleaner.clean(source.batch, refused)
-        return Slice(source if batch is source.batch else RowSource(batch), batch, refused, now)
+        return Slice(source if batch is source.batch else RowSource(batch), batch, refused, now, once)
 
     def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> Piece:
-        plan, query, (source, batch, refused, now) = self.plan, self.plan.query, opened
+        plan, query, (source, batch, refused, now, once) = self.plan, self.plan.query, opened
         if WHY in batch.schema.names:
             why = batch.column(WHY)
             for i in np.flatnonzero(why.is_valid().to_numpy(zero_copy_only=False)).tolist():
@@ -99,7 +118,7 @@ class Decoder:
         refuse(refused, nameless, f"the id {query.id!r} is missing")
         for column in (query.id, *query.by):
             nameable(batch.column(column), column, refused)
-        rows = without_values(self.reader.decode(source, plan.kind, refused, plan.versions))
+        rows = without_values(self.reader.decode(source, plan.kind, refused, plan.versions, once))
         refuse_future(rows, plan, now)
         return Piece(rows, block_of(rows, plan.columns(batch.schema.names), query, 0), keys, group, name)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
@@ -117,6 +117,26 @@ class Plan:
         return self.chain is not None and self.chain.sensors is not None
 
     @property
+    def latest(self) -> bool:
+        """Whether only the newest row of each id counts."""
+        return self.query.latest
+
+    @property
+    def all_buckets(self) -> int:
+        """How many buckets of sensors there are."""
+        return self.buckets
+
+    @property
+    def grouped(self) -> bool:
+        """Whether there may be many groups."""
+        return bool(self.query.by)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all of a batch is there when its answer counts, and no answer before it."""
+        return self.every == "batch" and self.lateness == 0
+
+    @property
     def scores(self) -> bool:
         """Whether known values are hidden now and then, to keep score; of imputers of the user's own it is not kept."""
         return self.repository is not None and self.imputer is None
@@ -166,6 +186,10 @@ class Plan:
             return there
         asked = {*query.columns, *self.extra}
         return [name for name in there if name in asked]
+
+    def following(self, follows: bool) -> Plan:
+        """The same, where silent groups are moved on, or are not."""
+        return replace(self, moves_idle=follows)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: self.__dict__[each.name] for each in fields(self)}  # what was worked out stays at home

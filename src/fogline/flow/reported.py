@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS, changes_schema, health_schema, rejects_schema
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.named import schema_of
 from fogline.flow.names import KINDS
-from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan
 from fogline.flow.sink import BATCH
 from fogline.flow.stages import opened
 
@@ -86,11 +87,11 @@ def numbered_rejects(rejects: Any, number: int) -> Any:
     )
 
 
-def schemas_of(plan: Plan) -> dict[str, pa.Schema]:
+def schemas_of(plan: AnyPlan) -> dict[str, pa.Schema]:
     """The columns of what sinks get, by kind."""
     about = pa.schema([(BATCH, pa.int64()), (_SECONDS, pa.float64())])
     return {
-        CHANGES: changes_schema(plan),
-        REJECTS: rejects_schema(plan).append(pa.field(BATCH, pa.int64())),
-        HEALTH: pa.schema([*about, *health_schema(plan)]),
+        CHANGES: schema_of(plan, CHANGES),
+        REJECTS: schema_of(plan, REJECTS).append(pa.field(BATCH, pa.int64())),
+        HEALTH: pa.schema([*about, *schema_of(plan, HEALTH)]),
     }

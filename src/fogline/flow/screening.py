@@ -81,7 +81,7 @@ class Screening:
         self.plan, self.query, self.chain, self.small = plan, plan.query, plan.chain if imputes else None, small
         self.imputes = imputes
         self.scorer = Scorer(self.chain) if self.chain is not None and plan.scores else None
-        self.at_end = plan.every == "batch" and plan.lateness == 0  # all of the chunk will be there when it counts
+        self.at_end = plan.at_end
         self.kept = np.empty(0, np.int64)
         self._clear()
 

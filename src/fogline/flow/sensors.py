@@ -25,7 +25,7 @@ from fogline.flow.heard import hash_ids
 from fogline.flow.hearing import Hearing
 from fogline.flow.newest import in_turn
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import Decoder, Piece, asked_at_once
+from fogline.flow.piece import Decoder, Piece, Rows, asked_at_once
 from fogline.flow.plan import Plan
 from fogline.flow.readings import Opened, ReadingStore, bucket_of, name_of
 from fogline.flow.recall import Recall, Recalled
@@ -54,7 +54,7 @@ class Dealer:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.decoder = plan, Decoder(plan)
 
-    def deal(self, batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+    def deal(self, batch: Rows) -> Iterator[tuple[int, bytes]]:
         """Bucket and packet, for each bucket that any of the rows is in."""
         plan = self.plan
         piece, sensors = self.decoder.decode_sensors(batch)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fogline.errors import FoglineError, SinkError
 from fogline.flow.names import CHANGES, HEALTH, REJECTS
-from fogline.model import Query
+from fogline.rows.queries import Asked
 
 Batches = Iterator[pa.RecordBatch]
 BATCH, POSITION = "batch", "position"  # columns that sinks put beside changes: together they name one change
@@ -43,7 +43,7 @@ class RunInfo:
     """What a sink may know of a run before the first batch."""
 
     mark: str  # names the checkpoint by which batches are numbered: what knows another one refuses
-    query: Query
+    query: Asked  # or several by their names: their changes have the name in the column `query`
     schemas: Mapping[str, pa.Schema]  # of what is put, by kind: "changes", "rejects", "health"
     key: tuple[str, ...]  # the columns of changes that name a member of the answer: its last change decides
     last: int | None = None  # the last batch that the engine has committed; None: the run begins

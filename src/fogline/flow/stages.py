@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import CHUNK, SLICE, Decoder, asked_at_once, slices
+from fogline.flow.piece import CHUNK, SLICE, Decoder, SharedRows, asked_at_once, shared, slices
 from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan, Kin, kin_of
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import Dealer
 from fogline.flow.watermark import event
@@ -22,7 +23,7 @@ from fogline.rows.keys import Key
 
 
 def screened(
-    plan: Plan,
+    plan: AnyPlan,
     batches: Iterable[pa.RecordBatch],
     *,
     slice_rows: int = SLICE,
@@ -33,25 +34,47 @@ def screened(
 
     So do all rows where their contexts wait until they are due: each is a reading.
     """
-    screening, decoder = Screening(plan, small), Decoder(plan)
-    if plan.settles:
-        screening = Screening(plan, math.inf, imputes=False)
+    lines = [_Line(kin, small) for kin in kin_of(plan)]
     for each in slices(batches, slice_rows):
-        piece = decoder.decode(each)
-        screening.take(asked_at_once(piece, plan) if plan.settles and not plan.query.carry else piece)
-        if screening.size >= chunk_rows:
-            yield as_batch(plan, screening.pack())
-    if screening.size:
-        yield as_batch(plan, screening.pack())
+        rows = shared(each, plan.columns)
+        for line in lines:
+            line.take(rows)
+        if lines[0].size >= chunk_rows:
+            yield from (line.pack() for line in lines)
+    yield from (line.pack() for line in lines if line.size)
 
 
-def dealt(plan: Plan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK) -> Iterator[pa.RecordBatch]:
+class _Line:
+    """The way of a partition's rows to the groups of some kin."""
+
+    def __init__(self, kin: Kin, small: int) -> None:
+        self.kin, self.plan, self.decoder = kin, kin.plan, Decoder(kin.plan)
+        self.screening = (
+            Screening(self.plan, math.inf, imputes=False) if self.plan.settles else Screening(self.plan, small)
+        )
+
+    @property
+    def size(self) -> int:
+        """How many rows the chunk has so far."""
+        return self.screening.size
+
+    def take(self, rows: SharedRows) -> None:
+        piece, plan = self.decoder.decode(rows), self.plan
+        self.screening.take(asked_at_once(piece, plan) if plan.settles and not plan.query.carry else piece)
+
+    def pack(self) -> pa.RecordBatch:
+        return as_batch(self.kin, self.screening.pack())
+
+
+def dealt(plan: AnyPlan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK) -> Iterator[pa.RecordBatch]:
     """The rows of a partition for the buckets of their sensors: bucket, packet."""
-    dealer = Dealer(plan)
+    dealers = [Dealer(kin.plan) for kin in kin_of(plan)]
     for each in slices(batches, chunk_rows):
-        found = list(dealer.deal(each))
-        buckets, packets = pa.array([k for k, _ in found], pa.int32()), pa.array([p for _, p in found], pa.binary())
-        yield pa.record_batch([buckets, packets], ["bucket", "packet"])
+        rows = shared(each, plan.columns)
+        for number, dealer in enumerate(dealers):
+            first, found = number * dealer.plan.buckets, list(dealer.deal(rows))
+            buckets = pa.array([first + k for k, _ in found], pa.int32())
+            yield pa.record_batch([buckets, pa.array([p for _, p in found], pa.binary())], ["bucket", "packet"])
 
 
 def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -68,12 +91,19 @@ def refused(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         yield pa.record_batch(columns, ["row", "reason"])
 
 
-def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+def as_batch(of: Plan | Kin, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
     """Parcels as rows of a record batch: group, parcel, event time."""
-    keys = pa.array([key for key, _ in parcels], pa.string())
-    packed = pa.array([parcel.to_bytes(plan) for _, parcel in parcels], pa.binary())
-    times = pa.array(event_times(plan, parcels), pa.int64()).cast(pa.timestamp("us", "UTC"))
-    return pa.record_batch([keys, packed, times], ["group", "parcel", "event"])
+    keys, packed, times = sent(of if isinstance(of, Kin) else Kin(of), parcels)
+    columns = pa.array(keys, pa.string()), pa.array(packed, pa.binary()), pa.array(times, pa.int64())
+    return pa.record_batch([*columns[:2], columns[2].cast(pa.timestamp("us", "UTC"))], ["group", "parcel", "event"])
+
+
+def sent(kin: Kin, parcels: list[tuple[Key, Parcel]]) -> tuple[list[Key], list[bytes], list[int | None]]:
+    """Groups, packed parcels, and the event times that these have reached, in microseconds: a parcel for each kin."""
+    keys = [kin.keys(key) for key, _ in parcels]
+    packed, times = [parcel.to_bytes(kin.plan) for _, parcel in parcels], event_times(kin.plan, parcels)
+    of = [k for k, each in enumerate(keys) for _ in each]
+    return [key for each in keys for key in each], [packed[k] for k in of], [times[k] for k in of]
 
 
 def event_times(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> list[int | None]:

@@ -17,7 +17,8 @@ from fogline.files.paths import absolute, is_local
 from fogline.files.settled import Layout
 from fogline.flow.folder import LocalFolder
 from fogline.flow.output import ENGINES, Output, RunConfig
-from fogline.flow.plan import BUCKETS, Plan, make_plan
+from fogline.flow.plan import BUCKETS
+from fogline.flow.plans import AnyPlan, plan_of
 from fogline.flow.resume import as_begun
 from fogline.repository.files import must_be_writable
 
@@ -65,10 +66,10 @@ def _layout_for(
     return layout, False
 
 
-def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> Plan:
+def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> AnyPlan:
     """The plan of a run over files; errors name what does not fit."""
     repository = config.repository
     how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
     how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
     opened = None if repository is None else lambda: repository
-    return make_plan(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)
+    return plan_of(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)

@@ -17,6 +17,7 @@ from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Object
 from fogline.model import Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.kinds import Kinds
+from fogline.rows.queries import QUERY, Asked, Queries
 
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
@@ -93,26 +94,37 @@ def change_schema(query: Query, kinds: Kinds) -> pa.Schema:
     return pa.schema([*head, *tail, *((name, pa.float64()) for name in query.names)])
 
 
-def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table:
+def answer_of(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table:
     """The answer that changes add up to, at their end or at an instant.
 
-    Columns: by…, id, arrived, probability, exact, within, attributes. The tables come in the order in which they were
-    reported: what is reported later of the same tick is truer.
+    Columns: by…, id, arrived, probability, exact, within, attributes; of several queries, the query before them. The
+    tables come in the order in which they were reported: what is reported later of the same tick is truer.
     """
     there = standing(changes, query, at)
-    names = [*query.by, "id", "arrived", "probability", "exact", "within", *query.names]
+    head = [QUERY] if isinstance(query, Queries) else []
+    names = [*head, *query.by, "id", "arrived", "probability", "exact", "within", *query.names]
     if there is None:
         return pa.table({name: pa.array([], pa.null()) for name in names})
     order = [*((name, "ascending") for name in query.by), ("probability", "descending")]
+    if isinstance(query, Queries):
+        return pa.concat_tables([of_query(there, name).select(names).sort_by(order) for name in query])
     return there.select(names).sort_by(order)
 
 
-def member_key(query: Query) -> list[str]:
+def of_query(rows: pa.Table, name: str) -> pa.Table:
+    """Of what several queries have reported, the rows of one."""
+    return rows.filter(pc.equal(rows[QUERY], name))
+
+
+def member_key(query: Asked) -> list[str]:
     """The columns that name a row in the answer, or where only the newest row of an id counts, an id."""
+    if isinstance(query, Queries):
+        arrived = [] if all(each.latest for each in query.values()) else ["arrived"]
+        return [QUERY, *query.by, "id", *arrived]
     return [*query.by, "id", *([] if query.latest else ["arrived"])]
 
 
-def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table | None:
+def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table | None:
     """Of each row in the answer (or where only the newest row of an id counts, of each id) the last change, as it was
     reported; None: there are no changes.
 
@@ -121,6 +133,9 @@ def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Ta
     tables = [table for table in changes if table.num_columns]
     if not tables:
         return None
+    if isinstance(query, Queries):
+        each = [standing([of_query(table, name) for table in tables], one, at) for name, one in query.items()]
+        return pa.concat_tables([table for table in each if table is not None])
     reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))

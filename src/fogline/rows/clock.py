@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
-from fogline.model import Query
+from fogline.rows.queries import Asked
 from fogline.rows.text import is_text, quoted, read_numbers
 
 Reasons = dict[int, str]  # row -> why it is rejected
@@ -189,7 +189,7 @@ def meaning_of(texts: list[str | None]) -> str | None:
     return "timestamp" if pa.types.is_timestamp(read.kind) else "number"
 
 
-def meant_by(query: Query, lateness: Any) -> str | None:
+def meant_by(query: Asked, lateness: Any) -> str | None:
     """What times that are texts mean by the rest of the query: "number" or "timestamp"; None: nothing shows it."""
     for given in (query.lifetime, lateness or None):
         if given is not None:

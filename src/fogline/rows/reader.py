@@ -37,6 +37,7 @@ from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_t
 from fogline.rows.gone import read_gone
 from fogline.rows.ids import join_types, read_objects
 from fogline.rows.kinds import Kinds as Kinds
+from fogline.rows.once import Once
 from fogline.rows.source import RowSource
 from fogline.rows.version import read_versions
 
@@ -112,6 +113,7 @@ class Reader:
         self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
         self.places: tuple[Any, ...] = ()  # … where (columns, and their kinds), how they are oriented, and their limits
         self.clock_place, self.clock_kind = _NO_CLOCK, None  # … and where its instants lie
+        self.once = Once()  # what is known of the rows at hand
 
     def read(self, rows: Any, kinds: Kinds) -> Named:
         """Rows with their names; `kinds` are the types seen so far."""
@@ -135,16 +137,25 @@ class Reader:
         return Named(decoded, ids, tuple(values for values, _ in keys), kinds)
 
     def decode(
-        self, source: RowSource, kind: pa.DataType | None, refused: Reasons, versions: pa.DataType | None = None
+        self,
+        source: RowSource,
+        kind: pa.DataType | None,
+        refused: Reasons,
+        versions: pa.DataType | None = None,
+        once: Once | None = None,
     ) -> Decoded:
-        """Times, expiries and attributes, without names; `kind` is that of the clock so far, `versions` of versions."""
+        """Times, expiries and attributes, without names; `kind` is that of the clock so far, `versions` of versions.
+
+        `once`: what other readers know of these rows.
+        """
         query, unread, late = self.query, Reasons(), Reasons()
+        self.once = Once() if once is None else once
         gone = self._gone(source, refused)
         raw, clouds, code, codes, gaps, instants, fine = self._cells(source, unread, gone)
         if fine:
             times = Times(instants, self.clock_kind, {})
         else:
-            times = read_times(source.require(query.time, "time column"), query.time, self.clock or kind)
+            times = self._times(source.require(query.time, "time column"), query.time, self.clock or kind)
             for i, reason in times.refused.items():
                 refused.setdefault(i, reason)
             if not all_within(times.value, _LARGEST):
@@ -160,6 +171,9 @@ class Reader:
             outside[gone] = 0
         more = (gone, version, versions)
         return Decoded(source, kind, times.value, expires, raw, clouds, outside, gaps, refused, *more)
+
+    def _times(self, column: Any, name: str, kind: pa.DataType | None) -> Times:
+        return self.once.get(("times", name, kind), lambda: read_times(column, name, kind))
 
     def _gone(self, source: RowSource, refused: Reasons) -> Flags | None:
         """(n,) which rows are removals."""
@@ -192,7 +206,7 @@ class Reader:
         if query.expires is None or (gone is not None and gone.all()):
             return np.full(source.length, np.inf), kind  # it stays until it is replaced or removed
         column = source.require(query.expires, "expiry column", sparse=query.latest)
-        expires = read_times(column, query.expires, self.clock or times.kind)
+        expires = self._times(column, query.expires, self.clock or times.kind)
         for i, reason in expires.refused.items():
             refused.setdefault(i, reason)
         if not np.isfinite(expires.value).all():
@@ -220,7 +234,7 @@ class Reader:
             else source.require(name, "attribute", sparse=self.query.latest)
             for name in names
         ]
-        columns = [read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
+        columns = [self._read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
         kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
             self.schema = source.batch.schema
@@ -230,6 +244,20 @@ class Reader:
         self.schema, self.places = None, (np.arange(len(names)), kinds, *self.turn)
         self.clock_place = _NO_CLOCK
         return pa.RecordBatch.from_arrays(columns, names)
+
+    def _read_cells(self, column: Any, name: str, refused: Reasons) -> pa.Array:
+        """An attribute's column, read once; what cannot be read refuses its row."""
+        if isinstance(column, pa.Array) and column.type in (REAL, PAIRS):
+            return column  # as it lies
+
+        def read() -> tuple[pa.Array, Reasons]:
+            bad = Reasons()
+            return read_cells(column, name, bad), bad
+
+        cells, bad = self.once.get(("cells", name), read)
+        for i, reason in bad.items():
+            refused.setdefault(i, reason)
+        return cells
 
     def _look(self, code: Ints, refused: Reasons) -> Ints:
         """Refuse the rows with cells that are wrong; returns how many cells of each are outside their limits."""

@@ -25,6 +25,7 @@ from fogline.files.reading import batches
 from fogline.files.writing import check_output
 from fogline.flow.machine import NOW
 from fogline.model import Query
+from fogline.rows.queries import Asked
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
 
@@ -35,7 +36,7 @@ _BINARY = "path string, modificationTime timestamp, length long, content binary"
 _EXAMPLES = 3  # unreadable lines that a task reports
 
 
-def settle(spark: SparkSession, path: str, query: Query | None, options: Options, **how: Any) -> Layout:
+def settle(spark: SparkSession, path: str, query: Asked | None, options: Options, **how: Any) -> Layout:
     """`files.layout.layout_of`, wherever the files lie."""
     if is_local(path):
         return layout_of(path, query, options, **how)

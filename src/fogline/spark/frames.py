@@ -26,6 +26,7 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.rows.queries import asked_of
 from fogline.sinks.places import sink_for
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
@@ -37,7 +38,7 @@ FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.jso
 
 def run(
     df: DataFrame,
-    query: Query,
+    query: Query | Mapping[str, Query],
     repository: Repository | None = None,
     *,
     sinks: Sequence[Sink | str],
@@ -79,7 +80,8 @@ def run(
     root = absolute(fspath(checkpoint))
     place = folder(root, df.sparkSession)
     more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False}
-    config = as_begun(RunConfig(FRAME, root, query, repository, every, lateness, ahead, idle, **more), place)
+    asked = asked_of(query)
+    config = as_begun(RunConfig(FRAME, root, asked, repository, every, lateness, ahead, idle, **more), place)
     when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)
     with ExitStack() as held, plainly():
         held.enter_context(holding(root, config.engine, remark))
@@ -90,7 +92,7 @@ def run(
         how = {"every": every, "lateness": lateness, "imputer": imputer, "ahead": ahead, "idle": idle, "clock": clock}
         how |= {"hindsight": hindsight, "buckets": writing.output.buckets or buckets}
         moves = not when.get("availableNow") and not when.get("once")
-        plan = plan_for(df, query, config.repository, moves_idle=moves, **how)
+        plan = plan_for(df, asked, config.repository, moves_idle=moves, **how)
         if new:
             writing.output.begin({}, plan.buckets)
         started = writing.start(df, plan, when)

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 from fogline.errors import SnapshotError
-from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan
 from fogline.flow.state import MAGIC, WAY_OUT
 
 NAME = "fogline_plan"
@@ -25,12 +25,13 @@ _REFUSED = re.compile(
 _FIELD = re.compile(r"StructField\((\w+),DecimalType")
 
 
-def identity_of(plan: Plan) -> tuple[str, StructType]:
+def identity_of(plan: AnyPlan) -> tuple[str, StructType]:
     """The name and the type of the variable that stands for the plan."""
     described = {"version": str(MAGIC[-1]), **plan.described}
     digits = blake2b(plan.digest, digest_size=64).digest()
-    words = [_word(f"{name} {text}") for name, text in described.items()]
-    return NAME, StructType([StructField(word, DecimalType(38, digits[k] % 39)) for k, word in enumerate(words)])
+    words = dict.fromkeys(_word(f"{name} {text}") for name, text in described.items())
+    kinds = (DecimalType(38, digits[k % len(digits)] % 39) for k in range(len(words)))
+    return NAME, StructType([StructField(*each) for each in zip(words, kinds, strict=True)])
 
 
 def other_plan(text: str) -> SnapshotError | None:

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.imputing import impute_piece, imputed, imputed_schema
 from fogline.flow.plan import Plan
+from fogline.flow.plans import Kin
 from fogline.flow.sensors import SensorStage
 from fogline.model import Query
 from fogline.packing import table_as_bytes, table_from_bytes
@@ -60,6 +61,8 @@ def _opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class ImputeProcessor(SensorProcessor):
     """Readings of a bucket of sensors have come, and gaps are to be imputed."""
 
-    def _take(self, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[Any, Any]:
+    def _take(
+        self, kin: Kin, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]
+    ) -> tuple[Any, Any]:
         table, then = _imputed(stage, bucket, state, packets, self.cells)
         return pd.DataFrame({"part": [table_as_bytes(table).tobytes()]}), then

@@ -8,7 +8,7 @@ A stream goes through `transformWithStateInPandas`, a table through `applyInArro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,17 +19,19 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from fogline.errors import FoglineError
 from fogline.flow import stages
 from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import CHANGES, changes_schema
-from fogline.flow.keeper import Keeper
+from fogline.flow.journal import CHANGES
+from fogline.flow.keepers import Keepers
 from fogline.flow.machine import NOW, asks_now
-from fogline.flow.parcel import Parcel
-from fogline.flow.plan import BUCKETS, Plan, make_plan
+from fogline.flow.named import schema_of
+from fogline.flow.plan import BUCKETS
+from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of, plan_of
 from fogline.flow.sensors import SensorStage
 from fogline.flow.spill import Carrier, Spill
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.rows.queries import Asked, asked_of
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
 from fogline.spark.processors import GroupProcessor, SensorProcessor
@@ -40,12 +42,12 @@ _PARCELS = "group string, parcel binary, event timestamp"
 _PACKETS = "bucket int, packet binary"
 _JOURNAL = "kind string, part binary"
 
-Stage = Callable[[Plan, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Stage = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def watch(
     df: DataFrame,
-    query: Query,
+    query: Query | Mapping[str, Query],
     repository: Repository | None = None,
     *,
     every: str = "tick",
@@ -59,7 +61,9 @@ def watch(
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
 
-    Of a stream or a table.
+    Of a stream or a table. `query` may be several by their names, {"fire": …, "gas": …}: rows are read once for all,
+    and each change has the name of its query in a first column, `query`. They agree on `id` and `time`; a query reports
+    what it would report alone, and columns that only others have are null.
 
     `every`: "tick" reports the answer of every tick, "batch" only the one at the end of each micro-batch.
     `lateness`: how long the clock of a group is held back for rows that are on their way; a number where time is one,
@@ -84,10 +88,10 @@ def watch(
         for table in stages.opened(batches, CHANGES):
             yield from table.to_batches()
 
-    return journal(df, plan).mapInArrow(changes, from_arrow_schema(changes_schema(plan), True))
+    return journal(df, plan).mapInArrow(changes, from_arrow_schema(schema_of(plan, CHANGES), True))
 
 
-def journal(df: DataFrame, plan: Plan, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
+def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read | None = None) -> DataFrame:
     """Changes, rejects and health in one pass, packed: `kind`, and `part`, a table that `flow.stages.opened` opens.
 
     `read` makes rows of what the DataFrame holds, such as paths of files; None: it holds rows.
@@ -103,7 +107,7 @@ def journal(df: DataFrame, plan: Plan, spill: Spill | None = None, read: Read | 
     return keyed.transformWithStateInPandas(GroupProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
 
 
-def _parcels(df: DataFrame, plan: Plan, read: Read | None) -> DataFrame:
+def _parcels(df: DataFrame, plan: AnyPlan, read: Read | None) -> DataFrame:
     """What can matter of the rows, one parcel per group and chunk."""
     if not plan.deals:
         return with_now(df, plan).mapInArrow(staged(stages.screened, plan, read), _PARCELS)
@@ -113,23 +117,23 @@ def _parcels(df: DataFrame, plan: Plan, read: Read | None) -> DataFrame:
     return buckets.transformWithStateInPandas(SensorProcessor(plan), _PARCELS, "Update", "None")
 
 
-def dealt(df: DataFrame, plan: Plan, read: Read | None = None) -> DataFrame:
+def dealt(df: DataFrame, plan: AnyPlan, read: Read | None = None) -> DataFrame:
     """Decoded rows in packets for the buckets of their sensors."""
-    labels = pa.array(bucket_labels(plan.buckets), pa.int32())
+    labels = pa.array(bucket_labels(plan.all_buckets), pa.int32())
 
-    def labelled(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def labelled(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in stages.dealt(plan, batches):
             yield pa.record_batch([labels.take(batch["bucket"]), batch["packet"]], batch.schema.names)
 
     return with_now(df, plan).mapInArrow(staged(labelled, plan, read), _PACKETS)
 
 
-def bucket_of(key: Any, plan: Plan) -> int:
+def bucket_of(key: Any, plan: AnyPlan) -> int:
     """Which bucket a key of `dealt` is."""
-    return bucket_labels(plan.buckets).index(int(key))
+    return bucket_labels(plan.all_buckets).index(int(key))
 
 
-def with_now(df: DataFrame, plan: Plan) -> DataFrame:
+def with_now(df: DataFrame, plan: AnyPlan) -> DataFrame:
     """The rows with the machine's clock, if they are compared with it: one instant for a micro-batch, kept with it."""
     return df.withColumn(NOW, current_timestamp()) if asks_now(plan) else df
 
@@ -139,20 +143,25 @@ def rejects(df: DataFrame, query: Query, repository: Repository | None = None) -
 
     A duplicate is among them if it stands near its original; the others are known only where the group's state is.
     """
+    if not isinstance(query, Query):
+        raise FoglineError("rejects looks at rows for one query; of several, `run` and `fogline run` report them all.")
     plan = plan_for(df, query, repository)
     return with_now(df, plan).mapInArrow(staged(stages.refused, plan), "row string, reason string")
 
 
 def plan_for(
     df: DataFrame,
-    query: Query,
+    query: Asked | Mapping[str, Query],
     repository: Repository | None = None,
     *,
     buckets: int | None = None,
     schema: pa.Schema | None = None,
     **how: Any,
-) -> Plan:
-    """The plan for this DataFrame, or for rows of this schema; errors name what does not fit."""
+) -> Any:
+    """The `Plan` for this DataFrame, or for rows of this schema; of several queries, their `Plans`.
+
+    Errors name what does not fit.
+    """
     if not isinstance(df, DataFrame):
         raise FoglineError(f"watch takes a Spark DataFrame, not {type(df).__name__}; a Monitor takes the others.")
     if repository is not None and not isinstance(repository, Repository):
@@ -162,7 +171,7 @@ def plan_for(
     opened = None if repository is None else shared(repository)
     number = buckets_for(df.sparkSession) if buckets is None else buckets
     columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema
-    return make_plan(query, columns, opened=opened, buckets=number, **how)
+    return plan_of(asked_of(query), columns, opened=opened, buckets=number, **how)
 
 
 def buckets_for(spark: SparkSession) -> int:
@@ -172,7 +181,7 @@ def buckets_for(spark: SparkSession) -> int:
 
 
 def staged(
-    stage: Stage, plan: Plan, read: Read | None = None
+    stage: Stage, plan: AnyPlan, read: Read | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A stage of `fogline.flow` as a function of the batches alone; `read` stands before it."""
 
@@ -182,19 +191,22 @@ def staged(
     return run
 
 
-def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
+def _remembered(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
-        parcels, _ = SensorStage(plan).take(bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())
-        return pa.Table.from_batches([stages.as_batch(plan, parcels)])
+        number, bucket = kin_of_bucket(plan, bucket_of(key[0].as_py(), plan))
+        kin = kin_of(plan)[number]
+        parcels, _ = SensorStage(kin.plan).take(bucket, None, packets, MemoryCells())
+        return pa.Table.from_batches([stages.as_batch(kin, parcels)])
 
     return remembered
 
 
-def _at_the_end(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
+def _at_the_end(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
     def at_the_end(key: Any, table: pa.Table) -> pa.Table:
-        parcels = [Parcel.from_bytes(each.as_py(), plan) for each in table.column("parcel")]
-        report = Keeper(plan).take(key[0].as_py(), None, parcels, end=True).journal
+        name = key[0].as_py()
+        parcels = [parcel_of(plan, name, each.as_py()) for each in table.column("parcel")]
+        report = Keepers(plan).take(name, None, parcels, end=True).journal
         schema = pa.schema([("kind", pa.string()), ("part", pa.binary())])
         frames = Carrier(None).carry(report)
         return pa.Table.from_batches([pa.record_batch(each, schema=schema) for each in frames], schema)

@@ -18,9 +18,10 @@ from fogline.spark.partitions import bucket_labels
 
 if TYPE_CHECKING:
     from fogline.flow.cache import LoadedGroup
-    from fogline.flow.keeper import Keeper, Outcome
+    from fogline.flow.keeper import Outcome
+    from fogline.flow.keepers import Keepers
     from fogline.flow.parcel import Parcel
-    from fogline.flow.plan import Plan
+    from fogline.flow.plans import AnyPlan, Kin
     from fogline.flow.sensors import SensorStage
     from fogline.flow.spill import Carrier, Spill
     from fogline.rows.keys import Key
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 class GroupProcessor(StatefulProcessor):
     """A group's rows have come, or its timer fires."""
 
-    def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
+    def __init__(self, plan: AnyPlan, spill: Spill | None = None) -> None:
         from fogline.spark.identity import identity_of
 
         self.packed, self.identity = Packed((plan, spill)), identity_of(plan)
-        self.waits, self.changes = plan.lateness > 0, plan.query.latest
+        self.waits, self.changes = plan.lateness > 0, plan.latest
         self.settles = plan.settles and plan.remembers
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> AnyPlan:
         """How the stream is watched."""
         return self.packed.get()[0]
 
@@ -49,12 +50,12 @@ class GroupProcessor(StatefulProcessor):
         self.parts = cells_of(handle, "readings") if self.settles else None
         self.pages = cells_of(handle, "pages") if self.changes else None
         handle.getValueState(*self.identity)
-        self.made: tuple[Keeper, Carrier] | None = None  # when rows are there: Spark also calls this where none are
+        self.made: tuple[Keepers, Carrier] | None = None  # when rows are there: Spark also calls this where none are
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        from fogline.flow.parcel import Parcel
+        from fogline.flow.plans import parcel_of
 
-        parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
+        parcels = [parcel_of(self.plan, key[0], bytes(each)) for frame in rows for each in frame["parcel"]]
         yield from self._take(key[0], parcels, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
@@ -65,12 +66,12 @@ class GroupProcessor(StatefulProcessor):
         if self.made is not None:
             self.made[1].close()
 
-    def _make(self) -> tuple[Keeper, Carrier]:
-        from fogline.flow.keeper import Keeper
+    def _make(self) -> tuple[Keepers, Carrier]:
+        from fogline.flow.keepers import Keepers
         from fogline.flow.spill import Carrier
 
         plan, spill = self.packed.get()
-        return Keeper(plan), Carrier(spill)
+        return Keepers(plan), Carrier(spill)
 
     def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.made = self.made or self._make()
@@ -125,41 +126,51 @@ class GroupProcessor(StatefulProcessor):
 class SensorProcessor(StatefulProcessor):
     """Readings of a bucket of sensors have come."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: AnyPlan) -> None:
         from fogline.spark.identity import identity_of
 
-        self.packed, self.number, self.identity = Packed(plan), plan.buckets, identity_of(plan)
+        self.packed, self.number, self.identity = Packed(plan), plan.all_buckets, identity_of(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.state, self.cells = handle.getValueState("sensors", "saved binary"), cells_of(handle, "parts")
         handle.getValueState(*self.identity)
         self.buckets = {label: k for k, label in enumerate(bucket_labels(self.number))}
-        self.stage: SensorStage | None = None  # made when it is needed: Spark also calls this where there are no rows
+        self.stages: dict[int, tuple[Kin, SensorStage]] = {}  # made when needed: Spark also calls this without rows
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        from fogline.flow.sensors import SensorStage
-
-        self.stage = self.stage or SensorStage(self.packed.get())
         packets = [bytes(each) for frame in rows for each in frame["packet"]]
-        found, bucket = self.state.get(), self.buckets[int(key[0])]
-        out, state = self._take(self.stage, bucket, None if found is None else bytes(found[0]), packets)
+        found, (kin, stage, bucket) = self.state.get(), self._stage(self.buckets[int(key[0])])
+        out, state = self._take(kin, stage, bucket, None if found is None else bytes(found[0]), packets)
         if state is not None:
             self.state.update((state,))
         yield out
 
-    def _take(self, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]) -> tuple[Any, Any]:
+    def _stage(self, bucket: int) -> tuple[Kin, SensorStage, int]:
+        """Whose sensors lie in a bucket, their stage, and which of their buckets it is."""
+        from fogline.flow.plans import kin_of, kin_of_bucket
+        from fogline.flow.sensors import SensorStage
+
+        number, own = kin_of_bucket(self.packed.get(), bucket)
+        if number not in self.stages:
+            kin = kin_of(self.packed.get())[number]
+            self.stages[number] = kin, SensorStage(kin.plan)
+        return *self.stages[number], own
+
+    def _take(
+        self, kin: Kin, stage: SensorStage, bucket: int, state: bytes | None, packets: list[bytes]
+    ) -> tuple[Any, Any]:
         """What goes on from here, and the state if it is another."""
         parcels, then = stage.take(bucket, state, packets, self.cells)
-        return as_frame(stage.plan, parcels), then
+        return as_frame(kin, parcels), then
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def as_frame(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
+def as_frame(kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
     """Parcels as Spark takes them from a stateful operator: group, parcel, event time."""
-    from fogline.flow.stages import event_times
+    from fogline.flow.stages import sent
 
-    times = pd.to_datetime(pd.Series(event_times(plan, parcels), dtype="Int64"), unit="us", utc=True)
-    frame = pd.DataFrame({"group": [key for key, _ in parcels], "parcel": [p.to_bytes(plan) for _, p in parcels]})
-    return frame.assign(event=times.dt.tz_localize(None))
+    keys, packed, reached = sent(kin, parcels)
+    times = pd.to_datetime(pd.Series(reached, dtype="Int64"), unit="us", utc=True)
+    return pd.DataFrame({"group": keys, "parcel": packed}).assign(event=times.dt.tz_localize(None))

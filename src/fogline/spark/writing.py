@@ -19,7 +19,7 @@ from fogline.flow.checkpoint import Synced, mend
 from fogline.flow.collected import write_batch
 from fogline.flow.names import CHECKPOINT
 from fogline.flow.output import Output, RunStatus
-from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan
 from fogline.flow.sink import begin_all, close_all
 from fogline.flow.spill import COLLECTED, Spill
 from fogline.spark.collecting import collect, collect_through_files
@@ -49,10 +49,12 @@ class Writing:
         for path in [] if self.checkpoint is None else mend(self.checkpoint):
             self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
 
-    def start(self, source: DataFrame, plan: Plan, trigger: dict[str, Any], read: Read | None = None) -> StreamingQuery:
+    def start(
+        self, source: DataFrame, plan: AnyPlan, trigger: dict[str, Any], read: Read | None = None
+    ) -> StreamingQuery:
         """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
         begin_all(self.output.config.sinks, self.output.info(plan, self._committed(), self.remark))
-        count = None if plan.query.by or plan.deals else 1
+        count = None if plan.grouped or plan.deals else 1
         report = journal(source, plan, self._spill(count), read)
         writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
         writer = writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger)

@@ -1,0 +1,75 @@
+"""Which columns have changes, rejects and health of several queries?
+
+Those of all queries, each once, behind the name of the query: what a query does not have is null. So all of them are
+rows of one table, and those of one query, without what is null, are what it would report alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from fogline.errors import QueryError
+from fogline.flow.journal import (
+    CHANGES,
+    HEALTH,
+    REJECTS,
+    Journal,
+    changes_schema,
+    group_columns,
+    health_schema,
+    rejects_schema,
+)
+from fogline.flow.plan import Plan
+from fogline.flow.plans import AnyPlan, Plans
+from fogline.rows.queries import QUERY
+
+_OF_ONE = {CHANGES: changes_schema, REJECTS: rejects_schema, HEALTH: health_schema}
+
+
+def schema_of(plan: AnyPlan, kind: str) -> pa.Schema:
+    """The columns of a kind of what is reported."""
+    if isinstance(plan, Plan):
+        return _OF_ONE[kind](plan)
+    head = ("time",) if kind == CHANGES else ()
+    groups = [group_columns(each.query, kind) for _, each in plan.named]
+    rest = [_OF_ONE[kind](each) for _, each in plan.named]
+    return joined([pa.field(QUERY, pa.string())], rest, head, groups)
+
+
+def joined(
+    first: list[pa.Field], schemas: Iterable[pa.Schema], head: Iterable[str], groups: Iterable[list[str]]
+) -> pa.Schema:
+    """One schema of all columns: what stands at the head, then all columns of groups, then the rest."""
+    schemas, fields = list(schemas), {field.name: field for field in first}
+    known = {field.name: field for schema in reversed(schemas) for field in schema}
+    order = [*head, *(name for each in groups for name in each), *(field.name for each in schemas for field in each)]
+    for name in order:
+        fields.setdefault(name, known[name])
+    for schema in schemas:
+        for field in schema:
+            if field.type != fields[field.name].type:
+                raise QueryError(
+                    f"column {field.name!r} holds {fields[field.name].type} for one query and {field.type} for "
+                    "another; run them apart."
+                )
+    return pa.schema(list(fields.values()))
+
+
+class Naming:
+    """Gives what a query reports the columns of all of them."""
+
+    def __init__(self, plan: Plans) -> None:
+        self.schemas = {kind: schema_of(plan, kind) for kind in _OF_ONE}
+
+    def named(self, name: str, journal: Journal) -> Journal:
+        """The tables of one call of a query's keeper."""
+        return [(kind, self._wide(name, kind, table)) for kind, table in journal]
+
+    def _wide(self, name: str, kind: str, table: pa.Table) -> pa.Table:
+        schema, n = self.schemas[kind], table.num_rows
+        there = dict(zip(table.schema.names, table.columns, strict=True))
+        there[QUERY] = pa.repeat(pa.scalar(name), n)
+        columns = [there[field.name] if field.name in there else pa.nulls(n, field.type) for field in schema]
+        return pa.Table.from_arrays(columns, schema=schema)
