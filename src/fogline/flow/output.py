@@ -36,6 +36,7 @@ from fogline.flow.plan import BUCKETS
 from fogline.flow.rejects import kind_of_reason
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
+from fogline.kafka.config import TopicOptions
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -59,6 +60,7 @@ class RunConfig:
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
+    topic: TopicOptions | None = None  # how a topic of Kafka is read; None: as usual, or the stream is none
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
 
     def about(self) -> dict[str, Any]:
@@ -88,6 +90,7 @@ class RunStatus:
     total: int = 0
     rejected: int = 0
     held: int = 0  # rows that ran ahead of their group, and have not entered
+    late: int = 0  # rows that were behind the clock of their group, and entered there
     expired: int = 0  # rows that had expired before they could enter
     stale: int = 0  # rows that were ignored: something newer of their ids was there
     changes: int = 0
@@ -113,6 +116,7 @@ class RunStatus:
         self.total += self.rows
         self.rejected += _sum(health["rejected"])
         self.held += _sum(health["held"]) - _sum(health["released"])
+        self.late += _sum(health["late"])
         self.expired += _sum(health["expired"])
         self.stale += _sum(health["stale"]) if query.latest else 0
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0

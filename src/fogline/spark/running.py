@@ -14,21 +14,18 @@ from time import perf_counter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from fogline.files.layout import Layout
 from fogline.files.paths import absolute, is_local
-from fogline.files.unread import Unread
 from fogline.flow.checkpoint import Synced, mend
 from fogline.flow.collected import write_batch
 from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.resume import as_begun
-from fogline.flow.source_log import SourceLog
 from fogline.flow.spill import COLLECTED, Spill
-from fogline.spark import files
 from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal, plan_for
+from fogline.spark.sources import Source, opened
 
 
 class Run:
@@ -46,7 +43,7 @@ class Run:
         self.spark, self.config, self.report, self.remark = spark, config, report, remark
         self.output = Output(place, config)
         self.status = RunStatus()
-        self.unread: Unread | None = None
+        self.source: Source | None = None
         self.checkpoint = Path(absolute(config.output)) / "checkpoint" if is_local(config.output) else None
         self.synced = None if self.checkpoint is None else Synced(self.checkpoint)
 
@@ -59,7 +56,8 @@ class Run:
         `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
         config = self.config
-        source, layout, new = self._source(files_per_batch, clock)
+        self.source = self._source(files_per_batch, clock)
+        source, layout = self.source.stream, self.source.layout
         with plainly():
             how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
             how |= {
@@ -69,34 +67,21 @@ class Run:
                 "buckets": self.output.buckets,
             }
             plan = plan_for(source, config.query, config.repository, schema=layout.schema, **how)
-            if new:
+            if self.source.new:
                 self.output.begin(layout.to_dict(), plan.buckets)
-            read = files.reader(layout)
             count = None if config.query.by or plan.deals else 1
-            report = journal(source, plan, self._spill(count), read)
+            report = journal(source, plan, self._spill(count), self.source.read)
             writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
             writer = writer.option("checkpointLocation", f"{absolute(config.output)}/checkpoint")
             writer = writer.trigger(processingTime="0 seconds") if follow else writer.trigger(availableNow=True)
             with _partitions(self.spark, count):
                 return writer.start()
 
-    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, Layout, bool]:
-        """The files; how they are read, as settled when this run was first started; and whether that is now."""
+    def _source(self, files_per_batch: int | None, clock: str | None) -> Source:
         if self.checkpoint is not None:
             for path in mend(self.checkpoint):
                 self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
-        config, shape = self.config, self.output.shape()
-        if shape is None:
-            how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
-            layout = files.settle(self.spark, config.stream, config.query, config.options, **how)
-        else:
-            layout = Layout.from_dict(shape, config.stream)
-            layout.check(config.options, clock, config.output)
-        self.unread = Unread(config.stream, SourceLog(self.output.place))
-        for text in self.unread.begin():
-            self.remark(text)
-        there = files.stream(self.spark, config.stream, files_per_batch, by_name=self.output.by_name)
-        return there, layout, shape is None
+        return opened(self.spark, self.output, files_per_batch=files_per_batch, clock=clock, remark=self.remark)
 
     def _spill(self, partitions: int | None) -> Spill | None:
         """Where tasks leave what is too much for the driver; None where only the JVM reaches the output."""
@@ -106,8 +91,8 @@ class Run:
         return Spill(absolute(self.config.output), COLLECTED // tasks)
 
     def look(self) -> None:
-        """Remark on files that are not read, each once."""
-        for text in [] if self.unread is None else self.unread.look():
+        """Remark on what is new around the stream, such as files that are not read, each once."""
+        for text in [] if self.source is None else self.source.look(self.status):
             self.remark(text)
 
     def _write(self, batch: DataFrame, number: int) -> None:
