@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
@@ -62,10 +63,11 @@ def topic_options(
 ) -> TopicOptions | None:
     """How the topic is read; None: the stream is none, and nothing was stated that only a topic has."""
     from fogline.kafka.address import Address, is_topic
-    from fogline.kafka.config import EARLIEST, PER_BATCH, TopicOptions, read_config
+    from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
 
     stated = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
-    stated |= {"--kafka-config": kafka_config}
+    if kafka_config is not None:
+        os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too
     if not is_topic(stream):
         given = next((name for name, value in stated.items() if value is not None), None)
         if given is not None:

@@ -27,8 +27,9 @@ class Sink(Protocol):
     """Takes what a run reports, batch by batch.
 
     Three more names are looked for, and may be missing: `begin(run: RunInfo)` is called before the first batch of a
-    process, and refuses what cannot go well; `close()` at the end; `place`, a text without secrets, names what is
-    written to: a run that was begun with a place goes on only with it, while objects without may come and go.
+    process (again, if the process starts a run again), and refuses what cannot go well; `close()` is called at the end;
+    `place`, a text without secrets, names what is written to: a run that was begun with a place goes on only with it,
+    while objects without may come and go.
     """
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
@@ -49,7 +50,7 @@ class RunInfo:
 
 def name_of(sink: Sink) -> str:
     """What errors call it."""
-    return str(getattr(sink, "place", None) or type(sink).__name__)
+    return str(getattr(sink, "place", None) or getattr(sink, "name", None) or type(sink).__name__)
 
 
 def places_of(sinks: Sequence[Sink]) -> list[str]:
