@@ -23,6 +23,7 @@ from fogline.cli.terminal import (
     number_or_text,
     remark,
 )
+from fogline.cli.topics import KafkaConfig
 
 if TYPE_CHECKING:
     from fogline.flow.census import Census
@@ -43,17 +44,20 @@ def check(
     clock: Clock = None,
     master: MaybeMaster = None,
     memory: Memory = None,
+    kafka_config: KafkaConfig = None,
     *,
     stated: Stated,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
-    Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
+    Of a topic (kafka://host:port/topic) the newest thousand messages are looked at. Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
     where every row would be rejected.
     """
     with helpful():
         from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
+        from fogline.kafka.address import is_topic
+        from fogline.kafka.config import read_config
         from fogline.model import Query
         from fogline.repository.repository import Repository
 
@@ -63,11 +67,15 @@ def check(
         must_be_there(stream)
         for text in not_read(stream):
             remark(text)
-        where = Where.chosen(stream, master, memory)
-        from fogline.cli.counting import census
-
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
-        found = census(stream, asked, options, known, clock, where, **how)
+        from fogline.cli.counting import census, census_of_topic
+
+        if is_topic(stream):
+            remark("in this process: the newest messages")
+            found = census_of_topic(stream, asked, options, known, clock, read_config(kafka_config), **how)
+        else:
+            where = Where.chosen(stream, master, memory)
+            found = census(stream, asked, options, known, clock, where, **how)
         print_census(found, asked, chain)
         if found.rows and found.rejected == found.rows:
             raise typer.Exit(1)
