@@ -24,6 +24,7 @@ SCALA = "2.13"
 # of Spark's connector -> of its token provider, of Kafka's client, of commons-pool2
 CONNECTORS = {"4.2.0": ("4.0.0", "3.9.2", "2.12.1")}
 POSTGRES = "42.7.14"
+AVRO = "4.1.1"  # of Spark's Avro, where that of its own version cannot be had
 COMMAND = "make components (or: python tools/components.py), which needs Maven (mvn) on the PATH"
 
 Coordinate = tuple[str, str, str]
@@ -42,8 +43,8 @@ def broker_jars() -> list[Path]:
 
 
 def connector_jars() -> list[Path]:
-    """What Spark needs to read Kafka, and PostgreSQL through JDBC; empty: it was not fetched."""
-    return sorted((folder() / "connector").glob("*.jar"))
+    """What Spark needs to read Kafka, Avro, and PostgreSQL through JDBC; empty: it was not fetched."""
+    return sorted([*(folder() / "connector").glob("*.jar"), *(folder() / "avro").glob("*.jar")])
 
 
 def main() -> None:
@@ -61,6 +62,10 @@ def main() -> None:
                 ("org.postgresql", "postgresql", POSTGRES),
             ]
             if fetch("connector", asked, alone=True, must=wanted in CONNECTORS):
+                break
+    if not list((folder() / "avro").glob("*.jar")):
+        for wanted in (version("pyspark"), AVRO):
+            if fetch("avro", [("org.apache.spark", f"spark-avro_{SCALA}", wanted)], alone=True, must=False):
                 break
     print(f"{len(broker_jars())} jars of a broker and {len(connector_jars())} for Spark: {folder()}")
 
@@ -96,7 +101,8 @@ def pom_of(asked: list[Coordinate], *, alone: bool) -> str:
         for group, artifact, number in asked
     )
     return (
-        "<project>\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>fogline</groupId><artifactId>components</artifactId>"
+        "<project>\n  <modelVersion>4.0.0</modelVersion>\n"
+        "  <groupId>fogline</groupId><artifactId>components</artifactId>"
         f"<version>1</version>\n  <dependencies>\n{listed}\n  </dependencies>\n</project>\n"
     )
 

@@ -61,7 +61,11 @@ def test_each_message_is_a_row_with_its_topic_partition_and_offset() -> None:
         ("b", "2", "n", None, "3.25"),
         ("c", "2", None, None, "3"),
     ]
-    assert [(row[FILE], row[LINE], row[WHY]) for row in rows] == [("in/0", 7, None), ("in/0", 8, None), ("in/0", 9, None)]
+    assert [(row[FILE], row[LINE], row[WHY]) for row in rows] == [
+        ("in/0", 7, None),
+        ("in/0", 8, None),
+        ("in/0", 9, None),
+    ]
 
 
 @pytest.mark.parametrize("value", BAD, ids=lambda value: repr(value)[:20])

@@ -15,7 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
-from tests.integration.components.kafka import PASSWORD, USER, Broker
+from fogline.files.messages import NOT_PARSED
+from tests.integration.components.kafka import PASSWORD, USER, Broker, spark_jars
 
 pytestmark = pytest.mark.usefixtures("spark")
 QUERY = "attributes: {x: max, y: max}\nid: id\ntime: time\nlifetime: 40\nby: [site]\n"
@@ -95,7 +96,8 @@ def test_a_run_goes_on_where_it_stopped_and_what_is_gone_is_stated_and_passed_on
     assert taken() == 160
     assert "no new" in run("run", broker.url("gone"), "-o", "out")
     broker.send("gone", values(rows(200)[160:]))
-    for future in broker.admin().delete_records([TopicPartition("gone", 0, 190)]).values():
+    admin = broker.admin()  # it must live until it has an answer
+    for future in admin.delete_records([TopicPartition("gone", 0, 190)]).values():
         future.result(30)
     lost = "topic 'gone' no longer has the offsets 160 to 189 of partition 0, which were not read yet."
     assert f"{lost} Their rows are lost to this run. With --accept-loss it goes on" in run(
@@ -109,7 +111,8 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker)
     broker.create("anew")
     broker.send("anew", values(rows(30)))
     run("run", broker.url("anew"), "-o", "out")
-    for future in broker.admin().delete_topics(["anew"]).values():
+    admin = broker.admin()
+    for future in admin.delete_topics(["anew"]).values():
         future.result(30)
     assert "has no topic 'anew'" in run("run", broker.url("anew"), "-o", "out", code=2)
     broker.create("anew")
@@ -162,8 +165,8 @@ def test_partitions_that_run_apart_are_remarked_on_with_the_lateness_that_would_
         broker.send("apart", values(some), partition=partition)
     printed = run("run", broker.url("apart"), "-o", "out", "--max-per-batch", "40")
     assert printed.count("the 2 partitions of topic 'apart' run apart") == 1
-    assert "State how long to wait with --lateness; for the newest batches 49 would have sufficed" in printed
-    enough = run("run", broker.url("apart"), "-o", "calm", "--max-per-batch", "40", "--lateness", "49")
+    assert "State how long to wait with --lateness; for the newest batches 29 would have sufficed" in printed
+    enough = run("run", broker.url("apart"), "-o", "calm", "--max-per-batch", "40", "--lateness", "29")
     assert "run apart" not in enough
     assert pc.sum(pq.read_table("calm/health")["late"]).as_py() == 0
 
@@ -172,9 +175,6 @@ def test_what_cannot_be_read_is_one_sentence(broker: Broker) -> None:
     broker.create("readings")
     assert "has no topic 'reading'" in run("run", broker.url("reading"), "-o", "out", code=2)
     assert "has no topic 'reading'. Did you mean 'readings'?" in run("check", broker.url("reading"), code=2)
-    assert "has no topic 'out'; make it first" in run(
-        "run", broker.url("readings"), "-o", "out", "--to", broker.url("out"), code=2
-    )
     assert "a topic is read by Spark" in run("run", broker.url("readings"), "-o", "out", "--engine", "embedded", code=2)
     assert "--starting is for topics, and 'in' is none" in run("run", "in", "-o", "out", "--starting", "latest", code=2)
     assert "names no topic" in run("run", "kafka://host", "-o", "out", code=2)
@@ -182,6 +182,9 @@ def test_what_cannot_be_read_is_one_sentence(broker: Broker) -> None:
         "run", broker.url("readings"), "-o", "out", "--starting", "soon", code=2
     )
     assert not Path("out", "about.json").exists()
+    assert "has no topic 'out'; make it first" in run(
+        "run", broker.url("readings"), "-o", "out", "--to", broker.url("out"), code=2
+    )
 
 
 def test_an_empty_topic_is_followed_from_its_first_message_on(broker: Broker) -> None:
@@ -189,6 +192,44 @@ def test_an_empty_topic_is_followed_from_its_first_message_on(broker: Broker) ->
     assert "no new" in run("run", broker.url("empty"), "-o", "out")
     broker.send("empty", values(rows(20)))
     assert "20 rows" in run("run", broker.url("empty"), "-o", "out")
+
+
+AVRO = {
+    "type": "record",
+    "name": "reading",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "time", "type": "long"},
+        {"name": "site", "type": "string"},
+        {"name": "x", "type": ["null", "double"]},
+        {"name": "y", "type": ["null", "int"]},
+    ],
+}
+
+
+def test_avro_is_read_where_spark_has_it_and_the_package_is_named_where_not(broker: Broker) -> None:
+    from io import BytesIO
+
+    import fastavro
+
+    schema, messages = fastavro.parse_schema(AVRO), []
+    for row in rows(40):
+        packed = BytesIO()
+        fastavro.schemaless_writer(packed, schema, row)
+        messages.append(packed.getvalue())
+    Path("reading.avsc").write_text(json.dumps(AVRO))
+    broker.create("avro")
+    broker.send("avro", [*messages, b"x", None])
+    words = ["run", broker.url("avro"), "-o", "out", "--avro-schema", "reading.avsc"]
+    if "spark-avro" not in spark_jars():
+        assert "--packages org.apache.spark:spark-avro_2.13:" in run(*words, code=2)
+        return
+    assert "42 rows" in run(*words)
+    assert [(row["line"], row["reason"]) for row in rejects()] == [(40, NOT_PARSED), (41, NOT_PARSED)]
+    broker.create("json")
+    broker.send("json", values(rows(40)))
+    run("run", broker.url("json"), "-o", "other")
+    assert pq.read_table("out/changes") == pq.read_table("other/changes")
 
 
 @pytest.mark.whole

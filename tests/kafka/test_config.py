@@ -40,12 +40,12 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_wrong_is_named_without_secrets(tmp_path: Path) -> None:
     with pytest.raises(FoglineError, match="cannot be read"):
         read_config(tmp_path / "none")
-    with pytest.raises(FoglineError, match="line 2 of .* is no property; write name=value") as caught:
+    with pytest.raises(FoglineError, match=r"line 2 of .* is no property; write name=value") as caught:
         read_config(write(tmp_path, "sasl.password=hush\nhush\n"))
     assert "hush" not in str(caught.value)
     with pytest.raises(FoglineError, match="asks for the variable NOT_SET_ANYWHERE, which is not set"):
         read_config(write(tmp_path, "sasl.password=${NOT_SET_ANYWHERE}"))
-    with pytest.raises(FoglineError, match="sasl.mechanism is 'GSSAPI'"):
+    with pytest.raises(FoglineError, match=r"sasl.mechanism is 'GSSAPI'"):
         for_java({"sasl.mechanism": "GSSAPI", "sasl.username": "me"})
 
 

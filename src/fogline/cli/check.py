@@ -50,8 +50,8 @@ def check(
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
-    Of a topic (kafka://host:port/topic) the newest thousand messages are looked at. Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
-    where every row would be rejected.
+    Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
+    where every row would be rejected. Of a topic (kafka://host:port/topic) the newest thousand messages are looked at.
     """
     with helpful():
         from fogline.files.unread import not_read

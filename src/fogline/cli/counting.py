@@ -61,7 +61,10 @@ def _here(
     report: Report,
     **how: Any,
 ) -> Census:
-    layout, files = layout_of(stream, query, options, clock=clock, lateness=how["lateness"], remark=remark), files_of(stream)
+    layout, files = (
+        layout_of(stream, query, options, clock=clock, lateness=how["lateness"], remark=remark),
+        files_of(stream),
+    )
 
     def rows() -> Iterator[pa.RecordBatch]:
         for k, file in enumerate(files):

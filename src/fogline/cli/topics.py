@@ -27,12 +27,17 @@ KafkaConfig = Annotated[
 OPTIONS = {
     "starting": Annotated[
         str | None,
-        typer.Option(help="Where to begin in a topic: `earliest` (by default), `latest`, or a time such as 2024-05-01."),
+        typer.Option(
+            help="Where to begin in a topic: `earliest` (by default), `latest`, or a time such as 2024-05-01."
+        ),
     ],
     "max_per_batch": Annotated[int | None, typer.Option(help="Take so many messages of a topic at once.", min=1)],
     "accept_loss": Annotated[
         bool | None,
         typer.Option("--accept-loss", help="Go on, though a topic no longer has messages that were not read."),
+    ],
+    "avro_schema": Annotated[
+        Path | None, typer.Option(help="Values of the topic are Avro of the schema in this file (.avsc), not JSON.")
     ],
     "kafka_config": KafkaConfig,
 }
@@ -59,15 +64,23 @@ def topic_options(
     starting: str | None,
     max_per_batch: int | None,
     accept_loss: bool | None,
+    avro_schema: Path | None,
     kafka_config: Path | None,
 ) -> TopicOptions | None:
     """How the topic is read; None: the stream is none, and nothing was stated that only a topic has."""
+    from fogline.files.tables import DELTA
     from fogline.kafka.address import Address, is_topic
     from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
 
     stated = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
+    stated |= {"--avro-schema": avro_schema}
     if kafka_config is not None:
         os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too
+    if stream.startswith(DELTA):
+        raise FoglineError(
+            "a Delta table is no stream for this command; where Spark knows Delta, watch it in Python: "
+            "fl.spark.watch(spark.readStream.format('delta').load(…), query)."
+        )
     if not is_topic(stream):
         given = next((name for name, value in stated.items() if value is not None), None)
         if given is not None:
@@ -77,7 +90,8 @@ def topic_options(
     if engine == "embedded":
         raise FoglineError("the embedded engine reads files; a topic is read by Spark: leave out --engine embedded.")
     begin = starting_at(starting or EARLIEST)
-    return TopicOptions(begin, max_per_batch or PER_BATCH, bool(accept_loss), read_config(kafka_config))
+    avro = None if avro_schema is None else avro_schema.read_text(encoding="utf-8")
+    return TopicOptions(begin, max_per_batch or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
 
 
 def starting_at(text: str) -> str:

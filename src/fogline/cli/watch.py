@@ -115,8 +115,8 @@ def run(
         output, sinks = where_to(output, to or [], checkpoint)
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
-        must_exist(stream)
         asked_topic = topic()
+        must_exist(stream)
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         about |= {"sinks": sinks, "keeps": checkpoint is None}

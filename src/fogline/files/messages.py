@@ -30,13 +30,14 @@ SHOWN = 10_000  # bytes of a message that are shown in a reject
 EMPTY = "the message is empty"
 NO_VALUE = "the message has no value (a tombstone)"
 NOT_TEXT = "the message cannot be read: it is not UTF-8 text"
+NOT_PARSED = "the message cannot be read: it has no value, or one that its schema does not fit"
 NO_OBJECT = "the message cannot be read: it is no JSON object"
 
 
 class Messages(NamedTuple):
     """Some messages, one beside the other."""
 
-    value: pa.Array  # (n,) binary; null: none
+    value: pa.Array  # (n,) binary, null: none; or structs that were parsed already, null fields only: they could not be
     place: pa.Array  # (n,) text: where each was read, such as topic and partition
     number: pa.Array  # (n,) int64: which one it was there
     beside: Mapping[str, pa.Array]  # columns of the stream that do not come from the value
@@ -67,6 +68,8 @@ class MessageReader:
             begin = end
 
     def _read(self, messages: Messages) -> pa.RecordBatch:
+        if pa.types.is_struct(messages.value.type):
+            return self._parsed(messages)
         plain = _plain(messages.value)
         fast, slow = np.flatnonzero(plain), np.flatnonzero(~plain)
         raw = self._at_once(messages.value if not len(slow) else messages.value.take(fast)) if len(fast) else None
@@ -74,10 +77,22 @@ class MessageReader:
             fast, slow = fast[:0], np.arange(len(messages.value))
         parts = [] if raw is None else [(fast, self._fitted(raw, messages, fast))]
         parts += self._singly(messages, slow) if len(slow) else []
-        if len(parts) == 1:
-            return parts[0][1]
-        order = np.argsort(np.concatenate([where for where, _ in parts]), kind="stable")
-        return pa.concat_batches([batch for _, batch in parts]).take(pa.array(order))
+        return _in_order(parts)
+
+    def _parsed(self, messages: Messages) -> pa.RecordBatch:
+        names = [field.name for field in messages.value.type]
+        columns = dict(zip(names, messages.value.flatten(), strict=True))
+        null = np.all([each.is_null().to_numpy(zero_copy_only=False) for each in columns.values()], axis=0)
+        bad, good = np.flatnonzero(null), np.flatnonzero(~null)
+        parts = []
+        if len(good):
+            asked = {name: each.take(pa.array(good)) for name, each in columns.items() if name in self.texts}
+            parts.append((good, self._fitted(Raw(asked, len(good)), messages, good)))
+        if len(bad):
+            numbers = messages.number.take(pa.array(bad))
+            reasons = [(number, "", NOT_PARSED) for number in numbers.to_pylist()]
+            parts.append((bad, unread(self.layout, messages.place.take(pa.array(bad)), reasons)))
+        return _in_order(parts)
 
     def _at_once(self, values: pa.Array) -> Raw | None:
         together = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
@@ -115,7 +130,17 @@ class MessageReader:
         return fitted(whole, self.layout, messages.place.take(rows), {})
 
 
+def _in_order(parts: list[tuple[Ints, pa.RecordBatch]]) -> pa.RecordBatch:
+    """Rows with their positions, as one batch."""
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.argsort(np.concatenate([where for where, _ in parts]), kind="stable")
+    return pa.concat_batches([batch for _, batch in parts]).take(pa.array(order))
+
+
 def _lengths(values: pa.Array) -> Ints:
+    if pa.types.is_struct(values.type):
+        return np.ones(len(values), np.int64)
     found: Ints = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 

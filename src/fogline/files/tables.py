@@ -21,7 +21,9 @@ def is_table(path: str) -> bool:
 def delta_table(path: str) -> pa.Table:
     """All rows of a Delta table, in types as files have them; decimals are numbers."""
     if find_spec("deltalake") is None:
-        raise FoglineError("to read a Delta table needs deltalake, which is not installed: pip install 'fogline[delta]'")
+        raise FoglineError(
+            "to read a Delta table needs deltalake, which is not installed: pip install 'fogline[delta]'"
+        )
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

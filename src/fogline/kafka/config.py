@@ -33,6 +33,7 @@ class TopicOptions:
     starting: str = EARLIEST  # where a run begins that is new: `earliest`, `latest`, or milliseconds since 1970
     per_batch: int = PER_BATCH
     accept_loss: bool = False  # go on, though messages are gone that were not read
+    avro: str | None = None  # the schema of values that are Avro, as JSON; None: they are JSON
     config: Config = field(default_factory=dict, repr=False)  # of clients; it may hold secrets
 
 
@@ -44,7 +45,9 @@ def read_config(path: str | Path | None) -> Config:
     try:
         lines = Path(named).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise FoglineError(f"{str(named)!r}, which should hold properties of Kafka's clients, cannot be read.") from None
+        raise FoglineError(
+            f"{str(named)!r}, which should hold properties of Kafka's clients, cannot be read."
+        ) from None
     found = {}
     for number, line in enumerate(lines, 1):
         bare = line.strip()

@@ -1,4 +1,4 @@
-"""Which rows do the newest messages of a topic hold? For a look at it, without Spark and without a trace at the broker."""
+"""Which rows do the newest messages of a topic hold? To look at it, without Spark, and without a trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def newest_rows(address: Address, config: Config, layout: Layout, count: int = C
 def newest_messages(address: Address, config: Config, count: int) -> list[Any]:
     """The newest messages; an error in words, if there is no such topic, or no answer."""
     if find_spec("confluent_kafka") is None:
-        raise FoglineError("to look at a topic needs confluent_kafka, which is not installed: pip install 'fogline[kafka]'")
+        raise FoglineError(
+            "to look at a topic needs confluent_kafka, which is not installed: pip install 'fogline[kafka]'"
+        )
     import logging
 
     from confluent_kafka import Consumer, KafkaException, TopicPartition

@@ -12,4 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Command", "DeltaSink", "KafkaSink", "PostgresSink", "Webhook"]
 
-offer(__name__, {"alerts": ("Command", "Webhook"), "delta": ("DeltaSink",), "kafka": ("KafkaSink",), "postgres": ("PostgresSink",)})
+offer(
+    __name__,
+    {"alerts": ("Command", "Webhook"), "delta": ("DeltaSink",), "kafka": ("KafkaSink",), "postgres": ("PostgresSink",)},
+)

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.errors import SinkError, did_you_mean
-from fogline.flow.names import CHANGES, REJECTS
+from fogline.flow.names import CHANGES
 from fogline.flow.sink import BATCH, Batches, RunInfo, numbered, numbered_schema
 from fogline.kafka.address import Address
 from fogline.kafka.config import Config, for_librdkafka, read_config

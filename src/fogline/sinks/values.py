@@ -26,7 +26,9 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return (
+            value if math.isfinite(value) else None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
     if isinstance(value, datetime):
         whole = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         return whole.isoformat().replace("+00:00", "Z")
@@ -61,8 +63,9 @@ def key_of(values: Sequence[Any]) -> bytes:
 def keyed_values(batch: pa.RecordBatch, key: Sequence[str]) -> Iterator[tuple[bytes | None, bytes]]:
     """The rows of a batch, each with its key; without names for one, they have none."""
     for row in batch.to_pylist():
-        yield key_of([row[name] for name in key]) if key else None, written(
-            {name: plain(each) for name, each in row.items()}
+        yield (
+            key_of([row[name] for name in key]) if key else None,
+            written({name: plain(each) for name, each in row.items()}),
         )
 
 

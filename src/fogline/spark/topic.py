@@ -7,12 +7,17 @@ lines of files are parsed, so that no message stops the stream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.avro.functions import from_avro
 
+from fogline.errors import FoglineError
 from fogline.files.messages import MessageReader, Messages
 from fogline.files.settled import Layout
 from fogline.flow.machine import NOW
@@ -23,9 +28,7 @@ from fogline.spark.errors import plainly
 from fogline.spark.files import Read
 
 
-def messages(
-    reader: Any, address: Address, options: TopicOptions, layout: Layout, given: dict[str, str]
-) -> DataFrame:
+def messages(reader: Any, address: Address, options: TopicOptions, layout: Layout, given: dict[str, str]) -> DataFrame:
     """Messages as bytes, with what of them is asked for; `given` are options of Spark's source."""
     client = {f"kafka.{name}": value for name, value in for_java(options.config).items()}
     beside = asked_beside(layout)
@@ -34,7 +37,24 @@ def messages(
     given = {"kafka.bootstrap.servers": address.brokers, "subscribe": address.topic, **client, **given}
     given |= {"includeHeaders": str("headers" in parts).lower()}
     with plainly():
-        return reader.format("kafka").options(**given).load().select("value", "partition", "offset", *parts)
+        df = reader.format("kafka").options(**given).load()
+        return df.select(_value(df, options), "partition", "offset", *parts)
+
+
+def _value(df: DataFrame, options: TopicOptions) -> Any:
+    """The bytes of a message, or, where these are Avro, what they hold."""
+    if options.avro is None:
+        return df["value"]
+    try:
+        with redirect_stdout(StringIO()):  # PySpark prints what we state below
+            made = from_avro(df["value"], options.avro, {"mode": "PERMISSIVE"}).alias("value")
+        _ = df.select(made).schema  # an error, if there is no such function, or the schema is none
+    except (PySparkException, TypeError) as error:
+        if isinstance(error, PySparkException) and "AVRO_NOT_LOADED" not in str(error).upper():
+            raise FoglineError(f"--avro-schema is no schema of Avro: {str(error).splitlines()[0]}") from None
+        package = f"org.apache.spark:spark-avro_2.13:{df.sparkSession.version}"
+        raise FoglineError(f"Spark has no Avro; give it one: --packages {package}, or its jar by --jars.") from None
+    return made
 
 
 def reader(layout: Layout, address: Address) -> Read:
