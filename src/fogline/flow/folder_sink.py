@@ -26,7 +26,7 @@ from fogline.flow.compaction import opened as opened_file
 from fogline.flow.folder import Folder, LocalFolder
 from fogline.flow.names import ABOUT, KINDS, REJECTS
 from fogline.flow.reported import Reported, numbered_rejects
-from fogline.flow.sink import BATCH, Batches, RunInfo
+from fogline.flow.sink import BATCH, Batches, RunInfo, refuse_gap
 from fogline.model import Query
 
 
@@ -106,7 +106,7 @@ class FolderSink:
     """A folder that is not the run's own: changes, rejects and health, and `about.json` with the query."""
 
     def __init__(self, folder: Folder, path: str) -> None:
-        self.folder, self.place = folder, path
+        self.folder, self.path, self.place = folder, path, path
         self.files: BatchFolder | None = None
 
     @classmethod
@@ -135,18 +135,3 @@ class FolderSink:
         """Write a batch, in place of what is there of it."""
         assert self.files is not None, "begin comes first"
         self.files.put(number, changes, rejects, health)
-
-
-def refuse_gap(run: RunInfo, there: int | None, *, known: bool) -> None:
-    """A place whose last batch is `there` takes the next one of this run; `known`: the run has begun with it."""
-    if run.last is not None and not known:
-        raise FoglineError(
-            f"the run has done its batches up to {run.last} without it: what it would hold were not the whole. "
-            "Begin a new run, with an output or checkpoint of its own."
-        )
-    reached = -1 if run.last is None else run.last
-    if there is not None and there > reached + 1:
-        raise FoglineError(
-            f"it has batch {there}, but the checkpoint knows of batches up to {reached} only: it is an old copy. "
-            "Put back the one that belongs to it, or begin a new run with a place of its own."
-        )

@@ -39,6 +39,10 @@ class Reported:
     def __next__(self) -> pa.RecordBatch:
         return next(self._left)
 
+    def again(self) -> Reported:
+        """From the beginning, for a sink that has to try again."""
+        return Reported(self.place, self.kind, self.number, self.table, self.files)
+
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.table is not None:
             yield from self.table.to_batches(max_chunksize=ROWS)
