@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.files.messages import EMPTY, NO_OBJECT, NO_VALUE, NOT_TEXT, MessageReader, Messages
+from fogline.files.messages import EMPTY, NO_OBJECT, NO_VALUE, NOT_PARSED, NOT_TEXT, MessageReader, Messages
 from fogline.files.options import Options
 from fogline.files.origin import CORRUPT, FILE, LINE, WHY
 from fogline.kafka.layout import layout_of_topic
@@ -126,3 +126,15 @@ def test_lines_of_files_that_are_nested_very_deeply_are_rejected_too(tmp_path: A
     rows = [row for batch in batches(str(tmp_path / "a.jsonl"), layout) for row in batch.to_pylist()]
     assert sorted(row["s"] or "" for row in rows) == ["", "a", "b"]
     assert [row[LINE] for row in rows if row[WHY]] == [2]
+
+
+def test_values_that_were_parsed_elsewhere_are_rows_too_and_what_could_not_be_is_a_reject() -> None:
+    rows = [{"s": "a", "t": 1, "site": "n", "x": 1.5, "y": None}, dict.fromkeys(["s", "t", "site", "x", "y"])]
+    value = pa.array([rows[0], rows[1], None, {**rows[0], "s": "b"}])
+    layout = layout_of_topic(QUERY, Options())
+    given = Messages(value, pa.repeat("in/0", 4), pa.array(range(4)), {})
+    (batch,) = MessageReader(layout).rows(given)
+    assert batch["s"].to_pylist() == ["a", None, None, "b"]
+    assert batch["x"].to_pylist() == ["1.5", None, None, "1.5"]
+    assert batch[WHY].to_pylist() == [None, NOT_PARSED, NOT_PARSED, None]
+    assert batch[LINE].to_pylist() == [0, 1, 2, 3]
