@@ -261,7 +261,7 @@ def test_a_broker_that_stays_away_is_an_error_that_states_the_way_out(broker: Br
     sink.begin(info("away"))
     broker.kill()
     try:
-        with pytest.raises(SinkError, match=r"no answer from .* for 3 s .*start the same command again"):
+        with pytest.raises(SinkError, match=r"no answer from .*start the same command again"):
             put(sink, 0)
     finally:
         broker.start()

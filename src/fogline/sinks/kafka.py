@@ -97,15 +97,16 @@ class KafkaSink:
         config = for_librdkafka(read_config(None) if self._given is None else self._given)
         self._clients = {**_CALM, **config, "bootstrap.servers": self.address.brokers}
         self._must_have_topics()
-        self._until(monotonic() + max(self.patience, ANSWER), self._take_over)
+        self._until(monotonic() + 3 * ANSWER, self._take_over)
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
         """The batch in one transaction with its number; one that is there already is ignored."""
         assert self.run is not None, "put before begin"
         if self.done is not None and number <= self.done:
             return
-        with spooled(numbered(number, changes, self.run.schemas[CHANGES])) as kept, spooled(rejects) as refused:
-            if kept.rows or (self.rejects is not None and refused.rows):
+        wanted = iter(()) if self.rejects is None else rejects
+        with spooled(numbered(number, changes, self.run.schemas[CHANGES])) as kept, spooled(wanted) as refused:
+            if kept.rows or refused.rows:
                 self._until(monotonic() + self.patience, lambda: self._once(number, kept, refused))
         self.done = number
 
@@ -146,8 +147,8 @@ class KafkaSink:
             raise SinkError(f"{lasting[found.code()]} ({found.str()})") from None
         if monotonic() > self._limit:
             raise SinkError(
-                f"no answer from {self.address.brokers} for {self.patience:.0f} s ({found.str()}); start the same "
-                "command again when the broker is back: nothing is lost, and nothing doubled."
+                f"no answer from {self.address.brokers}, tried again and again ({found.str()}); start the same command "
+                "again when the broker is back: nothing is lost, and nothing doubled."
             ) from None
 
     def _once(self, number: int, kept: Spool, refused: Spool) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
+from fogline.files.origin import LINE
 from fogline.files.settled import Layout
 from fogline.flow.output import Output, RunStatus
 from fogline.kafka.address import Address
@@ -91,7 +92,7 @@ def _extremes(rows: pa.RecordBatch, batch: pa.RecordBatch, times: Any, ends: lis
     """The least and the greatest time of the rows, all of one partition, by the batch to which they belonged."""
     partition = batch["partition"][0].as_py()
     borders = [each.get(partition, 0) for each in ends[1:]]
-    of_batch = np.searchsorted(borders, rows["_fogline_line"].to_numpy(), "right")
+    of_batch = np.searchsorted(borders, rows[LINE].to_numpy(), "right")
     found = []
     for k in np.unique(of_batch).tolist():
         some = times[of_batch == k]

@@ -19,9 +19,14 @@ from fogline.spark.offsets import Bounds
 SECONDS = 10  # for an answer
 
 
-def ask(spark: SparkSession, address: Address, config: Config) -> Bounds:
-    """Where each partition of the topic begins and ends; an error in words, if there is no answer."""
-    jvm: Any = spark._jvm
+def ask(spark: SparkSession, address: Address, config: Config) -> Bounds | None:
+    """Where each partition of the topic begins and ends; an error in words, if there is no answer.
+
+    None: there is no client of Kafka here to ask with.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None or not callable(getattr(jvm.org.apache.kafka.clients.admin.AdminClient, "create", None)):
+        return None
     properties = jvm.java.util.Properties()
     wait = str(SECONDS * 1000)
     limits = {"request.timeout.ms": wait, "default.api.timeout.ms": wait, "retries": "3"}

@@ -47,7 +47,7 @@ class Topic:
         there = ask(self.spark, self.address, self.options.config)
         numbers = known_batches(self.output)
         begun = offsets_of(self.output, numbers[-1], self.address.topic) if numbers else None
-        if begun is None:
+        if begun is None or there is None:
             return
         if self.options.starting != EARLIEST:
             remark("--starting counts where a run begins; this one goes on where it stopped.")

@@ -27,10 +27,12 @@ from fogline.kafka.layout import HEADERS, PREFIX, asked_beside
 from fogline.spark.errors import plainly
 from fogline.spark.files import Read
 
+_COMMITTED = {"isolation.level": "read_committed"}  # what a producer has taken back is no row
+
 
 def messages(reader: Any, address: Address, options: TopicOptions, layout: Layout, given: dict[str, str]) -> DataFrame:
     """Messages as bytes, with what of them is asked for; `given` are options of Spark's source."""
-    client = {f"kafka.{name}": value for name, value in for_java(options.config).items()}
+    client = {f"kafka.{name}": value for name, value in {**_COMMITTED, **for_java(options.config)}.items()}
     beside = asked_beside(layout)
     parts = ("headers",) if any(name.startswith(HEADERS) for name in beside) else ()
     parts += tuple(name for name in ("key", "timestamp") if f"{PREFIX}{name}" in beside)
