@@ -41,7 +41,7 @@ dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi", reason="pip install 
 
 
 @pytest.fixture(scope="module")
-def stream(tmp_path_factory) -> Path:
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stream")
     prepare(folder)
     return folder
@@ -327,7 +327,7 @@ def test_the_types_of_ids_and_groups_come_back_as_they_went(database):
     }  # fmt: skip
     query = fl.Query(attributes={"x": "max"}, id="id", time="t", latest=True, by=list(kinds))
     schema = pa.schema([("id", pa.int64()), ("t", stamps), ("x", pa.float64()), *((k, v[0]) for k, v in kinds.items())])
-    sink, remarks = PostgresSink(database.url, "kinds"), []
+    sink, remarks = PostgresSink(database.url, "kinds"), list[str]()
     info = begun(sink, query=query, schema=schema, stays=True, remark=remarks.append)
     wide = info.schemas["changes"]
     noon = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)

@@ -95,7 +95,7 @@ def test_what_comes_again_after_a_crash_can_be_recognised(receiver):
 
 @pytest.mark.parametrize("on_failure", ["stop", "skip"])
 def test_an_alert_that_keeps_failing_stops_the_run_or_is_skipped(receiver, on_failure):
-    made, remarks = batches(), []
+    made, remarks = batches(), list[str]()
     sink = Webhook(receiver.url, tries=3, pause=0.0, on_failure=on_failure)
     begin(sink, made, remark=remarks.append)
     receiver.statuses = [500, 500, 500]

@@ -187,8 +187,8 @@ class DeltaSink:
 
     def _schema(self, kind: str) -> pa.Schema:
         """The columns of a table, in types and names that Delta has."""
-        schemas = self._run().schemas
-        schema = {CHANGES: numbered_schema(schemas[CHANGES]), ANSWER: schemas[CHANGES]}.get(kind, schemas.get(kind))
+        schema = self._run().schemas[CHANGES if kind == ANSWER else kind]
+        schema = numbered_schema(schema) if kind == CHANGES else schema
         names = plain_names(schema.names)
         return pa.schema([pa.field(name, stored_as(each.type)) for name, each in zip(names, schema, strict=True)])
 
