@@ -8,18 +8,20 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-integration explore check bench bench-impute bench-fit bench-spark bench-forks crash lab lab-quick clean
+.PHONY: help setup demo test test-integration components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
 	@echo "make test    every test, on the same examples every time"
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
+	@echo "make components         fetch the jars that these need, with Maven; FOGLINE_JARS names another folder"
 	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
 	@echo "make check   format, lint, types, import rules, words"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick: windows, and the newest row per id"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
 	@echo "make bench-spark    the pipeline beside an identity mapInArrow and a trivial stateful operator"
+	@echo "make bench-kafka    the pipeline over a topic beside an identity mapInArrow over the same topic"
 	@echo "make bench-forks    10,000 Python workers, none used twice: does each of them start?"
 	@echo "make crash          kill -9 in the middle, again and again: is every change reported exactly once?"
 	@echo "make lab            the paper's experiments and a report; resumes; DATA=folder adds the real sets"
@@ -42,6 +44,9 @@ test: $(STAMP)
 
 test-integration: $(STAMP)
 	$(PY) -m pytest -rs -o addopts="-q --strict-markers" tests/integration $(if $(SHORT),-m "not whole") $(if $(TESTS),-k "$(TESTS)")
+
+components: $(STAMP)
+	$(PY) tools/components.py
 
 explore: $(STAMP)
 	$(PY) tools/explore.py --minutes $(or $(EXPLORE),10) $(if $(SEED),--seed $(SEED)) $(if $(TESTS),-- $(TESTS))
@@ -66,6 +71,9 @@ bench-fit: $(STAMP)
 
 bench-spark: $(STAMP)
 	$(PY) -m benchmarks.spark
+
+bench-kafka: $(STAMP)
+	$(PY) -m benchmarks.kafka
 
 bench-forks: $(STAMP)
 	$(PY) -m benchmarks.forks --starts $(or $(STARTS),10000)

@@ -23,6 +23,7 @@ from fogline.cli.terminal import (
     number_or_text,
     remark,
 )
+from fogline.cli.topics import KafkaConfig
 
 if TYPE_CHECKING:
     from fogline.flow.census import Census
@@ -43,18 +44,22 @@ def check(
     clock: Clock = None,
     master: MaybeMaster = None,
     memory: Memory = None,
+    kafka_config: KafkaConfig = None,
     *,
     stated: Stated,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
     Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
-    where every row would be rejected. Several queries are looked at one after another.
+    where every row would be rejected. Several queries are looked at one after another. Of a topic
+    (kafka://host:port/topic) the newest thousand messages are looked at.
     """
     with helpful():
         from fogline.cli.queries import named, queries_of
         from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
+        from fogline.kafka.address import is_topic
+        from fogline.kafka.config import read_config
         from fogline.repository.repository import Repository
         from fogline.rows.queries import each_of
 
@@ -67,15 +72,20 @@ def check(
         must_be_there(stream)
         for text in not_read(stream):
             remark(text)
-        where = Where.chosen(stream, master, memory)
-        from fogline.cli.counting import census
-
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
+        from fogline.cli.counting import census, census_of_topic
+
+        where = None if is_topic(stream) else Where.chosen(stream, master, memory)
+        if where is None:
+            remark("in this process: the newest messages")
         useless = False
         for name, one in asked.items():
             if name is not None:
                 typer.secho(f"{name}:", bold=True)
-            found = census(stream, one, options, known, clock, where, **how)
+            if where is None:
+                found = census_of_topic(stream, one, options, known, clock, read_config(kafka_config), **how)
+            else:
+                found = census(stream, one, options, known, clock, where, **how)
             print_census(found, one, chains[name])
             useless |= found.rows > 0 and found.rejected == found.rows
         if useless:

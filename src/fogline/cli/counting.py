@@ -15,9 +15,14 @@ from fogline.files.layout import layout_of
 from fogline.files.listing import files_of
 from fogline.files.options import Options
 from fogline.files.reading import batches
+from fogline.files.settled import Layout
 from fogline.flow.census import Census, counted
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.plan import Plan, make_plan
+from fogline.kafka.address import Address
+from fogline.kafka.config import Config
+from fogline.kafka.layout import layout_of_topic
+from fogline.kafka.sample import newest_rows
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -56,18 +61,43 @@ def _here(
     report: Report,
     **how: Any,
 ) -> Census:
-    layout = layout_of(stream, query, options, clock=clock, lateness=how["lateness"], remark=remark)
-    how |= {"clock": layout.clock or None, "versions": layout.versions or None}
-    plan = make_plan(query, layout.schema, opened=None if known is None else lambda: known, **how)
-    total, files = Census(absent=[name for name in plan.extra if name not in layout.columns.names]), files_of(stream)
+    layout, files = (
+        layout_of(stream, query, options, clock=clock, lateness=how["lateness"], remark=remark),
+        files_of(stream),
+    )
 
     def rows() -> Iterator[pa.RecordBatch]:
         for k, file in enumerate(files):
             report(READING, k, len(files))
-            yield from with_now(batches(str(file), layout), plan)
+            yield from batches(str(file), layout)
         report(READING, len(files), len(files))
 
-    total.add(counted(plan, rows()))
+    return _counted(rows(), layout, query, known, **how)
+
+
+def census_of_topic(
+    stream: str,
+    query: Query,
+    options: Options,
+    known: Repository | None,
+    clock: str | None,
+    config: Config,
+    **how: Any,
+) -> Census:
+    """Count what is in the newest messages of a topic. `how`: lateness and ahead."""
+    also = () if known is None else known.determinants
+    layout = layout_of_topic(query, options, also=also, clock=clock, lateness=how["lateness"])
+    with stages(READING):
+        return _counted(newest_rows(Address.of(stream), config, layout), layout, query, known, **how)
+
+
+def _counted(
+    rows: Iterable[pa.RecordBatch], layout: Layout, query: Query, known: Repository | None, **how: Any
+) -> Census:
+    how |= {"clock": layout.clock or None, "versions": layout.versions or None}
+    plan = make_plan(query, layout.schema, opened=None if known is None else lambda: known, **how)
+    total = Census(absent=[name for name in plan.extra if name not in layout.columns.names])
+    total.add(counted(plan, with_now(rows, plan)))
     return total
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError
+from fogline.sinks.places import refuse_secret, shown
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
@@ -35,6 +36,24 @@ class Where:
         """For these files; a line states what was chosen, and why."""
         why = why_spark(path, master, memory)
         remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
+        return cls(None if why is None else master or LOCAL, memory)
+
+    @classmethod
+    def of_history(cls, path: str, sql: str | None, master: str | None, memory: str | None) -> Where:
+        """For these files or this table; a database is asked by Spark."""
+        from fogline.cli.terminal import must_be_there
+        from fogline.files.tables import JDBC, is_table
+
+        if (sql is not None) != path.startswith(JDBC):
+            what = "needs --sql, what to ask it" if sql is None else "is none; write jdbc:postgresql://host/database"
+            raise FoglineError(f"--sql and a database belong together: {shown(path)!r} {what}.")
+        if not is_table(path):
+            must_be_there(path)
+            return cls.chosen(path, master, memory)
+        refuse_secret(path)
+        why = "a database is asked" if sql is not None else None
+        why = f"--{'memory' if master is None else 'master'} is given" if master or memory else why
+        remark("in this process: a Delta table" if why is None else f"on Spark: {why}")
         return cls(None if why is None else master or LOCAL, memory)
 
     @property

@@ -12,25 +12,40 @@ from fogline.cli.progress import Report, stages
 from fogline.cli.terminal import remark
 from fogline.files.options import Options
 from fogline.files.reading import table
+from fogline.files.tables import delta_table, is_table
 from fogline.model import Query
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
+from fogline.sinks.places import expanded
 
 WRITING = "writing the repository"
 
 
-def fitted(history: str, query: Query, options: Options, output: Path, how: dict[str, Any], where: Where) -> Repository:
-    """A repository of these files, written."""
+def fitted(
+    history: str,
+    query: Query,
+    options: Options,
+    output: Path,
+    how: dict[str, Any],
+    where: Where,
+    sql: str | None = None,
+) -> Repository:
+    """A repository of these files, or of this table, written."""
     if where.here:
         with stages("reading the history") as report:
-            made = Repository.fit(table(history, query, options, remark), query, **how, progress=report)
-            return _written(made, output, report)
+            rows = delta_table(history) if is_table(history) else table(history, query, options, remark)
+            return _written(Repository.fit(rows, query, **how, progress=report), output, report)
     with where.spark() as (spark, report):
-        from fogline.spark import files
+        from fogline.spark import files, tables
         from fogline.spark.fitting import fit
 
-        rows = files.table(spark, history, query, options, remark)
-        return fit(rows, query, **how, folder=output, progress=report)
+        if sql is not None:
+            found = tables.answered(spark, expanded(history), sql)
+        elif is_table(history):
+            found = tables.delta(spark, history)
+        else:
+            found = files.table(spark, history, query, options, remark)
+        return fit(found, query, **how, folder=output, progress=report)
 
 
 def fitted_again(

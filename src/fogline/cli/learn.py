@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 @app.command()
 @reads_files
 def fit(
-    history: Annotated[str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.")],
+    history: Annotated[
+        str,
+        typer.Argument(
+            help="Rows of the past, (nearly) complete: parquet, csv, jsonl; a Delta table, `delta:PATH`; or with --sql "
+            "a database, `jdbc:postgresql://host/database?user=me&password=${NAME}`."
+        ),
+    ],
     query: QueryFile,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder to write; a repository there stays as an older version.")
@@ -52,6 +58,9 @@ def fit(
     values: Annotated[
         int, typer.Option(help="How many values a missing one may have at most; more are reduced.", min=4)
     ] = VALUES,
+    sql: Annotated[
+        str | None, typer.Option(help="What to ask the database that HISTORY names, such as 'select * from readings'.")
+    ] = None,
     master: MaybeMaster = None,
     memory: Memory = None,
     *,
@@ -76,12 +85,11 @@ def fit(
         kept = None if retention is None else number_or_text(retention)
         must_be_apart(history, str(output))
         store.check_folder(output)
-        must_be_there(history)
-        where = Where.chosen(history, master, memory)
+        where = Where.of_history(history, sql, master, memory)
         how = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
         from fogline.cli.fitting import fitted
 
-        summarise(fitted(history, asked, options, output, how, where), output, began)
+        summarise(fitted(history, asked, options, output, how, where, sql), output, began)
 
 
 def summarise(made: Repository, output: Path, began: float) -> None:

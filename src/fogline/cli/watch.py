@@ -26,6 +26,7 @@ from fogline.cli.terminal import (
     on_spark,
     remark,
 )
+from fogline.cli.topics import Topics, reads_topics
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
@@ -58,6 +59,7 @@ Checkpoint = Annotated[
 
 @app.command()
 @reads_files
+@reads_topics
 def run(
     stream: StreamFiles,
     query: QueryFiles,
@@ -86,8 +88,9 @@ def run(
     memory: Memory = None,
     *,
     stated: Stated,
+    topic: Topics,
 ) -> None:
-    """Watch a stream of files, and write how the answer changes.
+    """Watch a stream of files or a topic of Kafka (kafka://host:port/topic), and write how the answer changes.
 
     OUTPUT becomes a folder of Parquet files: `changes/`, `rejects/` (rows that could not be taken, with the reason) and
     `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
@@ -117,11 +120,12 @@ def run(
             for name, one in each_of(asked).items():
                 with named(name):
                     chain_of(known, one, hindsight=hindsight)  # do they fit?
+        asked_topic = topic()
         must_exist(stream)
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         about |= {"sinks": sinks, "keeps": checkpoint is None}
-        config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
+        config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
         brisk = not follow and is_small(stream)
         with (
@@ -135,6 +139,7 @@ def run(
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
+            running.look()
             members = read_answer(running.output.place, output).num_rows if config.keeps else None
         sum_up(running.status, members, config, perf_counter() - began)
         warn_of_rejects(running.status)

@@ -7,6 +7,7 @@ column that the query looks at and that does not fit refuses its row; others bec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,19 +24,22 @@ if TYPE_CHECKING:
     from fogline.files.settled import Layout
 
 
-def fitted(raw: Raw, layout: Layout, file: str, stated: dict[str, str]) -> pa.RecordBatch:
-    """The rows in the columns of the layout. `stated`: what the names of folders say of all rows of the file."""
+def fitted(raw: Raw, layout: Layout, file: str | pa.Array, stated: Mapping[str, str]) -> pa.RecordBatch:
+    """The rows in the columns of the layout. `stated`: what the names of folders say of all rows of the file.
+
+    `file`: its name, or one for each row.
+    """
     why: Reasons = {}
     columns = [_column(raw, field, layout, stated, why) for field in layout.columns]
     reasons = pa.nulls(raw.rows, pa.string())
     if why:
         reasons = pa.array([why.get(i) for i in range(raw.rows)], pa.string())
     lines = pa.nulls(raw.rows, pa.int64()) if raw.lines is None else pa.array(raw.lines, pa.int64())
-    columns += [pa.nulls(raw.rows, pa.string()), reasons, pa.repeat(file, raw.rows), lines]
+    columns += [pa.nulls(raw.rows, pa.string()), reasons, _named(file, raw.rows), lines]
     return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
 
 
-def _column(raw: Raw, field: pa.Field, layout: Layout, stated: dict[str, str], why: Reasons) -> pa.Array:
+def _column(raw: Raw, field: pa.Field, layout: Layout, stated: Mapping[str, str], why: Reasons) -> pa.Array:
     name = field.name
     given = raw.columns.get(name)
     if given is None:
@@ -72,13 +76,17 @@ def _usual(given: pa.Array, name: str, decimal: str, layout: Layout) -> pa.Array
     return given
 
 
-def unread(layout: Layout, file: str, bad: list[tuple[int | None, str, str]]) -> pa.RecordBatch:
+def _named(file: str | pa.Array, rows: int) -> pa.Array:
+    return pa.repeat(file, rows) if isinstance(file, str) else file
+
+
+def unread(layout: Layout, file: str | pa.Array, bad: list[tuple[int | None, str, str]]) -> pa.RecordBatch:
     """Lines that cannot be read, as rows that have nothing but their text and the reason: (line, text, reason)."""
     n = len(bad)
     beside = {
         CORRUPT: pa.array([text for _, text, _ in bad], pa.string()),
         WHY: pa.array([why for *_, why in bad], pa.string()),
-        FILE: pa.repeat(file, n),
+        FILE: _named(file, n),
         LINE: pa.array([line for line, *_ in bad], pa.int64()),
     }
     columns = [beside[field.name] if field.name in beside else pa.nulls(n, field.type) for field in layout.schema]

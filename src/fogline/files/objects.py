@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from fogline.arrays import Ints
 from fogline.files.blocks import Block, blocks, head_of
 from fogline.files.casting import as_text
 from fogline.files.options import Options
@@ -22,7 +23,9 @@ from fogline.files.sniffing import encoding_of
 from fogline.rows.text import is_text, quoted
 
 LINES = 500  # of a file that show its columns
+DEEP = 1000  # opening brackets in one line: with ten times as many nested ones Arrow's parser ends the process
 _SURE = 2**53  # numbers below are the same as float64
+_WORDS = {list: "an array", str: "a text", bool: "a truth value", type(None): "null"}
 
 
 def read_objects(path: str, content: bytes | None, options: Options, schema: pa.Schema, size: int) -> Iterator[Raw]:
@@ -31,12 +34,12 @@ def read_objects(path: str, content: bytes | None, options: Options, schema: pa.
     encoding = options.encoding or encoding_of(head)
     if _is_array(head):
         whole = b"".join(block.data for block in blocks(path, content, encoding))
-        yield _from_objects(_objects(whole), schema, None)
+        yield from_objects(_objects(whole), schema, None)
         return
     texts = {field.name for field in schema if is_text(field.type)}
     inferred: set[str] = set()
     for block in blocks(path, content, encoding, size):
-        found = _at_once(block, schema, texts, inferred)
+        found = at_once(block, schema, texts, inferred)
         yield _line_by_line(block, schema) if found is None else found
 
 
@@ -74,11 +77,13 @@ def _objects(data: bytes) -> list[dict[str, Any]]:
     return list(found)
 
 
-def _at_once(block: Block, schema: pa.Schema, texts: set[str], stamps: set[str]) -> Raw | None:
+def at_once(block: Block, schema: pa.Schema, texts: set[str], stamps: set[str]) -> Raw | None:
     """The rows of a block; None: they must be read line by line. `stamps`: texts that look like instants, so far."""
     ends = block.ends()
     begins = np.concatenate(([0], ends[:-1] + 1))
     filled = (ends - begins) > 1  # a blank line may still have its carriage return
+    if _is_deep(block.data, begins, ends):
+        return None
     try:
         table = _parsed(block, stamps)
         again = {field.name for field in table.schema if pa.types.is_timestamp(field.type)}
@@ -98,6 +103,15 @@ def _at_once(block: Block, schema: pa.Schema, texts: set[str], stamps: set[str])
                 return None
             columns[field.name] = column
     return Raw(columns, table.num_rows, np.flatnonzero(filled) + block.first)
+
+
+def _is_deep(data: Any, begins: Ints, ends: Ints) -> bool:
+    """Whether a line may be nested so deeply that it must not be parsed as the others are."""
+    raw = np.frombuffer(data, np.uint8)
+    return any(
+        int(np.isin(raw[begins[i] : ends[i]], (ord("["), ord("{"))).sum()) > DEEP
+        for i in np.flatnonzero(ends - begins > DEEP).tolist()
+    )
 
 
 def _rounded(column: pa.Array, kind: pa.DataType) -> bool:
@@ -124,17 +138,23 @@ def _line_by_line(block: Block, schema: pa.Schema) -> Raw:
             continue
         text = line.decode("utf-8", "replace").rstrip("\r")
         try:
-            found = json.loads(line)
-            if not isinstance(found, dict):
-                raise ValueError
-            rows.append(found)
+            rows.append(as_object(line))
             lines.append(block.first + k)
         except (ValueError, RecursionError):
             bad.append(BadLine(block.first + k, text, "the line cannot be read: it is no JSON object"))
-    return _from_objects(rows, schema, np.array(lines, np.int64))._replace(bad=tuple(bad))
+    return from_objects(rows, schema, np.array(lines, np.int64))._replace(bad=tuple(bad))
 
 
-def _from_objects(rows: list[dict[str, Any]], schema: pa.Schema, lines: Any) -> Raw:
+def as_object(text: bytes) -> dict[str, Any]:
+    """One JSON object; ValueError or RecursionError: it is none."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"it is {_WORDS.get(type(found), 'a number')}")
+    return found
+
+
+def from_objects(rows: list[dict[str, Any]], schema: pa.Schema, lines: Any) -> Raw:
+    """The objects in the columns of the schema."""
     columns = {field.name: _column([row.get(field.name) for row in rows], field.type) for field in schema}
     return Raw(columns, len(rows), lines)
 

@@ -34,6 +34,7 @@ from fogline.flow.rejects import kind_of_reason
 from fogline.flow.reported import schemas_of
 from fogline.flow.sink import RunInfo, Sink, places_of
 from fogline.flow.spill import PIECES
+from fogline.kafka.config import TopicOptions
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, differing, each_of
@@ -58,6 +59,7 @@ class RunConfig:
     keep: int | None = None  # batches whose changes are kept, at least; None: all
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
+    topic: TopicOptions | None = None  # how a topic of Kafka is read; None: as usual, or the stream is none
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
     sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
@@ -90,6 +92,7 @@ class RunStatus:
     total: int = 0
     rejected: int = 0
     held: int = 0  # rows that ran ahead of their group, and have not entered
+    late: int = 0  # rows that were behind the clock of their group, and entered there
     expired: int = 0  # rows that had expired before they could enter
     stale: int = 0  # rows that were ignored: something newer of their ids was there
     changes: int = 0
@@ -123,6 +126,7 @@ class RunStatus:
         self.total += self.rows
         self.rejected += _sum(health["rejected"])
         self.held += _sum(health["held"]) - _sum(health["released"])
+        self.late += _sum(health["late"])
         self.expired += _sum(health["expired"])
         self.stale += _sum(health["stale"]) if query.latest else 0
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0

@@ -7,8 +7,12 @@ from fogline.face import offer
 if TYPE_CHECKING:
     from fogline.sinks.alerts import Command, Webhook
     from fogline.sinks.delta import DeltaSink
+    from fogline.sinks.kafka import KafkaSink
     from fogline.sinks.postgres import PostgresSink
 
-__all__ = ["Command", "DeltaSink", "PostgresSink", "Webhook"]
+__all__ = ["Command", "DeltaSink", "KafkaSink", "PostgresSink", "Webhook"]
 
-offer(__name__, {"alerts": ("Command", "Webhook"), "delta": ("DeltaSink",), "postgres": ("PostgresSink",)})
+offer(
+    __name__,
+    {"alerts": ("Command", "Webhook"), "delta": ("DeltaSink",), "kafka": ("KafkaSink",), "postgres": ("PostgresSink",)},
+)

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from fogline import errors
 from fogline.errors import FoglineError
 from fogline.spark.identity import other_plan
+from fogline.spark.topic_errors import of_topic
 
 SPARK_REPORTS = "Spark reports"
 _OURS = re.compile(
@@ -47,6 +48,8 @@ def translated(text: str) -> FoglineError:
     if found is not None:
         kind = getattr(errors, found[1], FoglineError)
         return kind(found[2].strip()) if issubclass(kind, FoglineError) else FoglineError(found[2].strip())
+    if (lost := of_topic(text)) is not None:
+        return lost
     if (broken := _BROKEN.search(text)) is not None:
         return FoglineError(
             f"{_shown(broken[1])} cannot be read: it is damaged, not whole yet, gone, or has columns of other types. "

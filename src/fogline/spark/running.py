@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from fogline.files.layout import Layout
 from fogline.files.paths import absolute
-from fogline.files.unread import Unread
 from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.resume import as_begun
-from fogline.flow.source_log import SourceLog
-from fogline.spark import files
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.pipeline import plan_for
+from fogline.spark.sources import Source, opened
 from fogline.spark.writing import Writing
 
 
@@ -40,7 +37,7 @@ class Run:
         self.output = Output(place, config)
         self.writing = Writing(spark, self.output, report, remark)
         self.status = self.writing.status
-        self.unread: Unread | None = None
+        self.source: Source | None = None
 
     def start(
         self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
@@ -51,7 +48,8 @@ class Run:
         `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
         config = self.config
-        source, layout, new = self._source(files_per_batch, clock)
+        self.source = self._source(files_per_batch, clock)
+        source, layout = self.source.stream, self.source.layout
         with plainly():
             how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
             how |= {
@@ -61,30 +59,18 @@ class Run:
                 "buckets": self.output.buckets,
             }
             plan = plan_for(source, config.query, config.repository, schema=layout.schema, **how)
-            if new:
+            if self.source.new:
                 self.output.begin(layout.to_dict(), plan.buckets)
             trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}
-            return self.writing.start(source, plan, trigger, files.reader(layout))
+            return self.writing.start(source, plan, trigger, self.source.read)
 
-    def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, Layout, bool]:
-        """The files; how they are read, as settled when this run was first started; and whether that is now."""
+    def _source(self, files_per_batch: int | None, clock: str | None) -> Source:
         self.writing.mend()
-        config, shape = self.config, self.output.shape()
-        if shape is None:
-            how = {"clock": clock, "lateness": config.lateness, "remark": self.remark}
-            layout = files.settle(self.spark, config.stream, config.query, config.options, **how)
-        else:
-            layout = Layout.from_dict(shape, config.stream)
-            layout.check(config.options, clock, config.output)
-        self.unread = Unread(config.stream, SourceLog(self.output.place))
-        for text in self.unread.begin():
-            self.remark(text)
-        there = files.stream(self.spark, config.stream, files_per_batch, by_name=self.output.by_name)
-        return there, layout, shape is None
+        return opened(self.spark, self.output, files_per_batch=files_per_batch, clock=clock, remark=self.remark)
 
     def look(self) -> None:
-        """Remark on files that are not read, each once."""
-        for text in [] if self.unread is None else self.unread.look():
+        """Remark on what is new around the stream, such as files that are not read, each once."""
+        for text in [] if self.source is None else self.source.look(self.status):
             self.remark(text)
 
     def close(self) -> None:

@@ -1,0 +1,116 @@
+"""Which options do commands have that read a topic of Kafka?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fogline.errors import FoglineError
+
+if TYPE_CHECKING:
+    from fogline.kafka.config import TopicOptions
+
+Topics = Callable[[], Any]  # gives `kafka.config.TopicOptions`, which is imported then; None: files are read
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="Properties of Kafka's clients, such as security.protocol, sasl.username, sasl.password; ${NAME} in it "
+        "stands for a variable of the environment. FOGLINE_KAFKA_CONFIG may name it, too."
+    ),
+]
+OPTIONS = {
+    "starting": Annotated[
+        str | None,
+        typer.Option(
+            help="Where to begin in a topic: `earliest` (by default), `latest`, or a time such as 2024-05-01."
+        ),
+    ],
+    "max_per_batch": Annotated[int | None, typer.Option(help="Take so many messages of a topic at once.", min=1)],
+    "accept_loss": Annotated[
+        bool | None,
+        typer.Option("--accept-loss", help="Go on, though a topic no longer has messages that were not read."),
+    ],
+    "avro_schema": Annotated[
+        Path | None, typer.Option(help="Values of the topic are Avro of the schema in this file (.avsc), not JSON.")
+    ],
+    "kafka_config": KafkaConfig,
+}
+
+
+def reads_topics(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with these options; it gets one function in their place, `topic`."""
+    own = [each for name, each in signature(command, eval_str=True).parameters.items() if name != "topic"]
+    added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in OPTIONS.items()]
+
+    @wraps(command)
+    def with_options(*args: Any, **given: Any) -> None:
+        found = {name: given.pop(name, None) for name in OPTIONS}
+        command(*args, **given, topic=lambda: topic_options(given["stream"], given["engine"], **found))
+
+    with_options.__dict__["__signature__"] = signature(command).replace(parameters=[*own, *added])
+    with_options.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
+    return with_options
+
+
+def topic_options(
+    stream: str,
+    engine: str,
+    starting: str | None,
+    max_per_batch: int | None,
+    accept_loss: bool | None,
+    avro_schema: Path | None,
+    kafka_config: Path | None,
+) -> TopicOptions | None:
+    """How the topic is read; None: the stream is none, and nothing was stated that only a topic has."""
+    from fogline.files.tables import DELTA
+    from fogline.kafka.address import Address, is_topic
+    from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
+
+    stated = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
+    stated |= {"--avro-schema": avro_schema}
+    if kafka_config is not None:
+        os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too
+    if stream.startswith(DELTA):
+        raise FoglineError(
+            "a Delta table is no stream for this command; where Spark knows Delta, watch it in Python: "
+            "fl.spark.watch(spark.readStream.format('delta').load(…), query)."
+        )
+    if not is_topic(stream):
+        given = next((name for name, value in stated.items() if value is not None), None)
+        if given is not None:
+            raise FoglineError(f"{given} is for topics, and {stream!r} is none; write kafka://host:port/topic.")
+        return None
+    Address.of(stream)
+    if engine == "embedded":
+        raise FoglineError("the embedded engine reads files; a topic is read by Spark: leave out --engine embedded.")
+    begin = starting_at(starting or EARLIEST)
+    avro = None if avro_schema is None else avro_schema.read_text(encoding="utf-8")
+    return TopicOptions(begin, max_per_batch or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
+
+
+def starting_at(text: str) -> str:
+    """`earliest`, `latest`, or the milliseconds of a time, as UTC where it has no zone.
+
+    >>> starting_at("latest"), starting_at("1970-01-01T00:00:01Z")
+    ('latest', '1000')
+    """
+    from datetime import UTC, datetime
+
+    from fogline.kafka.config import EARLIEST, LATEST
+
+    if text in (EARLIEST, LATEST):
+        return text
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise FoglineError(
+            f"--starting is {text!r}; it may be {EARLIEST}, {LATEST}, or a time such as 2024-05-01T12:00:00Z."
+        ) from None
+    whole = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return str(int(whole.timestamp() * 1000))

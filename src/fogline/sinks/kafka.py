@@ -1,0 +1,293 @@
+"""How do changes get into a topic of Kafka, exactly once under `read_committed`?
+
+The driver's producer writes each batch in one transaction, and in the same transaction the batch's number, as the
+offset of a consumer group that is named by the run's mark. So a batch is in the topic if and only if the group's offset
+has passed it. A process that begins takes over the transactions of the one before it (they have the same id): what that
+had left open is ended by the broker, one way or the other, and the group's offset shows which way it was. Whether a
+commit that got no answer has happened is found out in the same way.
+
+Values are JSON (`sinks.values`), keyed by group and id, with `batch` and `position` beside the columns of changes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from time import monotonic, sleep
+from typing import Any
+
+import pyarrow as pa
+
+from fogline.errors import SinkError, did_you_mean
+from fogline.flow.names import CHANGES
+from fogline.flow.sink import BATCH, Batches, RunInfo, numbered, numbered_schema
+from fogline.kafka.address import Address
+from fogline.kafka.config import Config, for_librdkafka, read_config
+from fogline.kafka.newest import newest
+from fogline.sinks.places import needs
+from fogline.sinks.spool import Spool, spooled
+from fogline.sinks.values import keyed_values, schema_of
+
+ANSWER = 10.0  # seconds in which a broker answers, when a run begins
+PATIENCE = 300.0  # seconds for which a batch is tried again, when brokers are gone
+ONE_TRY = 10.0  # seconds after which an answer is no longer waited for, and a new producer finds out
+OPEN = 300_000  # milliseconds after which a broker ends a transaction by itself
+PAUSE = 0.5  # seconds between two tries
+POLLED = 1000  # messages between two looks at what was delivered
+RUN = "fogline-run"  # the header that names the run
+_CALM = {"metadata.recovery.strategy": "none"}  # else, while brokers are gone, clients look for them without a pause
+_OPTIONS = ("config", "rejects")
+_FENCED = "another process writes with the same checkpoint, and this one has been shut out; let only one of them run."
+
+
+class KafkaSink:
+    """Changes into one topic, and rejects, if asked for, into another.
+
+    `config`: properties of the client, such as sasl.password; without, those of the file that the environment names.
+    `patience`: for how many seconds a batch is tried again while no broker answers.
+    """
+
+    def __init__(
+        self,
+        brokers: str,
+        topic: str,
+        *,
+        rejects: str | None = None,
+        config: Config | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.address = Address.of(f"kafka://{brokers}/{topic}")
+        self.rejects, self.patience, self._given = rejects, patience, config
+        self.place = f"{self.address}{'' if rejects is None else f'?rejects={rejects}'}"
+        self.run: RunInfo | None = None
+        self.done: int | None = None  # the last batch that is in the topic
+        self._producer: Any = None
+        self._limit = 0.0  # when patience ends
+        self._clients: dict[str, str] = {}
+
+    @classmethod
+    def from_url(cls, url: str) -> KafkaSink:
+        """kafka://host:port/topic?rejects=TOPIC&config=FILE"""
+        address = Address.of(url)
+        for name in address.options:
+            if name not in _OPTIONS:
+                raise SinkError(
+                    f"a topic has no option {name!r}; it has {', '.join(_OPTIONS)}.{did_you_mean(name, _OPTIONS)}"
+                )
+        file = address.options.get("config")
+        config = read_config(file) if file is not None else None
+        return cls(address.brokers, address.topic, rejects=address.options.get("rejects"), config=config)
+
+    @property
+    def name(self) -> str:
+        """Of the transactions, and of the group whose offset is the number of the next batch."""
+        assert self.run is not None, "put before begin"
+        return f"fogline-{self.run.mark}-{self.address.topic}"
+
+    def schema(self, run: RunInfo) -> dict[str, Any]:
+        """What the values of changes look like, as a JSON Schema."""
+        return schema_of(numbered_schema(run.schemas[CHANGES]), "a change of the answer")
+
+    def begin(self, run: RunInfo) -> None:
+        """Are the topics there? Then an earlier process of this run is shut out, and what it left is settled."""
+        needs("confluent_kafka", "kafka", "a topic as a sink")
+        self.close()
+        self.run = run
+        config = for_librdkafka(read_config(None) if self._given is None else self._given)
+        self._clients = {**_CALM, **config, "bootstrap.servers": self.address.brokers}
+        self._must_have_topics()
+        self._until(monotonic() + 3 * ANSWER, self._take_over)
+
+    def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
+        """The batch in one transaction with its number; one that is there already is ignored."""
+        assert self.run is not None, "put before begin"
+        if self.done is not None and number <= self.done:
+            return
+        wanted = iter(()) if self.rejects is None else rejects
+        with spooled(numbered(number, changes, self.run.schemas[CHANGES])) as kept, spooled(wanted) as refused:
+            if kept.rows or refused.rows:
+                self._until(monotonic() + self.patience, lambda: self._once(number, kept, refused))
+        self.done = number
+
+    def close(self) -> None:
+        """The producer is let go; what it had open is ended by the next one, or by the broker in time."""
+        self._producer = None
+
+    def _until(self, limit: float, step: Callable[[], None]) -> None:
+        """A step that is tried until brokers answer, or it cannot go well, or patience ends."""
+        from confluent_kafka import KafkaException
+
+        self._limit = limit
+        while True:
+            try:
+                return step()
+            except KafkaException as error:
+                self._producer = None  # a new one ends the transaction, and finds out what became of it
+                self._give_up(error)
+                sleep(PAUSE)
+
+    def _give_up(self, error: Any) -> None:
+        """An error in words, unless another try may help."""
+        from confluent_kafka import KafkaError
+
+        found = error.args[0]
+        fenced = KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH
+        lasting = {
+            KafkaError.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic",
+            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this user may not use transactions of that name",
+            KafkaError.GROUP_AUTHORIZATION_FAILED: "this user may not use the group that keeps the batch's number",
+            KafkaError.SASL_AUTHENTICATION_FAILED: "user or password are wrong",
+            KafkaError.MSG_SIZE_TOO_LARGE: "a row is larger than the topic's max.message.bytes",
+            KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic is gone",
+        }
+        if found.code() in fenced:
+            raise SinkError(_FENCED) from None
+        if found.code() in lasting:
+            raise SinkError(f"{lasting[found.code()]} ({found.str()})") from None
+        if monotonic() > self._limit:
+            raise SinkError(
+                f"no answer from {self.address.brokers}, tried again and again ({found.str()}); start the same command "
+                "again when the broker is back: nothing is lost, and nothing doubled."
+            ) from None
+
+    def _once(self, number: int, kept: Spool, refused: Spool) -> None:
+        """One try. A new producer is made where the last one failed: then the batch may be there already."""
+        if self._producer is None:
+            self._take_over()
+            if self.done is not None and number <= self.done:
+                return
+        producer = self._producer
+        producer.begin_transaction()
+        assert self.run is not None
+        self._send(self.address.topic, kept.read(), tuple(name for name in self.run.key if name != "arrived"))
+        if self.rejects is not None:
+            self._send(self.rejects, _with_batch(refused.read(), number), ())
+        waiting = len(producer)
+        while waiting and (now := producer.flush(self._left(ONE_TRY))):
+            if now >= waiting or monotonic() > self._limit:
+                raise _exception(_timed_out())
+            waiting = now
+        producer.send_offsets_to_transaction([self._number(number + 1)], self._group(), self._left(ONE_TRY))
+        producer.commit_transaction(self._left(ONE_TRY))
+        self.done = number
+
+    def _left(self, most: float = PATIENCE) -> float:
+        """Seconds that are left of our patience, at most so many."""
+        return min(max(self._limit - monotonic(), 1.0), most)
+
+    def _send(self, topic: str, batches: Iterable[pa.RecordBatch], key: tuple[str, ...]) -> None:
+        assert self.run is not None
+        headers, producer = [(RUN, self.run.mark)], self._producer
+        sent = 0
+        for batch in batches:
+            for name, value in keyed_values(batch, key):
+                while True:
+                    try:
+                        producer.produce(topic, value, name, headers=headers)
+                        break
+                    except BufferError:  # as many are on their way as may be
+                        producer.poll(PAUSE)
+                        if monotonic() > self._limit:
+                            raise _exception(_timed_out()) from None
+                sent += 1
+                if sent % POLLED == 0:
+                    producer.poll(0)
+
+    def _take_over(self) -> None:
+        """A producer with the run's transactions, whatever had them before; and what is in the topic."""
+        from confluent_kafka import Producer
+
+        more: dict[str, Any] = {"transactional.id": self.name, "transaction.timeout.ms": OPEN, "linger.ms": 5}
+        producer = Producer({**self._clients, **more, "compression.type": "lz4", "logger": _logger()})
+        producer.init_transactions(self._left(ONE_TRY))
+        self._producer, self.done = producer, self._last()
+
+    def _last(self) -> int | None:
+        """The last batch that is in the topic, as the group's offset shows; None: none."""
+        consumer = self._consumer()
+        try:
+            found = consumer.committed([self._number(0)], ANSWER)[0]
+            if found.error is not None:
+                raise _exception(found.error)
+            if found.offset >= 0:
+                return int(found.offset) - 1
+            begun = self.run is not None and self.run.last is not None
+            return self._last_in_topic(consumer) if begun else None
+        finally:
+            consumer.close()
+
+    def _last_in_topic(self, consumer: Any) -> int | None:
+        """The same by the newest messages: brokers forget the offsets of groups after a week or so."""
+        from confluent_kafka import TopicPartition
+
+        assert self.run is not None
+        named = consumer.list_topics(self.address.topic, ANSWER).topics[self.address.topic].partitions
+        found = newest(consumer, [TopicPartition(self.address.topic, each) for each in named], 1000 * len(named))
+        own = [each for each in found if (RUN, self.run.mark.encode()) in (each.headers() or ())]
+        return max((int(json.loads(each.value())[BATCH]) for each in own), default=None)
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer
+
+        more = {"group.id": self.name, "isolation.level": "read_committed", "enable.auto.commit": False}
+        return Consumer({**self._clients, **more, "enable.partition.eof": True, "logger": _logger()})
+
+    def _group(self) -> Any:
+        consumer = self._consumer()
+        try:
+            return consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+
+    def _number(self, offset: int) -> Any:
+        """The number of a batch, where the group keeps it."""
+        from confluent_kafka import TopicPartition
+
+        return TopicPartition(self.address.topic, 0, offset)
+
+    def _must_have_topics(self) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        client = AdminClient({**self._clients, "logger": _logger()})
+        try:
+            there = set(client.list_topics(timeout=ANSWER).topics)
+        except KafkaException as error:
+            raise SinkError(
+                f"no broker of {self.address.brokers} answers within {ANSWER:.0f} s ({error.args[0].str()}); is it "
+                "running, is the address right, and do security.protocol, user and password (--kafka-config) fit?"
+            ) from None
+        for topic in (self.address.topic, self.rejects):
+            if topic is not None and topic not in there:
+                raise SinkError(
+                    f"{self.address.brokers} has no topic {topic!r}; make it first.{did_you_mean(topic, there)}"
+                )
+
+
+def _with_batch(rejects: Iterable[pa.RecordBatch], number: int) -> Batches:
+    for each in rejects:
+        if BATCH in each.schema.names:
+            yield each
+        else:
+            yield each.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), each.num_rows))
+
+
+def _timed_out() -> Any:
+    from confluent_kafka import KafkaError
+
+    return KafkaError(KafkaError._TIMED_OUT)
+
+
+def _exception(error: Any) -> Exception:
+    from confluent_kafka import KafkaException
+
+    return KafkaException(error)
+
+
+def _logger() -> logging.Logger:
+    """What librdkafka has to report goes to a log that is silent unless the user wants it."""
+    found = logging.getLogger("fogline.kafka")
+    if not found.handlers:
+        found.addHandler(logging.NullHandler())
+    return found

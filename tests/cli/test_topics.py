@@ -1,0 +1,57 @@
+"""What of a topic is refused before anything starts?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fogline.cli import app
+from fogline.kafka.config import VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, "")
+    Path("q.yaml").write_text("attributes: {x: max}\nid: id\ntime: time\nlifetime: 40\n")
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(app, [*words, "-q", "q.yaml", "-o", "out"], env={"COLUMNS": "200"})
+    assert result.exit_code == 2, result.output
+    assert not Path("out").exists()
+    return " ".join(result.output.split())
+
+
+def test_an_address_that_names_no_topic() -> None:
+    assert "names no topic; write kafka://host:port/topic" in refused("run", "kafka://host")
+    assert "no place in the address of a topic" in refused("run", "kafka://me:hush@host/topic")
+
+
+def test_the_embedded_engine() -> None:
+    assert "a topic is read by Spark" in refused("run", "kafka://host/topic", "--engine", "embedded")
+
+
+def test_options_of_topics_for_files() -> None:
+    Path("in").mkdir()
+    assert "--starting is for topics, and 'in' is none" in refused("run", "in", "--starting", "latest")
+    assert "--max-per-batch is for topics" in refused("run", "in", "--max-per-batch", "5")
+
+
+def test_a_time_that_is_none() -> None:
+    words = "--starting is 'soon'; it may be earliest, latest, or a time such as 2024-05-01T12:00:00Z"
+    assert words in refused("run", "kafka://host/topic", "--starting", "soon")
+
+
+def test_a_file_of_secrets_that_is_not_there() -> None:
+    assert "'nowhere', which should hold properties" in refused(
+        "run", "kafka://host/topic", "--kafka-config", "nowhere"
+    )
+    assert os.environ[VARIABLE] == "nowhere"  # a sink would look there, too
+
+
+def test_a_schema_that_is_not_there() -> None:
+    assert "'none.avsc' is not there" in refused("run", "kafka://host/topic", "--avro-schema", "none.avsc")

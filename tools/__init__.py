@@ -1,0 +1,1 @@
+"""What helps to develop: words that are not used, new examples, components for tests."""
