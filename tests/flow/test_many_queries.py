@@ -88,7 +88,7 @@ def tables(draw, *, gaps: bool) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def told(journal: Journal, kind: str, by: Sequence[str], name: str | None = None) -> dict[Any, list[Any]]:
+def reports(journal: Journal, kind: str, by: Sequence[str], name: str | None = None) -> dict[Any, list[Any]]:
     """What was reported of each group, in its order, of one query if there are several."""
     found: dict[Any, list[Any]] = {}
     for each, table in journal:
@@ -130,8 +130,8 @@ def agree(asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], **
         for name, query in asked.items():
             one = alone[name].batch(parts)
             by = query.by
-            same(told(found, CHANGES, by, name), told(one, CHANGES, by))
-            same(told(found, REJECTS, by, name), told(one, REJECTS, by))
+            same(reports(found, CHANGES, by, name), reports(one, CHANGES, by))
+            same(reports(found, REJECTS, by, name), reports(one, REJECTS, by))
             counted = (
                 "rows",
                 "rejected",
@@ -143,7 +143,7 @@ def agree(asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], **
                 "answer",
                 "inexact",
             )
-            health = told(found, HEALTH, by, name), told(one, HEALTH, by)
+            health = reports(found, HEALTH, by, name), reports(one, HEALTH, by)
             for both in health:
                 for rows in both.values():
                     rows[:] = [{each: row[each] for each in (*counted, "time")} for row in rows]
