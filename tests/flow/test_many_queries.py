@@ -161,7 +161,7 @@ how = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(queries(), tables(gaps=False), st.data(), how)
 def test_each_query_reports_what_it_would_report_alone(asked, table, data, how):
     cut = sorted(data.draw(st.lists(st.integers(0, table.num_rows), max_size=4)))
