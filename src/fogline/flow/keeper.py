@@ -108,7 +108,7 @@ class Keeper:
         Where many rows wait they lie in the `cells` of this group, many readings in its `parts`, and many ids in its
         `pages`; without, all lie in its state.
         """
-        loaded = self._taken_over(state) if isinstance(state, LoadedGroup) else self._load(state, pages)
+        loaded = self.load(state, pages)
         done = self.turn(key, loaded, parcels, watermark, cells, parts, pages, end=end)
         report = journal(self.plan, self.tables, [done.report])
         return Outcome(None if done.forgotten else self.save(done.then), report, done.then.timer, done.before, done.then)
@@ -216,7 +216,7 @@ class Keeper:
             self.settling.forget(loaded.sensors, parts)
         if loaded.log is not None and pages is not None:
             log.clear(loaded.log, pages)
-        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self._empty(), -np.inf, None, [], None
+        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self.empty(), -np.inf, None, [], None
         loaded.sensors = None
         return [delta] if len(which) else []
 
@@ -294,7 +294,8 @@ class Keeper:
         sizes, chain = (len(query.names), query.alpha, query.last, 1_000_000, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
-    def _empty(self) -> AnyGroup:
+    def empty(self) -> AnyGroup:
+        """A group that no row has reached."""
         return self._new_latest() if self.plan.query.latest else self._new_group()
 
     def _new_latest(self) -> LatestGroup:
@@ -304,15 +305,17 @@ class Keeper:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)
 
-    def _taken_over(self, loaded: LoadedGroup) -> LoadedGroup:
-        """A group that is at hand; from now on it is another than the one that was saved."""
-        if loaded.log is not None:
-            cache.pop((loaded.log.mark.encode(), self.plan.digest))
-        return loaded
+    def load(self, state: bytes | LoadedGroup | None, pages: Cells | None = None) -> LoadedGroup:
+        """A group from its state; or one that is at hand, which from now on is another than the one that was saved."""
+        if isinstance(state, LoadedGroup):
+            if state.log is not None:
+                cache.pop((state.log.mark.encode(), self.plan.digest))
+            return state
+        return self._load(state, pages)
 
     def _load(self, state: bytes | None, pages: Cells | None = None) -> LoadedGroup:
         if state is None:
-            return LoadedGroup(self._empty(), -np.inf, None, None)
+            return LoadedGroup(self.empty(), -np.inf, None, None)
         header, arrays = from_state(self.plan, state, _WHAT)
         group, where = self._open(header, arrays, pages)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
@@ -356,6 +359,7 @@ class Keeper:
             cache.put((then.log.mark.encode(), self.plan.digest), then, then.log.size)
 
     def save(self, loaded: LoadedGroup) -> bytes:
+        """The state of a group."""
         header: dict[str, Any] = {"clock": loaded.clock, "timer": loaded.timer, "slots": loaded.slots}
         arrays: Arrays = {}
         if loaded.log is None:

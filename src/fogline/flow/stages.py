@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from fogline.flow.crate import to_crate
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import CHUNK, SLICE, Decoder, asked_at_once, slices
 from fogline.flow.plan import Plan
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import Dealer
+from fogline.flow.shelf import shelf_of
 from fogline.flow.watermark import event
 from fogline.packing import table_from_bytes
 from fogline.rows.keys import Key
@@ -28,21 +30,24 @@ def screened(
     slice_rows: int = SLICE,
     chunk_rows: int = CHUNK,
     small: int = SMALL,
+    together: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The parcels of a partition: group, parcel, event time. Chunks of up to `small` rows travel as they are.
 
+    `together`: those of the groups of one shelf in a crate; see `as_crates`.
+
     So do all rows where their contexts wait until they are due: each is a reading.
     """
-    screening, decoder = Screening(plan, small), Decoder(plan)
+    screening, decoder, packed = Screening(plan, small), Decoder(plan), as_crates if together else as_batch
     if plan.settles:
         screening = Screening(plan, math.inf, imputes=False)
     for each in slices(batches, slice_rows):
         piece = decoder.decode(each)
         screening.take(asked_at_once(piece, plan) if plan.settles and not plan.query.carry else piece)
         if screening.size >= chunk_rows:
-            yield as_batch(plan, screening.pack())
+            yield packed(plan, screening.pack())
     if screening.size:
-        yield as_batch(plan, screening.pack())
+        yield packed(plan, screening.pack())
 
 
 def dealt(plan: Plan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK) -> Iterator[pa.RecordBatch]:
@@ -74,6 +79,17 @@ def as_batch(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
     packed = pa.array([parcel.to_bytes(plan) for _, parcel in parcels], pa.binary())
     times = pa.array(event_times(plan, parcels), pa.int64()).cast(pa.timestamp("us", "UTC"))
     return pa.record_batch([keys, packed, times], ["group", "parcel", "event"])
+
+
+def as_crates(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+    """Parcels of the groups of one shelf in one crate: shelf, crate, event time."""
+    shelves: dict[int, list[tuple[Key, Parcel]]] = {}
+    for key, parcel in parcels:
+        shelves.setdefault(shelf_of(key, plan.buckets), []).append((key, parcel))
+    crates = pa.array([to_crate(plan, some) for some in shelves.values()], pa.binary())
+    newest = [[max(some, key=lambda each: each[1].reached)] for some in shelves.values()]
+    times = pa.array([event_times(plan, each)[0] for each in newest], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pa.record_batch([pa.array(list(shelves), pa.int32()), crates, times], ["shelf", "crate", "event"])
 
 
 def event_times(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> list[int | None]:

@@ -19,24 +19,29 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from fogline.errors import FoglineError
 from fogline.flow import stages
 from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import CHANGES, changes_schema
+from fogline.flow.crate import from_crate
+from fogline.flow.journal import CHANGES, Journal, changes_schema
 from fogline.flow.keeper import Keeper
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import BUCKETS, Plan, make_plan
 from fogline.flow.sensors import SensorStage
+from fogline.flow.shelf import once
 from fogline.flow.spill import Carrier, Spill
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.rows.keys import Key
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
-from fogline.spark.processors import GroupProcessor, SensorProcessor
+from fogline.spark.processors import GroupProcessor, SensorProcessor, labelled
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
+from fogline.spark.shelves import ShelfProcessor
 
 _PARCELS = "group string, parcel binary, event timestamp"
+_CRATES = "shelf int, crate binary, event timestamp"
 _PACKETS = "bucket int, packet binary"
 _JOURNAL = "kind string, part binary"
 
@@ -94,34 +99,41 @@ def journal(df: DataFrame, plan: Plan, spill: Spill | None = None, read: Read | 
 
     Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
+    key, value = ("shelf", "crate") if plan.by else ("group", "parcel")
     if not df.isStreaming:
-        return _parcels(df, plan, read).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
+        return _parcels(df, plan, read).groupBy(key).applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
-    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
-    return keyed.transformWithStateInPandas(GroupProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
+    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").select(key, value).groupBy(key)
+    processor = ShelfProcessor(plan, spill) if plan.by else GroupProcessor(plan, spill)
+    return keyed.transformWithStateInPandas(processor, _JOURNAL, "Update", "EventTime")
 
 
 def _parcels(df: DataFrame, plan: Plan, read: Read | None) -> DataFrame:
-    """What can matter of the rows, one parcel per group and chunk."""
+    """What can matter of the rows, one parcel per group and chunk; where there are groups, one crate per shelf."""
+    schema = _CRATES if plan.by else _PARCELS
     if not plan.deals:
-        return with_now(df, plan).mapInArrow(staged(stages.screened, plan, read), _PARCELS)
+        return with_now(df, plan).mapInArrow(staged(_crated if plan.by else stages.screened, plan, read), schema)
     buckets = dealt(df, plan, read).groupBy("bucket")
     if not df.isStreaming:
-        return buckets.applyInArrow(_remembered(plan), _PARCELS)
-    return buckets.transformWithStateInPandas(SensorProcessor(plan), _PARCELS, "Update", "None")
+        return buckets.applyInArrow(_remembered(plan), schema)
+    return buckets.transformWithStateInPandas(SensorProcessor(plan), schema, "Update", "None")
+
+
+def _crated(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in stages.screened(plan, batches, together=True):
+        yield labelled(plan, batch, "shelf")
 
 
 def dealt(df: DataFrame, plan: Plan, read: Read | None = None) -> DataFrame:
     """Decoded rows in packets for the buckets of their sensors."""
-    labels = pa.array(bucket_labels(plan.buckets), pa.int32())
 
-    def labelled(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def in_buckets(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in stages.dealt(plan, batches):
-            yield pa.record_batch([labels.take(batch["bucket"]), batch["packet"]], batch.schema.names)
+            yield labelled(plan, batch, "bucket")
 
-    return with_now(df, plan).mapInArrow(staged(labelled, plan, read), _PACKETS)
+    return with_now(df, plan).mapInArrow(staged(in_buckets, plan, read), _PACKETS)
 
 
 def bucket_of(key: Any, plan: Plan) -> int:
@@ -186,17 +198,29 @@ def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
         parcels, _ = SensorStage(plan).take(bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())
-        return pa.Table.from_batches([stages.as_batch(plan, parcels)])
+        found = labelled(plan, stages.as_crates(plan, parcels), "shelf") if plan.by else stages.as_batch(plan, parcels)
+        return pa.Table.from_batches([found])
 
     return remembered
 
 
 def _at_the_end(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def at_the_end(key: Any, table: pa.Table) -> pa.Table:
-        parcels = [Parcel.from_bytes(each.as_py(), plan) for each in table.column("parcel")]
-        report = Keeper(plan).take(key[0].as_py(), None, parcels, end=True).journal
-        schema = pa.schema([("kind", pa.string()), ("part", pa.binary())])
-        frames = Carrier(None).carry(report)
+        schema, frames = pa.schema([("kind", pa.string()), ("part", pa.binary())]), list[dict[str, list[object]]]()
+        for report in _journals(plan, key[0].as_py(), table):
+            frames += Carrier(None).carry(report)
         return pa.Table.from_batches([pa.record_batch(each, schema=schema) for each in frames], schema)
 
     return at_the_end
+
+
+def _journals(plan: Plan, key: Any, table: pa.Table) -> Iterator[Journal]:
+    if not plan.by:
+        parcels = [Parcel.from_bytes(each.as_py(), plan) for each in table.column("parcel")]
+        yield Keeper(plan).take(key, None, parcels, end=True).journal
+        return
+    groups: dict[Key, list[Parcel]] = {}
+    for crate in table.column("crate"):
+        for group, parcel in from_crate(plan, crate.as_py()):
+            groups.setdefault(group, []).append(parcel)
+    yield from once(Keeper(plan), groups)

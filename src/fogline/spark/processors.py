@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.spark.cells import cells_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class GroupProcessor(StatefulProcessor):
-    """A group's rows have come, or its timer fires."""
+    """Rows of the only group have come, or its timer fires. (Where there are several, see `shelves`.)"""
 
     def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
         from fogline.spark.identity import identity_of
@@ -157,9 +158,15 @@ class SensorProcessor(StatefulProcessor):
 
 
 def as_frame(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
-    """Parcels as Spark takes them from a stateful operator: group, parcel, event time."""
-    from fogline.flow.stages import event_times
+    """Parcels as Spark takes them from a stateful operator: group, parcel, event time; or shelf, crate, event time."""
+    from fogline.flow.stages import as_batch, as_crates
 
-    times = pd.to_datetime(pd.Series(event_times(plan, parcels), dtype="Int64"), unit="us", utc=True)
-    frame = pd.DataFrame({"group": [key for key, _ in parcels], "parcel": [p.to_bytes(plan) for _, p in parcels]})
-    return frame.assign(event=times.dt.tz_localize(None))
+    batch = labelled(plan, as_crates(plan, parcels), "shelf") if plan.by else as_batch(plan, parcels)
+    frame = batch.to_pandas()
+    return frame.assign(event=frame["event"].dt.tz_localize(None))
+
+
+def labelled(plan: Plan, batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """The batch with labels in place of the numbers of buckets or shelves, so that Spark deals them evenly."""
+    labels = pa.array(bucket_labels(plan.buckets), pa.int32())
+    return batch.set_column(batch.schema.get_field_index(name), name, labels.take(batch[name]))
