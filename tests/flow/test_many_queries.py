@@ -19,7 +19,7 @@ from fogline.flow.named import schema_of
 from fogline.flow.plan import make_plan
 from fogline.flow.plans import Plans, make_plans
 from fogline.rows.queries import QUERY
-from tests.flow.driving import Engine, rows_by_time
+from tests.flow.driving import Engine, ShelfEngine, rows_by_time
 from tests.walks import walks
 
 ATTRIBUTES = (
@@ -112,14 +112,16 @@ def same(named: dict[Any, list[Any]], alone: dict[Any, list[Any]], dropped: Sequ
             assert all(wide[each] is None for each in wide if each not in row)
 
 
-def agree(asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], **how: Any) -> Plans:
+def agree(
+    asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], engine: type[Engine] = Engine, **how: Any
+) -> Plans:
     """Each query reports what it would report alone, batch by batch."""
     plans = make_plans(asked, table.schema, **how)
     alone = {
         name: Engine(make_plan(query, table.schema, **how | {"ahead": _given(plans.ahead)}))
         for name, query in asked.items()
     }
-    together = Engine(plans)
+    together = engine(plans)
     ends = [*cut, table.num_rows]
     for begin, end in zip([0, *cut], ends, strict=True):
         half = (begin + end) // 2
@@ -165,7 +167,7 @@ how = st.fixed_dictionaries(
 @given(queries(), tables(gaps=False), st.data(), how)
 def test_each_query_reports_what_it_would_report_alone(asked, table, data, how):
     cut = sorted(data.draw(st.lists(st.integers(0, table.num_rows), max_size=4)))
-    agree(asked, table, cut, **how)
+    agree(asked, table, cut, data.draw(st.sampled_from([Engine, ShelfEngine])), **how)
 
 
 @cache
@@ -200,7 +202,7 @@ def wandering(gaps: float = 0.25) -> pa.Table:
     ids=str,
 )
 def test_sensors_are_remembered_and_gaps_imputed_for_all(how):
-    plans = agree(WALKING, wandering(), [30, 75, 120], opened=learnt, buckets=2, **how)
+    plans = agree(WALKING, wandering(), [30, 75, 120], ShelfEngine, opened=learnt, buckets=2, **how)
     assert plans.remembers
     assert [[name for name, _ in kin.members] for kin in plans.kin] == (
         [["whole", "longer", "strict"], ["two"], ["newest"]]

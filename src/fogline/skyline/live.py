@@ -149,10 +149,12 @@ class Live:
         return self._run(rows, until, NO_SLOTS, went, origin)
 
     def load(self, rows: Batch) -> None:
-        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `judge_due`."""
+        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `stand_up`."""
         s, which, clouds = self.slots, np.arange(len(rows.id)), rows.clouds
-        there = np.where(s.shared >= 0, s.lists.size[:1].sum(axis=0), -1)
-        if np.any((clouds.start == SHARED) & (clouds.size != there)):
+        sharing = clouds.start == SHARED
+        if sharing.any() and np.any(
+            sharing & (clouds.size != np.where(s.shared >= 0, s.lists.size[:1].sum(axis=0), -1))
+        ):
             raise SnapshotError("the repository that this was saved with had other values; use the same one.")
         s.coded = len(which)  # cut points are chosen below
         s.make_room(rows)
@@ -162,6 +164,16 @@ class Live:
         s.columns.places[: s.used] = s.places_of(rows.clouds)
         s.columns.within[: s.used] = 0.0
         s.recode(s.view())
+
+    def stand_up(self, *, anew: bool) -> None:
+        """The columns of saved clouds are filled. `anew`: some are to be judged; else all were when they were saved."""
+        s, n = self.slots, self.slots.used
+        c = s.columns
+        if anew or (c.until[:n][c.state[:n] != IN] <= self.now).any():
+            self.judge_due()
+            return
+        s.look_at_order()
+        self.alive, self.next_expiry = n, float(c.expires[:n].min(initial=np.inf))
 
     def judge_due(self) -> None:
         """Judge the clouds that wait for it, without a tick."""

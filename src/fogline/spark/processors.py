@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.spark.cells import cells_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class GroupProcessor(StatefulProcessor):
-    """A group's rows have come, or its timer fires."""
+    """Rows of the only group have come, or its timer fires. (Where there are several, see `shelves`.)"""
 
     def __init__(self, plan: AnyPlan, spill: Spill | None = None) -> None:
         from fogline.spark.identity import identity_of
@@ -161,16 +162,26 @@ class SensorProcessor(StatefulProcessor):
     ) -> tuple[Any, Any]:
         """What goes on from here, and the state if it is another."""
         parcels, then = stage.take(bucket, state, packets, self.cells)
-        return as_frame(kin, parcels), then
+        return as_frame(self.packed.get(), kin, parcels), then
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def as_frame(kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
-    """Parcels as Spark takes them from a stateful operator: group, parcel, event time."""
-    from fogline.flow.stages import sent
+def as_frame(plan: AnyPlan, kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
+    """Parcels as Spark takes them from a stateful operator: group, parcel, event time; or shelf, crate, event time."""
+    frame = packed_for(plan, kin, parcels).to_pandas()
+    return frame.assign(event=frame["event"].dt.tz_localize(None))
 
-    keys, packed, reached = sent(kin, parcels)
-    times = pd.to_datetime(pd.Series(reached, dtype="Int64"), unit="us", utc=True)
-    return pd.DataFrame({"group": keys, "parcel": packed}).assign(event=times.dt.tz_localize(None))
+
+def packed_for(plan: AnyPlan, kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+    """Parcels as they travel on: in crates, where there are groups."""
+    from fogline.flow.stages import as_batch, as_crates
+
+    return labelled(plan, as_crates(kin, parcels), "shelf") if plan.grouped else as_batch(kin, parcels)
+
+
+def labelled(plan: AnyPlan, batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """The batch with labels in place of the numbers of buckets or shelves, so that Spark deals them evenly."""
+    labels = pa.array(bucket_labels(plan.all_shelves if name == "shelf" else plan.all_buckets), pa.int32())
+    return batch.set_column(batch.schema.get_field_index(name), name, labels.take(batch[name]))
