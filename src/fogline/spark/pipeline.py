@@ -32,15 +32,15 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.keys import Key
+from fogline.rows.keys import NO_COLUMNS, Key
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
-from fogline.spark.processors import GroupProcessor, SensorProcessor, labelled
+from fogline.spark.processors import GroupProcessor, SensorProcessor, as_keyed, labelled, shelved
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
 from fogline.spark.shelves import ShelfProcessor
 
-_PARCELS = "group string, parcel binary, event timestamp"
+_PARCELS = "shelf int, parcel binary, event timestamp"
 _CRATES = "shelf int, crate binary, event timestamp"
 _PACKETS = "bucket int, packet binary"
 _JOURNAL = "kind string, part binary"
@@ -99,13 +99,12 @@ def journal(df: DataFrame, plan: Plan, spill: Spill | None = None, read: Read | 
 
     Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
-    key, value = ("shelf", "crate") if plan.by else ("group", "parcel")
     if not df.isStreaming:
-        return _parcels(df, plan, read).groupBy(key).applyInArrow(_at_the_end(plan), _JOURNAL)
+        return _parcels(df, plan, read).groupBy("shelf").applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
-    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").select(key, value).groupBy(key)
+    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").drop("event").groupBy("shelf")
     processor = ShelfProcessor(plan, spill) if plan.by else GroupProcessor(plan, spill)
     return keyed.transformWithStateInPandas(processor, _JOURNAL, "Update", "EventTime")
 
@@ -114,16 +113,16 @@ def _parcels(df: DataFrame, plan: Plan, read: Read | None) -> DataFrame:
     """What can matter of the rows, one parcel per group and chunk; where there are groups, one crate per shelf."""
     schema = _CRATES if plan.by else _PARCELS
     if not plan.deals:
-        return with_now(df, plan).mapInArrow(staged(_crated if plan.by else stages.screened, plan, read), schema)
+        return with_now(df, plan).mapInArrow(staged(_screened, plan, read), schema)
     buckets = dealt(df, plan, read).groupBy("bucket")
     if not df.isStreaming:
         return buckets.applyInArrow(_remembered(plan), schema)
     return buckets.transformWithStateInPandas(SensorProcessor(plan), schema, "Update", "None")
 
 
-def _crated(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in stages.screened(plan, batches, together=True):
-        yield labelled(plan, batch, "shelf")
+def _screened(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in stages.screened(plan, batches, together=bool(plan.by)):
+        yield shelved(plan, batch)
 
 
 def dealt(df: DataFrame, plan: Plan, read: Read | None = None) -> DataFrame:
@@ -198,8 +197,7 @@ def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def remembered(key: Any, table: pa.Table) -> pa.Table:
         packets = [each.as_py() for each in table.column("packet")]
         parcels, _ = SensorStage(plan).take(bucket_of(key[0].as_py(), plan), None, packets, MemoryCells())
-        found = labelled(plan, stages.as_crates(plan, parcels), "shelf") if plan.by else stages.as_batch(plan, parcels)
-        return pa.Table.from_batches([found])
+        return pa.Table.from_batches([as_keyed(plan, parcels)])
 
     return remembered
 
@@ -207,17 +205,17 @@ def _remembered(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
 def _at_the_end(plan: Plan) -> Callable[[Any, pa.Table], pa.Table]:
     def at_the_end(key: Any, table: pa.Table) -> pa.Table:
         schema, frames = pa.schema([("kind", pa.string()), ("part", pa.binary())]), list[dict[str, list[object]]]()
-        for report in _journals(plan, key[0].as_py(), table):
+        for report in _journals(plan, table):
             frames += Carrier(None).carry(report)
         return pa.Table.from_batches([pa.record_batch(each, schema=schema) for each in frames], schema)
 
     return at_the_end
 
 
-def _journals(plan: Plan, key: Any, table: pa.Table) -> Iterator[Journal]:
+def _journals(plan: Plan, table: pa.Table) -> Iterator[Journal]:
     if not plan.by:
         parcels = [Parcel.from_bytes(each.as_py(), plan) for each in table.column("parcel")]
-        yield Keeper(plan).take(key, None, parcels, end=True).journal
+        yield Keeper(plan).take(NO_COLUMNS, None, parcels, end=True).journal
         return
     groups: dict[Key, list[Parcel]] = {}
     for crate in table.column("crate"):

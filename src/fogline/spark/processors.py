@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from fogline.rows.keys import NO_COLUMNS
 from fogline.spark.cells import cells_of
 from fogline.spark.packed import Packed
 from fogline.spark.partitions import bucket_labels
@@ -56,10 +57,10 @@ class GroupProcessor(StatefulProcessor):
         from fogline.flow.parcel import Parcel
 
         parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
-        yield from self._take(key[0], parcels, None)
+        yield from self._take(parcels, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield from self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
+        yield from self._take([], timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
         """Files that were too much to be carried are whole."""
@@ -73,11 +74,11 @@ class GroupProcessor(StatefulProcessor):
         plan, spill = self.packed.get()
         return Keeper(plan), Carrier(spill)
 
-    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
+    def _take(self, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.made = self.made or self._make()
         keeper, carrier = self.made
         outcome = keeper.take(
-            key, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
+            NO_COLUMNS, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
         )
         self._write(outcome)
         if outcome.timer != outcome.before or watermark is not None:
@@ -158,12 +159,23 @@ class SensorProcessor(StatefulProcessor):
 
 
 def as_frame(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
-    """Parcels as Spark takes them from a stateful operator: group, parcel, event time; or shelf, crate, event time."""
+    """Parcels as Spark takes them from a stateful operator: see `as_keyed`."""
+    frame = as_keyed(plan, parcels).to_pandas()
+    return frame.assign(event=frame["event"].dt.tz_localize(None))
+
+
+def as_keyed(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+    """Parcels as rows of a record batch: shelf, crate, event time; where there is one group, shelf, parcel, event."""
     from fogline.flow.stages import as_batch, as_crates
 
-    batch = labelled(plan, as_crates(plan, parcels), "shelf") if plan.by else as_batch(plan, parcels)
-    frame = batch.to_pandas()
-    return frame.assign(event=frame["event"].dt.tz_localize(None))
+    return shelved(plan, as_crates(plan, parcels) if plan.by else as_batch(plan, parcels))
+
+
+def shelved(plan: Plan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with the label of each shelf; the only group lies on one of its own."""
+    if plan.by:
+        return labelled(plan, batch, "shelf")
+    return batch.set_column(0, "shelf", pa.array([0] * batch.num_rows, pa.int32()))
 
 
 def labelled(plan: Plan, batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
