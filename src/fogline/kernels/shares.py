@@ -18,7 +18,7 @@ from fogline.kernels.compile import kernel
 from fogline.kernels.conquer import subdue
 from fogline.kernels.dominance import beats
 from fogline.kernels.judge import judge_some, rungs_of, words_of
-from fogline.kernels.ladder import count_up, ladder, latest_on, rung
+from fogline.kernels.ladder import count_up, latest_on, rung, sort_rungs
 from fogline.kernels.states import DEAD, bury, waiting
 from fogline.kernels.sums import shift
 from fogline.kernels.tick import arriving, boxes_of
@@ -29,17 +29,19 @@ from fogline.kernels.words import BLOCK, any_covered, covers
 @kernel
 def begin(live, rows, now):
     """What has expired dies. Returns what was open of it, the boxes of the rows, for each row the one of the same box
-    that is compared in its place, those rows, and ladders of them and of what is there."""
+    that is compared in its place, and those rows."""
     went = np.empty(live.used, np.int64)
     m = bury(live.columns, live.used, now, went)
-    boxes, there = arriving(live, rows), boxes_of(live)
+    boxes = arriving(live, rows)
     every = count_up(rows.expires.shape[0])
     best = longest(boxes, every)
-    some = distinct_of(every, best)
-    return (
-        went[:m], boxes, best, some, ladder(boxes.lo, boxes.word_lo, some),
-        ladder(there.lo, there.word_lo, count_up(live.used)),
-    )  # fmt: skip
+    return went[:m], boxes, best, distinct_of(every, best)
+
+
+@kernel
+def sort_share(corner, words, some, steps, first, end):
+    """A share of `ladder`: the attributes from `first` on."""
+    sort_rungs(corner, words, some, steps, first, end)
 
 
 @kernel
@@ -58,10 +60,9 @@ def beaten_until(live, boxes, some, among_rows, among_live, until):
 
 
 @kernel
-def worst_first(live, boxes, which):
-    """The live boxes by what is worst, and those of the rows that are to meet them."""
-    steps = ladder(-boxes_of(live).hi, live.columns.word_hi, count_up(live.used))
-    return steps, distinct_of(which, longest(boxes, which))
+def distinct(boxes, which):
+    """Those of the rows `which` that are to meet what is there: of the same box the one that expires last."""
+    return distinct_of(which, longest(boxes, which))
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Arrivals, Batch, Boxes, Floats, Ints
+from fogline.arrays import VAGUE, Arrivals, Batch, Boxes, Floats, Ints, Ladder, Words
 from fogline.kernels import shares as kernels
 from fogline.skyline.slots import Slots
 from fogline.skyline.threads import cuts, in_shares, threads
@@ -42,8 +42,8 @@ def meet(live: Live, rows: Batch, until: Floats, origin: Ints) -> tuple[Batch, F
     else:
         went, which, until, boxes = _admitted(slots, _arrivals(rows, origin), live.now)
         rows, origin = live.without_dropped(rows, origin, which)
-    there = slots.live_set()
-    steps, some = kernels.worst_first(there, boxes, which)
+    there, some = slots.live_set(), kernels.distinct(boxes, which)
+    [steps] = _ladders((-there.clouds.hi[: slots.used], there.columns.word_hi, np.arange(slots.used)))
     found = in_shares(_shares(len(some)), lambda a, b: kernels.beating(there, boxes, some[a:b], steps))
     expires = np.maximum.reduce(found) if found else np.full(slots.used, -np.inf)
     closed, died, before = kernels.conquered(tuple(slots.columns), expires)
@@ -61,7 +61,10 @@ def screen(live: Live, rows: Arrivals) -> tuple[Ints, Ints, Floats, Ints]:
 def _admitted(slots: Slots, rows: Arrivals, now: float) -> tuple[Ints, Ints, Floats, Boxes]:
     """What was open and has expired, which rows can matter, until when each is surely beaten; and the boxes of all."""
     live = slots.live_set()
-    went, boxes, best, some, among_rows, among_live = kernels.begin(live, rows, now)
+    went, boxes, best, some = kernels.begin(live, rows, now)
+    among_rows, among_live = _ladders(
+        (boxes.lo, boxes.word_lo, some), (live.clouds.lo, live.columns.word_lo, np.arange(slots.used))
+    )
     until = np.empty(len(rows.expires))
     in_shares(
         _shares(len(some)), lambda a, b: kernels.beaten_until(live, boxes, some[a:b], among_rows, among_live, until)
@@ -104,6 +107,24 @@ def settle(live: Live, came: Ints, went: Ints) -> bool:
 
 def _arrivals(rows: Batch, origin: Ints) -> Arrivals:
     return Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, np.empty(0), origin)
+
+
+def _ladders(*boxes: tuple[Floats, Words, Ints]) -> list[Ladder]:
+    """Ladders of some boxes each: their corners, the corners' words, and which of them."""
+    d = boxes[0][0].shape[1]
+    steps = [
+        Ladder(np.empty((d, len(some))), np.empty((d, len(some)), np.int64), np.empty((d, len(some)), np.uint64))
+        for _, _, some in boxes
+    ]
+
+    def sort(a: int, b: int) -> None:
+        for k, each in enumerate(boxes):
+            first, end = max(a - k * d, 0), min(b - k * d, d)
+            if first < end:
+                kernels.sort_share(*each, steps[k], first, end)
+
+    in_shares(_shares(d * len(boxes)), sort)
+    return steps
 
 
 def _shares(n: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from fogline.rows.keys import NO_COLUMNS
 from fogline.spark.cells import cells_of
 from fogline.spark.packed import Packed
 from fogline.spark.partitions import bucket_labels
+from fogline.spark.threads import allow_threads
 
 if TYPE_CHECKING:
     from fogline.flow.cache import LoadedGroup
@@ -72,6 +73,7 @@ class GroupProcessor(StatefulProcessor):
         from fogline.flow.spill import Carrier
 
         plan, spill = self.packed.get()
+        allow_threads()
         return Keeper(plan), Carrier(spill)
 
     def _take(self, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from fogline.spark.cells import MapCells, cells_of
 from fogline.spark.packed import Packed
+from fogline.spark.threads import allow_threads
 
 if TYPE_CHECKING:
     from fogline.flow.cells import Cells
@@ -111,6 +112,7 @@ class ShelfProcessor(StatefulProcessor):
         from fogline.flow.spill import Carrier
 
         plan, spill = self.packed.get()
+        allow_threads()
         return Keeper(plan), Carrier(spill)
 
     def _take(self, parcels: dict[Key, list[Parcel]], watermark: int | None) -> Iterator[Any]:
