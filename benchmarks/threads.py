@@ -62,7 +62,9 @@ def anti(random: np.random.Generator, n: int, d: int, tick: int) -> pa.Table:
         base = np.repeat(values[:, j], width)
         offsets = np.concatenate(([0], np.cumsum(width))).astype(np.int32)
         step = np.arange(len(base)) - np.repeat(offsets[:-1], width)
-        cells = pa.StructArray.from_arrays([pa.array(base + step / 40), pa.array(np.ones(len(base)))], ["value", "weight"])
+        cells = pa.StructArray.from_arrays(
+            [pa.array(base + step / 40), pa.array(np.ones(len(base)))], ["value", "weight"]
+        )
         columns[f"a{j}"] = pa.ListArray.from_arrays(pa.array(offsets), cells).cast(kind)
     return pa.table(columns)
 

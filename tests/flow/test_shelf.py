@@ -23,12 +23,12 @@ from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
-from fogline.flow.shelf import Index, Shelf, once, shelf_of
+from fogline.flow.shelf import PageIndex, Shelf, once, shelf_of
 from fogline.flow.stages import screened
 from fogline.flow.watermark import event
+from tests.flow import test_latest as newest
 from tests.flow.driving import Engine, MemoryStore, ShelfEngine, cut, plan_of, rows_of
 from tests.flow.test_keeper import drives, flush
-from tests.flow import test_latest as newest
 from tests.test_latest import changing
 
 SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["g"])
@@ -162,7 +162,9 @@ def test_state_of_another_plan_is_refused():
     plan, store = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore()
     handed(plan, store, ("a", "x", 1, 1.0))
     other = make_plan(fl.Query.from_dict(SIMPLE.to_dict() | {"lifetime": 11}), SCHEMA, buckets=1)
-    with pytest.raises(SnapshotError, match=r"page of groups is that of another query: lifetime was 10\.0 and is now 11"):
+    with pytest.raises(
+        SnapshotError, match=r"page of groups is that of another query: lifetime was 10\.0 and is now 11"
+    ):
         handed(other, store, ("b", "x", 2, 1.0))
 
 
@@ -179,7 +181,7 @@ def test_a_large_group_lies_under_its_own_key_and_comes_back_when_it_is_small(mo
 
 
 def test_pages_are_as_many_as_groups_need():
-    index = Index()
+    index = PageIndex()
     assert not index.grow(shelf.FULL)
     assert index.grow(shelf.FULL + 1)
     assert len(index.counts) == len(index.dues) == 2
@@ -189,7 +191,7 @@ def test_pages_are_as_many_as_groups_need():
 
 def test_shelves_are_filled_evenly():
     counts = np.bincount([shelf_of(json.dumps([f"s{k}"]), 8) for k in range(10_000)], minlength=8)
-    assert 1_100 < counts.min()
+    assert counts.min() > 1_100
     assert counts.max() < 1_400
 
 

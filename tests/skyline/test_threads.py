@@ -27,7 +27,9 @@ def rows(n: int, seed: int, since: int, missing: float = 0.0, spread: int = 0) -
     for j, name in enumerate(NAMES):
         if spread:
             columns[name] = [
-                [{"value": v + k / 50, "weight": 1.0} for k in range(spread)] if i % 3 == j else [{"value": v, "weight": 1.0}]
+                [{"value": v + k / 50, "weight": 1.0} for k in range(spread)]
+                if i % 3 == j
+                else [{"value": v, "weight": 1.0}]
                 for i, v in enumerate(values[:, j].tolist())
             ]
         else:
@@ -66,7 +68,9 @@ def test_any_number_of_threads_comes_to_the_same_bits(how, monkeypatch):
 
 
 def test_so_it_is_with_gaps_that_a_repository_fills(monkeypatch):
-    repository = fl.Repository.fit(rows(600, 77, 0), QUERY, rules=["a(0.1) -> b(0.2)", "b(0.1) -> c(0.2)", "c(0.1) -> a(0.2)"])
+    repository = fl.Repository.fit(
+        rows(600, 77, 0), QUERY, rules=["a(0.1) -> b(0.2)", "b(0.1) -> c(0.2)", "c(0.1) -> a(0.2)"]
+    )
     one, two = (watched(number, monkeypatch, repository, missing=0.2) for number in (1, 2))
     for a, b in zip(one, two, strict=True):
         assert a == b
@@ -87,7 +91,9 @@ def test_what_an_engine_allows_counts_unless_the_environment_states_otherwise(mo
     monkeypatch.setenv(threads.VARIABLE, "2")
     assert threads.threads() == 2
     monkeypatch.setenv(threads.VARIABLE, "many")
-    with pytest.raises(FoglineError, match="FOGLINE_THREADS is 'many'; it must be a whole number of threads, 1 or more"):
+    with pytest.raises(
+        FoglineError, match="FOGLINE_THREADS is 'many'; it must be a whole number of threads, 1 or more"
+    ):
         threads.threads()
 
 

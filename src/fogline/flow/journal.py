@@ -49,7 +49,7 @@ def changes_schema(plan: Plan) -> pa.Schema:
     return change_schema(plan.query, plan.kinds)
 
 
-class Report(NamedTuple):
+class GroupReport(NamedTuple):
     """What one group has to report of a call."""
 
     key: Key
@@ -60,7 +60,7 @@ class Report(NamedTuple):
     clock: float
 
 
-def journal(plan: Plan, tables: Tables, reports: Sequence[Report]) -> Journal:
+def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journal:
     """The tables of one call, of all its groups in one; those without rows are left out."""
     groups = key_columns([each.key for each in reports], plan.by)
     parts: Journal = []

@@ -27,7 +27,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
-from fogline.flow.journal import CLIPPED, Journal, Report, journal
+from fogline.flow.journal import CLIPPED, GroupReport, Journal, journal
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
@@ -68,7 +68,7 @@ class Turned(NamedTuple):
     then: LoadedGroup
     forgotten: bool
     before: int | None  # the timer that it had
-    report: Report
+    report: GroupReport
 
 
 class Stepped(NamedTuple):
@@ -111,7 +111,9 @@ class Keeper:
         loaded = self.load(state, pages)
         done = self.turn(key, loaded, parcels, watermark, cells, parts, pages, end=end)
         report = journal(self.plan, self.tables, [done.report])
-        return Outcome(None if done.forgotten else self.save(done.then), report, done.then.timer, done.before, done.then)
+        return Outcome(
+            None if done.forgotten else self.save(done.then), report, done.then.timer, done.before, done.then
+        )
 
     def turn(
         self,
@@ -155,7 +157,7 @@ class Keeper:
         deltas = step.deltas if before is None else [*before, *step.deltas]
         if pages is not None and isinstance(then.group, LatestGroup):
             self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
-        return Turned(then, forgotten, loaded.timer, Report(key, deltas, rejects + held, health, scores, clock))
+        return Turned(then, forgotten, loaded.timer, GroupReport(key, deltas, rejects + held, health, scores, clock))
 
     def _step(
         self,
@@ -185,7 +187,9 @@ class Keeper:
         deltas = group.advance(loaded.clock, clock, batch, self.plan.every == "tick", revised)
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
-        return Stepped(deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]})
+        return Stepped(
+            deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
+        )
 
     def _step_latest(self, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int) -> Stepped:
         """The same, where each id has one current row."""
@@ -201,9 +205,7 @@ class Keeper:
     def _clipped(self) -> float:
         return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
 
-    def _begun_anew(
-        self, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None
-    ) -> list[Delta]:
+    def _begun_anew(self, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None) -> list[Delta]:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns

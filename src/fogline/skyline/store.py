@@ -113,9 +113,7 @@ def split_groups(
     return split_columns(headers, columns, query, new), columns["id"].type
 
 
-def split_columns(
-    headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], G]
-) -> list[G]:
+def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], G]) -> list[G]:
     """The inverse of `join_columns`."""
     ids = arrays["id"].to_pylist()
     latest = LatestArrays(arrays) if "guard" in arrays else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 from fogline.errors import FoglineError
@@ -43,7 +44,7 @@ def cuts(n: int, shares: int) -> list[tuple[int, int]]:
     [(0, 2), (2, 4), (4, 7)]
     """
     ends = [n * k // shares for k in range(shares + 1)]
-    return [(a, b) for a, b in zip(ends, ends[1:], strict=False) if b > a]
+    return [(a, b) for a, b in pairwise(ends) if b > a]
 
 
 def in_shares(shares: list[tuple[int, int]], work: Callable[[int, int], T]) -> list[T]:
