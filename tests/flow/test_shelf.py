@@ -23,7 +23,7 @@ from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
-from fogline.flow.shelf import Index, Shelf, once, shelf_of
+from fogline.flow.shelf import PageIndex, Shelf, once, shelf_of
 from fogline.flow.stages import screened
 from fogline.flow.watermark import event
 from tests.flow import test_latest as newest
@@ -181,7 +181,7 @@ def test_a_large_group_lies_under_its_own_key_and_comes_back_when_it_is_small(mo
 
 
 def test_pages_are_as_many_as_groups_need():
-    index = Index()
+    index = PageIndex()
     assert not index.grow(shelf.FULL)
     assert index.grow(shelf.FULL + 1)
     assert len(index.counts) == len(index.dues) == 2

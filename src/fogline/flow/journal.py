@@ -60,7 +60,7 @@ def health_schema(plan: Plan) -> pa.Schema:
     return pa.schema([*head, *(_CHANGED if plan.query.latest else _COUNTED)])
 
 
-class Report(NamedTuple):
+class GroupReport(NamedTuple):
     """What one group has to report of a call."""
 
     key: Key
@@ -71,7 +71,7 @@ class Report(NamedTuple):
     clock: float
 
 
-def journal(plan: Plan, tables: Tables, reports: Sequence[Report]) -> Journal:
+def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journal:
     """The tables of one call, of all its groups in one; those without rows are left out."""
     groups = key_columns([each.key for each in reports], plan.by)
     parts: Journal = []

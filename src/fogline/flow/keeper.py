@@ -27,7 +27,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
-from fogline.flow.journal import CLIPPED, Journal, Report, journal
+from fogline.flow.journal import CLIPPED, GroupReport, Journal, journal
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
@@ -68,7 +68,7 @@ class Turned(NamedTuple):
     then: LoadedGroup
     forgotten: bool
     before: int | None  # the timer that it had
-    report: Report
+    report: GroupReport
 
 
 class Stepped(NamedTuple):
@@ -157,7 +157,7 @@ class Keeper:
         deltas = step.deltas if before is None else [*before, *step.deltas]
         if pages is not None and isinstance(then.group, LatestGroup):
             self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
-        return Turned(then, forgotten, loaded.timer, Report(key, deltas, rejects + held, health, scores, clock))
+        return Turned(then, forgotten, loaded.timer, GroupReport(key, deltas, rejects + held, health, scores, clock))
 
     def _step(
         self,

@@ -107,7 +107,7 @@ class Page:
 
 
 @dataclass
-class Index:
+class PageIndex:
     """What is known of all pages."""
 
     counts: list[int] = field(default_factory=lambda: [0])  # groups of each page; as many pages as a power of two
@@ -129,7 +129,7 @@ class Index:
         return more > 0
 
 
-class Taken(NamedTuple):
+class ShelfTimers(NamedTuple):
     """What a call leaves behind on a shelf, beside what it wrote."""
 
     before: int | None  # the timer that the shelf had
@@ -152,7 +152,7 @@ class Shelf:
         self.keeper, self.plan, self.store = keeper, keeper.plan, store
         saved = store.index()
         self.found = saved is not None
-        self.index = Index() if saved is None else Index(*json.loads(saved))
+        self.index = PageIndex() if saved is None else PageIndex(*json.loads(saved))
         self.before = self.index.timer
 
     def take(self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None = None) -> Iterator[Journal]:
@@ -165,7 +165,7 @@ class Shelf:
         for numbers in self._some_pages(parcels, watermark):
             yield self._turn(numbers, parcels, watermark)
 
-    def finish(self) -> Taken:
+    def finish(self) -> ShelfTimers:
         """Write the index, and more pages if there are many groups."""
         index, pages = self.index, len(self.index.counts)
         if index.grow(sum(index.counts)):
@@ -177,7 +177,7 @@ class Shelf:
             self.store.put_index(json.dumps([index.counts, index.dues]).encode())
         elif self.found:
             self.store.put_index(None)
-        return Taken(self.before, index.timer)
+        return ShelfTimers(self.before, index.timer)
 
     def _some_pages(
         self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None

@@ -25,7 +25,7 @@ from fogline.flow.machine import NOW, asks_now
 from fogline.flow.named import schema_of
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import BUCKETS
-from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of
+from fogline.flow.plans import AnyPlan, Plans, kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of
 from fogline.flow.sensors import SensorStage
 from fogline.flow.shelf import once
 from fogline.flow.spill import Carrier, Spill
@@ -33,16 +33,16 @@ from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
-from fogline.rows.keys import Key
+from fogline.rows.keys import NO_COLUMNS, Key
 from fogline.rows.queries import Asked, asked_of
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
-from fogline.spark.processors import GroupProcessor, SensorProcessor, labelled, packed_for
+from fogline.spark.processors import GroupProcessor, SensorProcessor, as_keyed, labelled, shelved
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
 from fogline.spark.shelves import ShelfProcessor
 
-_PARCELS = "group string, parcel binary, event timestamp"
+_PARCELS = "shelf int, parcel binary, event timestamp"
 _CRATES = "shelf int, crate binary, event timestamp"
 _PACKETS = "bucket int, packet binary"
 _JOURNAL = "kind string, part binary"
@@ -103,14 +103,15 @@ def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read
 
     Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
-    key, value = ("shelf", "crate") if plan.grouped else ("group", "parcel")
     if not df.isStreaming:
-        return _parcels(df, plan, read).groupBy(key).applyInArrow(_at_the_end(plan), _JOURNAL)
+        return _parcels(df, plan, read).groupBy("shelf").applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
-    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").select(key, value).groupBy(key)
-    processor = ShelfProcessor(plan, spill) if plan.grouped else GroupProcessor(plan, spill)
+    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").drop("event").groupBy("shelf")
+    if isinstance(plan, Plans) or plan.grouped:
+        return keyed.transformWithStateInPandas(ShelfProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
+    processor = GroupProcessor(plan, spill)
     return keyed.transformWithStateInPandas(processor, _JOURNAL, "Update", "EventTime")
 
 
@@ -118,16 +119,16 @@ def _parcels(df: DataFrame, plan: AnyPlan, read: Read | None) -> DataFrame:
     """What can matter of the rows, one parcel per group and chunk; where there are groups, one crate per shelf."""
     schema = _CRATES if plan.grouped else _PARCELS
     if not plan.deals:
-        return with_now(df, plan).mapInArrow(staged(_crated if plan.grouped else stages.screened, plan, read), schema)
+        return with_now(df, plan).mapInArrow(staged(_screened, plan, read), schema)
     buckets = dealt(df, plan, read).groupBy("bucket")
     if not df.isStreaming:
         return buckets.applyInArrow(_remembered(plan), schema)
     return buckets.transformWithStateInPandas(SensorProcessor(plan), schema, "Update", "None")
 
 
-def _crated(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in stages.screened(plan, batches, together=True):
-        yield labelled(plan, batch, "shelf")
+def _screened(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in stages.screened(plan, batches, together=plan.grouped):
+        yield shelved(plan, batch)
 
 
 def dealt(df: DataFrame, plan: AnyPlan, read: Read | None = None) -> DataFrame:
@@ -209,7 +210,7 @@ def _remembered(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
         number, bucket = kin_of_bucket(plan, bucket_of(key[0].as_py(), plan))
         kin = kin_of(plan)[number]
         parcels, _ = SensorStage(kin.plan).take(bucket, None, packets, MemoryCells())
-        return pa.Table.from_batches([packed_for(plan, kin, parcels)])
+        return pa.Table.from_batches([as_keyed(plan, kin, parcels)])
 
     return remembered
 
@@ -224,13 +225,13 @@ def _at_the_end(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
     return at_the_end
 
 
-def _journals(plan: AnyPlan, key: Any, table: pa.Table) -> Iterator[Journal]:
+def _journals(plan: AnyPlan, label: int, table: pa.Table) -> Iterator[Journal]:
     keepers = Keepers(plan)
     if not plan.grouped:
-        parcels = [parcel_of(plan, key, each.as_py()) for each in table.column("parcel")]
-        yield keepers.take(key, None, parcels, end=True).journal
+        parcels = [parcel_of(plan, NO_COLUMNS, each.as_py()) for each in table.column("parcel")]
+        yield keepers.take(NO_COLUMNS, None, parcels, end=True).journal
         return
-    shelf, groups = bucket_labels(plan.all_shelves).index(int(key)), dict[Key, list[Parcel]]()
+    shelf, groups = bucket_labels(plan.all_shelves).index(int(label)), dict[Key, list[Parcel]]()
     for crate in table.column("crate"):
         for group, parcel in parcels_of(plan, shelf, crate.as_py()):
             groups.setdefault(group, []).append(parcel)

@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from fogline.spark.cells import MapCells, cells_of
 from fogline.spark.packed import Packed
 from fogline.spark.partitions import bucket_labels
+from fogline.spark.threads import allow_threads
 
 if TYPE_CHECKING:
     from fogline.flow.cells import Cells
@@ -113,6 +114,7 @@ class ShelfProcessor(StatefulProcessor):
         from fogline.flow.spill import Carrier
 
         plan, spill = self.packed.get()
+        allow_threads()
         return Keepers(plan), Carrier(spill)
 
     def _take(self, number: int, parcels: dict[Key, list[Parcel]], watermark: int | None) -> Iterator[Any]:
