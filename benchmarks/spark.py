@@ -10,6 +10,7 @@ Living: the same stream as readings of a thousand sensors, with and without the 
 and without hindsight: gaps that are revised when their sensors have spoken again.
 Groups: a thousand groups in one stream, held against one Monitor per group; and one group over 8 partitions of a table,
 with 1 core of this machine and with 2. What Spark logs goes to a file.
+Many: micro-batches in which each of 10,000 groups has a row.
 Latest: the newest row of each id counts, every="batch": 200,000 ids in one group with 1,000 updates a micro-batch, and
 10,000 groups of 20 ids with one update each; held against a trivial `transformWithStateInPandas` over the same keys
 with a state of 1 KB a key.
@@ -50,9 +51,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument(
-        "--groups", type=int, default=10_000, help="so many groups of 20 ids, of which the newest row counts"
+        "--groups", type=int, default=10_000, help="so many groups, for --only many and --only latest"
     )
-    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "table", "living", "latest"])
+    parser.add_argument("--only", choices=["throughput", "fixed", "groups", "many", "table", "living", "latest"])
     asked = parser.parse_args()
     log = Path(gettempdir()) / "fogline-bench-spark.log"
     spark = fl.spark.session(master=f"local[{asked.cores}]", memory="4g", log=log)
@@ -72,6 +73,8 @@ def main() -> None:
         living(spark, query, asked.batches, asked.rows)
     if asked.only in (None, "groups"):
         groups(spark, query, repository)
+    if asked.only in (None, "many"):
+        many_groups(spark, query, repository, asked.batches, asked.groups)
     if asked.only in (None, "latest"):
         latest(spark, query, repository, asked.batches, asked.groups)
     if asked.only == "table":
@@ -204,6 +207,18 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
         expected = {row["id"]: row["probability"] for row in monitor.answer().to_pylist()}
         wrong += streamed.keys() != expected.keys() or any(abs(streamed[k] - expected[k]) > 1e-9 for k in expected)
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
+
+
+def many_groups(
+    spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, count: int
+) -> None:
+    """What does a micro-batch cost in which every one of many groups has rows?"""
+    spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    apart = fl.Query.from_dict(query.to_dict() | {"by": ["site"], "lifetime": 20})
+    df = stream(spark, reader=spark.readStream, batch=count, rate=count, groups=count, partitions=2)
+    took = measured(fl.spark.watch(df, apart, repository, every="batch"), batches)
+    each = median(took) * spark.sparkContext.defaultParallelism / count
+    print(f"{count:,} active groups, {count:,} rows a batch: {median(took):.2f} s ({each * 1e6:,.0f} us of a core each)")
 
 
 def _over(rows: Callable[[], DataFrame], way: Callable[[DataFrame], DataFrame]) -> DataFrame:

@@ -157,6 +157,7 @@ class Turn(NamedTuple):
     judge: bool  # False: only let the rows meet the live set
     new: int  # slots from here on were filled at this instant
     report: bool  # collect what changed in the answer, and count it as reported
+    met: bool = False  # what the rows surely beat knows it already
 
 
 class Guards(NamedTuple):

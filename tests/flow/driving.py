@@ -20,9 +20,10 @@ from fogline.flow.journal import CHANGES, Journal, changes_schema
 from fogline.flow.keepers import Keepers
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
-from fogline.flow.plans import kin_of, kin_of_bucket, parcel_of
+from fogline.flow.plans import Kin, kin_of, kin_of_bucket, parcel_of, parcels_of
 from fogline.flow.sensors import SensorStage
-from fogline.flow.stages import as_batch, dealt, screened
+from fogline.flow.shelf import Shelf
+from fogline.flow.stages import as_batch, as_crates, dealt, screened
 from tests.contracts import DISTRIBUTION, as_arrow, query_of
 from tests.strategies import Stream
 
@@ -76,7 +77,7 @@ class Engine:
         if not self.plan.deals:
             for part in partitions:
                 sizes = {"slice_rows": self.slice_rows, "chunk_rows": self.chunk_rows, "small": self.small}
-                yield from screened(self.plan, part.to_batches(), **sizes)
+                yield from self._screened(part, sizes)
             return
         packets: dict[int, list[bytes]] = {}
         for part in partitions:
@@ -89,7 +90,13 @@ class Engine:
             kin = kin_of(self.plan)[number]
             found, then = SensorStage(kin.plan, self.small).take(own, state, some, cells)
             self.readings[bucket] = then or state, cells
-            yield as_batch(kin, found)
+            yield self._packed(kin, found)
+
+    def _screened(self, part: pa.Table, sizes: dict[str, int]) -> Iterator[pa.RecordBatch]:
+        return screened(self.plan, part.to_batches(), **sizes)
+
+    def _packed(self, kin: Kin, found: list[tuple[str, Parcel]]) -> pa.RecordBatch:
+        return as_batch(kin, found)
 
     def _take(self, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
         self.turn += 1  # sometimes the group is cached, sometimes it is loaded
@@ -109,6 +116,102 @@ class Engine:
         self.states[key], self.timers[key], self.groups[key] = outcome.state, outcome.timer, outcome.group
         assert sorted(cells.saved) == sorted(slot.cell for slot in outcome.group.slots)
         return outcome.journal
+
+
+class KeyedCells:
+    """Cells of one group, among those of a shelf."""
+
+    def __init__(self, saved: dict[tuple[str, int], bytes], key: str) -> None:
+        self.saved, self.key = saved, key
+
+    def get(self, number: int) -> bytes:
+        return self.saved[self.key, number]
+
+    def put(self, number: int, saved: bytes) -> None:
+        self.saved[self.key, number] = saved
+
+    def remove(self, number: int) -> None:
+        del self.saved[self.key, number]
+
+
+@dataclass
+class MemoryStore:
+    """What an engine keeps of a shelf; notes which pages are read and written."""
+
+    saved: dict[Any, bytes] = field(default_factory=dict)
+    of_groups: list[dict[tuple[str, int], bytes]] = field(default_factory=lambda: [{}, {}, {}])
+    looked: list[tuple[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pages = self.large = self
+
+    def index(self) -> bytes | None:
+        return self.saved.get("index")
+
+    def put_index(self, saved: bytes | None) -> None:
+        self.saved.pop("index", None)
+        if saved is not None:
+            self.saved["index"] = saved
+
+    def get(self, name: Any) -> bytes:
+        self.looked.append(("get", name))
+        return self.saved[name]
+
+    def put(self, name: Any, saved: bytes) -> None:
+        self.looked.append(("put", name))
+        self.saved[name] = saved
+
+    def remove(self, name: Any) -> None:
+        del self.saved[name]
+
+    def cells(self, key: str) -> tuple[KeyedCells, KeyedCells, KeyedCells]:
+        waiting, readings, turns = (KeyedCells(each, key) for each in self.of_groups)
+        return waiting, readings, turns
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left."""
+        return not (self.saved or any(self.of_groups))
+
+
+@dataclass
+class ShelfEngine(Engine):
+    """Does the same with groups that lie on shelves."""
+
+    stores: dict[int, MemoryStore] = field(default_factory=dict)
+
+    def batch(self, partitions: Sequence[pa.Table]) -> Journal:
+        """One micro-batch; returns what is reported in it."""
+        self.watermark, journal = self.newest, Journal()
+        crates: dict[int, dict[str, list[Parcel]]] = {}
+        for out in self._parcels(partitions):
+            for row in out.select(["shelf", "crate"]).to_pylist():
+                for key, parcel in parcels_of(self.plan, row["shelf"], row["crate"]):
+                    crates.setdefault(row["shelf"], {}).setdefault(key, []).append(parcel)
+            times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
+            self.newest = max([self.newest, *(t // 1000 for t in times)])
+        for number, parcels in crates.items():
+            journal += self._on_shelf(number, parcels, None)
+        for number, due in list(self.timers.items()):
+            if due is not None and due <= self.watermark:
+                journal += self._on_shelf(int(number), {}, self.watermark)
+        return journal
+
+    def _screened(self, part: pa.Table, sizes: dict[str, int]) -> Iterator[pa.RecordBatch]:
+        return screened(self.plan, part.to_batches(), together=True, **sizes)
+
+    def _packed(self, kin: Kin, found: list[tuple[str, Parcel]]) -> pa.RecordBatch:
+        return as_crates(kin, found)
+
+    def _on_shelf(self, number: int, parcels: dict[str, list[Parcel]], watermark: int | None) -> Journal:
+        store = self.stores.setdefault(number, MemoryStore())
+        keepers = Keepers(self.plan)
+        shelf = Shelf(keepers.of_shelf(number), store)
+        journal = [part for report in shelf.take(parcels, watermark) for part in keepers.named(number, report)]
+        before, timer = shelf.finish()
+        assert before == self.timers.get(str(number))
+        self.timers[str(number)] = timer
+        return journal
 
 
 def rows_of(journal: Journal, kind: str) -> list[dict[str, Any]]:

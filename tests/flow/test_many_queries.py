@@ -19,7 +19,7 @@ from fogline.flow.named import schema_of
 from fogline.flow.plan import make_plan
 from fogline.flow.plans import Plans, make_plans
 from fogline.rows.queries import QUERY
-from tests.flow.driving import Engine, rows_by_time
+from tests.flow.driving import Engine, ShelfEngine, rows_by_time
 from tests.walks import walks
 
 ATTRIBUTES = (
@@ -88,7 +88,7 @@ def tables(draw, *, gaps: bool) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def told(journal: Journal, kind: str, by: Sequence[str], name: str | None = None) -> dict[Any, list[Any]]:
+def reports(journal: Journal, kind: str, by: Sequence[str], name: str | None = None) -> dict[Any, list[Any]]:
     """What was reported of each group, in its order, of one query if there are several."""
     found: dict[Any, list[Any]] = {}
     for each, table in journal:
@@ -112,14 +112,16 @@ def same(named: dict[Any, list[Any]], alone: dict[Any, list[Any]], dropped: Sequ
             assert all(wide[each] is None for each in wide if each not in row)
 
 
-def agree(asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], **how: Any) -> Plans:
+def agree(
+    asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], engine: type[Engine] = Engine, **how: Any
+) -> Plans:
     """Each query reports what it would report alone, batch by batch."""
     plans = make_plans(asked, table.schema, **how)
     alone = {
         name: Engine(make_plan(query, table.schema, **how | {"ahead": _given(plans.ahead)}))
         for name, query in asked.items()
     }
-    together = Engine(plans)
+    together = engine(plans)
     ends = [*cut, table.num_rows]
     for begin, end in zip([0, *cut], ends, strict=True):
         half = (begin + end) // 2
@@ -130,8 +132,8 @@ def agree(asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], **
         for name, query in asked.items():
             one = alone[name].batch(parts)
             by = query.by
-            same(told(found, CHANGES, by, name), told(one, CHANGES, by))
-            same(told(found, REJECTS, by, name), told(one, REJECTS, by))
+            same(reports(found, CHANGES, by, name), reports(one, CHANGES, by))
+            same(reports(found, REJECTS, by, name), reports(one, REJECTS, by))
             counted = (
                 "rows",
                 "rejected",
@@ -143,7 +145,7 @@ def agree(asked: Mapping[str, fl.Query], table: pa.Table, cut: Sequence[int], **
                 "answer",
                 "inexact",
             )
-            health = told(found, HEALTH, by, name), told(one, HEALTH, by)
+            health = reports(found, HEALTH, by, name), reports(one, HEALTH, by)
             for both in health:
                 for rows in both.values():
                     rows[:] = [{each: row[each] for each in (*counted, "time")} for row in rows]
@@ -161,11 +163,11 @@ how = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(queries(), tables(gaps=False), st.data(), how)
 def test_each_query_reports_what_it_would_report_alone(asked, table, data, how):
     cut = sorted(data.draw(st.lists(st.integers(0, table.num_rows), max_size=4)))
-    agree(asked, table, cut, **how)
+    agree(asked, table, cut, data.draw(st.sampled_from([Engine, ShelfEngine])), **how)
 
 
 @cache
@@ -200,7 +202,7 @@ def wandering(gaps: float = 0.25) -> pa.Table:
     ids=str,
 )
 def test_sensors_are_remembered_and_gaps_imputed_for_all(how):
-    plans = agree(WALKING, wandering(), [30, 75, 120], opened=learnt, buckets=2, **how)
+    plans = agree(WALKING, wandering(), [30, 75, 120], ShelfEngine, opened=learnt, buckets=2, **how)
     assert plans.remembers
     assert [[name for name, _ in kin.members] for kin in plans.kin] == (
         [["whole", "longer", "strict"], ["two"], ["newest"]]

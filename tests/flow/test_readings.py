@@ -108,3 +108,11 @@ def test_beyond_a_limit_sensors_that_were_silent_longest_are_forgotten(small):
     assert everything.sensors == len(everything.kept.number) <= 3 * 40
     assert {("n200",), ("n201",)} <= {*everything.kept.number}
     assert ("n20",) not in everything.kept.number
+
+
+@pytest.mark.parametrize("buckets", [8, 24])
+def test_sensors_are_dealt_evenly_into_buckets(buckets):
+    names = sensor_names([f"sensor {k}" for k in range(12_000)])
+    counts = np.bincount([readings.bucket_of(name, buckets) for name in names], minlength=buckets)
+    assert len(counts) == buckets
+    assert abs(counts * buckets / 12_000 - 1).max() < 0.2

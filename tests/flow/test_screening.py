@@ -23,7 +23,7 @@ from fogline.flow.stages import refused, screened
 from fogline.flow.watermark import event, reached, timer
 from fogline.kernels.batches import repeats
 from fogline.kernels.cover import Lives, matter
-from fogline.rows.keys import key_values
+from fogline.rows.keys import key_columns
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
 SCHEMA = pa.schema(
@@ -173,7 +173,7 @@ def test_a_group_has_one_name_that_gives_its_values_back(value, kind):
     plan = make_plan(query, rows.schema)
     found = parcels(plan, rows)
     assert len(found) == 2
-    assert {key_values(key, plan.by)[0].as_py() for key in found} == {value, None}
+    assert {key_columns([key], plan.by)[0][0].as_py() for key in found} == {value, None}
 
 
 def test_not_a_number_and_null_name_the_same_group():

@@ -16,7 +16,7 @@ from fogline.flow.readings import name_of
 from fogline.repository.history import numbered, read_history
 from fogline.repository.sensors.state import sensor_names
 from fogline.repository.words import TEXTS, Words, as_texts, coded
-from fogline.rows.keys import key_values, keyed
+from fogline.rows.keys import key_columns, keyed
 
 FAR = 2**60
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=100)
@@ -114,7 +114,7 @@ def test_a_pipeline_calls_sensors_and_groups_as_a_monitor_does(kind):
     ids = pa.array([str(each) for each in values] if pa.types.is_string(kind) else values, kind)
     keys, which = keyed(pa.record_batch({"id": ids}), ["id"])
     assert [name_of(keys[k]) for k in which] == sensor_names(ids.to_pylist())
-    assert [key_values(keys[k], [kind])[0] for k in which] == list(ids)
+    assert [key_columns([keys[k]], [kind])[0][0] for k in which] == list(ids)
 
 
 def test_an_infinite_id_names_no_sensor():

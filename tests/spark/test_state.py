@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,8 +60,12 @@ def test_groups_without_rows_leave_the_state(spark, tmp_path):
     reported = run(journal_of(frame, fl.Query(**BY), idle=0), tmp_path)
     changes = kind(reported, "changes").to_pylist()
     assert sum(row["change"] == "leave" for row in changes if row["g"] != "x") == 20
-    state = spark.read.format("statestore").option("stateVarName", "group").load(str(tmp_path / "checkpoint"))
-    assert [row["key"]["group"] for row in state.collect()] == ['["x"]']
+    state = spark.read.format("statestore").option("stateVarName", "shelf").load(str(tmp_path / "checkpoint"))
+    [shelf] = state.collect()
+    counts, _ = json.loads(bytes(shelf["value"]["saved"]))
+    assert sum(counts) == 1  # of 21 groups
+    pages = spark.read.format("statestore").option("stateVarName", "pages").load(str(tmp_path / "checkpoint"))
+    assert pages.count() == 1
 
 
 def test_many_rows_wait_in_cells_of_the_checkpoint(spark, tmp_path):

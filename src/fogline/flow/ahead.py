@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -113,6 +113,8 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
     if length == math.inf or not news:
         newest = max((cell.greatest for cell in news.values()), default=-math.inf)
         return Sifted(state, newest, come, None, [], 0, False, events)
+    if not state.since and state.first is None and max((*news, *state.heard)) <= state.ground:
+        return _in_step(state, news, come, events)
     anew = state.first is not None and min(news, default=math.inf) < state.ground - 1
     heard = joined([state.heard, news])
     ground = moved(min(heard) if anew or state.ground == -math.inf else state.ground, heard)
@@ -141,6 +143,14 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
         anew=anew,
         revisions=due,
     )
+
+
+def _in_step(state: Ahead, news: Heard, come: list[RowBlock], events: Revisions | None) -> Sifted:
+    """As nearly always: nothing runs ahead, nothing is held, and the ground stays."""
+    ground = state.ground
+    heard = {s: cell for s, cell in joined([state.heard, news]).items() if ground - 1 <= s}
+    newest = max(*(cell.greatest for cell in heard.values()), *(cell.greatest for cell in news.values()))
+    return Sifted(replace(state, heard=heard), newest, come, None, [], 0, False, events)
 
 
 def _by_stretch(rows: list[RowBlock], length: float) -> Counter[float]:

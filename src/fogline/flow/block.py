@@ -38,15 +38,29 @@ class RowBlock(NamedTuple):
     gone: Flags | None = None  # (n,) which rows remove their id, where each id has one current row; None: it has many
     version: Ints | None = None  # (n,) orders what befalls one id at one time
 
-    def part(self, which: Ints) -> RowBlock:
+    def part(self, which: Ints | slice) -> RowBlock:
         """Some of the rows; pools are shared."""
-        columns = self.columns.take(pa.array(which))
+        if isinstance(which, slice):
+            columns = self.columns.slice(which.start, which.stop - which.start)
+        else:
+            columns = self.columns.take(pa.array(which))
         gone = None if self.gone is None else self.gone[which]
         version = None if self.version is None else self.version[which]
         return RowBlock(
             columns, self.arrived[which], self.expires[which], self.raw[which], self.known[which],
             self.clouds.part(which), self.covering[which], gone, version,
         )  # fmt: skip
+
+    def between(self, a: int, b: int) -> RowBlock:
+        """The rows from a to b, with their part of the pools, where these lie in the order of the rows."""
+        rows = self.part(slice(a, b))
+        if not len(rows.clouds.value):
+            return rows
+        clouds, own = rows.clouds, rows.clouds.start >= 0
+        first = int(clouds.start[own].min(initial=len(clouds.value)))
+        pool = slice(first, first + int(clouds.size[own].sum()))
+        pools = {name: getattr(clouds, name)[pool] for name in _POOLS}
+        return rows._replace(clouds=clouds._replace(start=np.where(own, clouds.start - first, clouds.start), **pools))
 
     def names(self, query: Query) -> Objects:
         """The ids of the rows."""
@@ -111,14 +125,18 @@ def _both(parts: Sequence[Any]) -> Any:
 
 
 def _joined(clouds: Sequence[Clouds]) -> Clouds:
-    starts, offset = [], 0
+    """All clouds in order; pools that some of them share lie there once."""
+    starts, offsets, pools, end = [], dict[int, int](), list[Clouds](), 0
     for each in clouds:
-        starts.append(np.where(each.start >= 0, each.start + offset, each.start))
-        offset += len(each.value)
-    joined = {
-        name: np.concatenate([getattr(each, name) for each in clouds]) for name in Clouds._fields if name != "start"
-    }
-    return Clouds(start=np.concatenate(starts), **joined)
+        if id(each.value) not in offsets:
+            offsets[id(each.value)] = end
+            pools.append(each)
+            end += len(each.value)
+        offset = offsets[id(each.value)]
+        starts.append(np.where(each.start >= 0, each.start + offset, each.start) if offset else each.start)
+    cells = {name: np.concatenate([getattr(each, name) for each in clouds]) for name in ("lo", "hi", "size")}
+    values = {name: np.concatenate([getattr(each, name) for each in pools]) for name in _POOLS}
+    return Clouds(start=np.concatenate(starts), **cells, **values)
 
 
 def to_arrays(block: RowBlock, signs: Floats) -> Arrays:

@@ -8,18 +8,19 @@ rows: what several chunks have heard joins into what one chunk would have heard.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, Words
-from fogline.kernels.heard import FARTHEST, KEPT, hash_numbers, hash_texts
+from fogline.kernels.heard import FARTHEST, KEPT, hash_numbers, hash_texts, merged
 from fogline.packing import Arrays
 
 NO_IDS = np.empty(0, np.uint64)
-_PREFIX = "heard "
+PREFIX = "heard "
 
 
 class Cell(NamedTuple):
@@ -32,7 +33,7 @@ class Cell(NamedTuple):
 
     def join(self, other: Cell) -> Cell:
         """Both together."""
-        ids = np.union1d(self.ids, other.ids)[:KEPT] if len(self.ids) or len(other.ids) else NO_IDS
+        ids = merged(self.ids, other.ids, KEPT) if len(self.ids) or len(other.ids) else NO_IDS
         return Cell(min(self.least, other.least), max(self.greatest, other.greatest), self.rows + other.rows, ids)
 
     @property
@@ -71,24 +72,34 @@ def stretches(times: Floats, length: float) -> Floats:
 
 def to_arrays(heard: Heard) -> Arrays:
     """As flat arrays."""
-    if not heard:
+    return columns(list(heard), list(heard.values()))
+
+
+def columns(stretch: Sequence[float], cells: Sequence[Cell]) -> Arrays:
+    """Cells, and the stretches that they are of, as flat arrays; none where there are none."""
+    if not cells:
         return {}
-    cells = list(heard.values())
+    times = [[s, cell.least, cell.greatest] for s, cell in zip(stretch, cells, strict=True)]
     return {
-        f"{_PREFIX}times": np.array([[s, cell.least, cell.greatest] for s, cell in heard.items()]),
-        f"{_PREFIX}sizes": np.array([[cell.rows, len(cell.ids)] for cell in cells], np.int64),
-        f"{_PREFIX}ids": np.concatenate([cell.ids for cell in cells]).astype(np.uint64),
+        f"{PREFIX}times": np.array(times),
+        f"{PREFIX}sizes": np.array([[cell.rows, len(cell.ids)] for cell in cells], np.int64),
+        f"{PREFIX}ids": np.concatenate([cell.ids for cell in cells]).astype(np.uint64),
     }
 
 
 def from_arrays(arrays: Arrays) -> dict[float, Cell]:
     """The inverse of `to_arrays`, among other arrays."""
-    if f"{_PREFIX}times" not in arrays:
-        return {}
-    times, sizes, ids = (arrays[f"{_PREFIX}{name}"] for name in ("times", "sizes", "ids"))
-    parts = np.split(ids, np.cumsum(sizes[:, 1])[:-1])
-    found = zip(times.tolist(), sizes[:, 0].tolist(), parts, strict=True)
-    return {s: Cell(least, greatest, rows, part) for (s, least, greatest), rows, part in found}
+    return dict(cells_of(arrays))
+
+
+def cells_of(arrays: Arrays) -> list[tuple[float, Cell]]:
+    """The inverse of `columns`, among other arrays."""
+    if f"{PREFIX}times" not in arrays:
+        return []
+    times, sizes, ids = (arrays[f"{PREFIX}{name}"] for name in ("times", "sizes", "ids"))
+    cuts = pairwise([0, *np.cumsum(sizes[:, 1]).tolist()])
+    found = zip(times.tolist(), sizes[:, 0].tolist(), cuts, strict=True)
+    return [(s, Cell(least, greatest, rows, ids[a:b])) for (s, least, greatest), rows, (a, b) in found]
 
 
 def hash_ids(column: pa.Array) -> Words:

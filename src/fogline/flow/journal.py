@@ -1,18 +1,19 @@
-"""What is there to report of a group after a call, and in which tables?
+"""What is there to report of groups after a call, and in which tables?
 
-Changes of the answer, rejects, and health: counters and sizes of one group in one batch. Each is a table under the
+Changes of the answer, rejects, and health: counters and sizes of each group in one batch. Each is a table under the
 names of the stream, and travels packed, with its kind beside it. The kinds are also the folders of an output.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from fogline.arrays import Delta
 from fogline.flow.names import CHANGES as CHANGES
 from fogline.flow.names import HEALTH as HEALTH
 from fogline.flow.names import REJECTS as REJECTS
@@ -21,9 +22,9 @@ from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import Sums, to_plain
 from fogline.model import Query
-from fogline.rows.changes import change_schema
+from fogline.rows.changes import Tables, change_schema
 from fogline.rows.clock import write_times
-from fogline.rows.keys import Key, key_values
+from fogline.rows.keys import Key, key_columns
 
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
@@ -59,29 +60,42 @@ def health_schema(plan: Plan) -> pa.Schema:
     return pa.schema([*head, *(_CHANGED if plan.query.latest else _COUNTED)])
 
 
-def journal(
-    plan: Plan,
-    key: Key,
-    changes: pa.Table | None,
-    rejects: list[RejectedRow],
-    health: Mapping[str, float],
-    scores: Sums,
-    clock: float,
-) -> Journal:
-    """The tables of one call; those without rows are left out."""
-    parts: Journal = [(CHANGES, changes)] if changes is not None and changes.num_rows else []
-    if rejects:
+class GroupReport(NamedTuple):
+    """What one group has to report of a call."""
+
+    key: Key
+    deltas: list[Delta]
+    rejects: list[RejectedRow]
+    health: Mapping[str, float]
+    scores: Sums
+    clock: float
+
+
+def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journal:
+    """The tables of one call, of all its groups in one; those without rows are left out."""
+    groups = key_columns([each.key for each in reports], plan.by)
+    parts: Journal = []
+    if any(each.deltas for each in reports):
+        by = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * len(reports)
+        deltas = [(key, delta) for key, each in zip(by, reports, strict=True) for delta in each.deltas]
+        parts.append((CHANGES, tables.build(deltas, plan.kinds)))
+    if rejects := [row for each in reports for row in each.rejects]:
+        which = np.repeat(np.arange(len(reports)), [len(each.rejects) for each in reports])
         cells = zip(*rejects, strict=True)
         columns = {name: pa.array(each, kind) for (name, kind), each in zip(_REJECTED.items(), cells, strict=True)}
-        parts.append((REJECTS, _with_group(plan, key, columns)))
-    time = write_times(np.array([clock]), plan.kind) if np.isfinite(clock) else pa.nulls(1, plan.kind)
-    scored = json.dumps(to_plain(scores)) if scores else None
-    kind = _CHANGED if plan.query.latest else _COUNTED
-    row = {**health, CLIPPED: float(health.get(CLIPPED, 0.0)), SCORES: scored}
-    columns = pa.array([{field.name: row.get(field.name, 0) for field in kind}], kind).flatten()  # all in one call
-    numbers = dict(zip((field.name for field in kind), columns, strict=True))
-    parts.append((HEALTH, _with_group(plan, key, {"time": time, **numbers})))
-    return parts
+        named = zip(group_columns(plan.query, REJECTS), groups, strict=True)
+        parts.append((REJECTS, pa.table({name: column.take(pa.array(which)) for name, column in named} | columns)))
+    clocks = np.array([each.clock for each in reports])
+    unknown = ~np.isfinite(clocks)
+    time = write_times(np.where(unknown, 0.0, clocks), plan.kind, unknown if unknown.any() else None)
+    columns = dict(zip(group_columns(plan.query, HEALTH), groups, strict=True)) | {"time": time}
+    for field in _CHANGED if plan.query.latest else _COUNTED:
+        if field.name == SCORES:
+            numbers: list[Any] = [json.dumps(to_plain(each.scores)) if each.scores else None for each in reports]
+        else:
+            numbers = [each.health.get(field.name, 0) for each in reports]
+        columns[field.name] = pa.array(numbers, field.type)
+    return [*parts, (HEALTH, pa.table(columns))]
 
 
 def beside(name: str, taken: Container[str]) -> str:
@@ -96,11 +110,3 @@ def group_columns(query: Query, kind: str) -> list[str]:
         kind, ()
     )
     return [beside(name, taken) for name in query.by]
-
-
-def _with_group(plan: Plan, key: Key, columns: dict[str, Any]) -> pa.Table:
-    n = len(next(iter(columns.values())))
-    kind = REJECTS if "reason" in columns else HEALTH
-    names = group_columns(plan.query, kind)
-    group = {name: pa.repeat(value, n) for name, value in zip(names, key_values(key, plan.by), strict=True)}
-    return pa.table(group | columns)

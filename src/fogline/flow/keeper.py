@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from fogline.arrays import BEGUN_ANEW, LEAVE, Delta, Flags, Revisions
 from fogline.flow import cache, log
@@ -28,7 +27,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
-from fogline.flow.journal import CLIPPED, Journal, journal
+from fogline.flow.journal import CLIPPED, GroupReport, Journal, journal
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
@@ -41,7 +40,7 @@ from fogline.impute.scores import Sums, add
 from fogline.packing import Arrays
 from fogline.question import duration
 from fogline.rows.changes import Tables
-from fogline.rows.keys import Key, key_values
+from fogline.rows.keys import Key
 from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
@@ -63,10 +62,19 @@ class Outcome:
     group: LoadedGroup  # what the state holds
 
 
+class Turned(NamedTuple):
+    """What became of a group in a call, before its state is written."""
+
+    then: LoadedGroup
+    forgotten: bool
+    before: int | None  # the timer that it had
+    report: GroupReport
+
+
 class Stepped(NamedTuple):
     """What became of the rows that were due."""
 
-    changes: pa.Table | None  # None: the clock has yet to begin
+    deltas: list[Delta]
     rejects: list[RejectedRow]  # copies
     settled: Parcel | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
@@ -100,11 +108,30 @@ class Keeper:
         Where many rows wait they lie in the `cells` of this group, many readings in its `parts`, and many ids in its
         `pages`; without, all lie in its state.
         """
+        loaded = self.load(state, pages)
+        done = self.turn(key, loaded, parcels, watermark, cells, parts, pages, end=end)
+        report = journal(self.plan, self.tables, [done.report])
+        return Outcome(
+            None if done.forgotten else self.save(done.then), report, done.then.timer, done.before, done.then
+        )
+
+    def turn(
+        self,
+        key: Key,
+        loaded: LoadedGroup,
+        parcels: Sequence[Parcel],
+        watermark: int | None,
+        cells: Cells | None,
+        parts: Cells | None,
+        pages: Cells | None,
+        *,
+        end: bool = False,
+    ) -> Turned:
+        """The same of a group that is loaded; its state is still to be written, and what is reported to be packed."""
         plan = self.plan
-        loaded = self._taken_over(state) if isinstance(state, LoadedGroup) else self._load(state, pages)
         found = sift_ahead(loaded.ahead, parcels, plan.ahead)
         parts = MemoryCells() if parts is None else parts
-        before = self._begun_anew(key, loaded, cells, parts, pages) if found.anew else None
+        before = self._begun_anew(loaded, cells, parts, pages) if found.anew else None
         clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
         if watermark is not None and plan.idle is not None and plan.moves_idle:
             clock = max(clock, reached(plan.kind, watermark) - plan.idle)
@@ -127,11 +154,10 @@ class Keeper:
         scores: Sums = {}
         for parcel in counted:
             add(scores, parcel.scores)
-        both = step.changes if before is None or step.changes is None else pa.concat_tables([before, step.changes])
-        report = journal(plan, key, both, rejects + held, health, scores, clock)
+        deltas = step.deltas if before is None else [*before, *step.deltas]
         if pages is not None and isinstance(then.group, LatestGroup):
             self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
-        return Outcome(None if forgotten else self._save(then), report, then.timer, loaded.timer, then)
+        return Turned(then, forgotten, loaded.timer, GroupReport(key, deltas, rejects + held, health, scores, clock))
 
     def _step(
         self,
@@ -144,7 +170,7 @@ class Keeper:
     ) -> Stepped:
         """Rows that are due enter, gaps are revised, and time goes on up to the clock."""
         if not np.isfinite(clock):
-            return Stepped(None, [], None, {})
+            return Stepped([], [], None, {})
         group, settled = loaded.group, None
         late, before = group.late, (group.live.counts.revised, self._clipped)
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
@@ -156,17 +182,16 @@ class Keeper:
             )
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         if isinstance(group, LatestGroup):
-            return self._step_latest(key, group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
-        changes = self._advance(key, group, loaded.clock, clock, rows, revised)
+            return self._step_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
+        batch = None if rows is None else rows.batch(self.plan.query)
+        deltas = group.advance(loaded.clock, clock, batch, self.plan.every == "tick", revised)
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
         return Stepped(
-            changes, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
+            deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
         )
 
-    def _step_latest(
-        self, key: Key, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int
-    ) -> Stepped:
+    def _step_latest(self, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int) -> Stepped:
         """The same, where each id has one current row."""
         before = group.late, group.stale, group.removed
         deltas = advance(self.plan, group, turn)
@@ -174,15 +199,13 @@ class Keeper:
         health: dict[str, float] = {name: now - then for name, now, then in counts}
         health |= {"expired": expired, "markers": group.markers}
         idle = turn.rows is None and turn.since == turn.until
-        return Stepped(self._table(key, deltas), [], settled, health, None if idle else turn)
+        return Stepped(deltas, [], settled, health, None if idle else turn)
 
     @property
     def _clipped(self) -> float:
         return 0.0 if self.plan.chain is None else self.plan.chain.tally.clipped
 
-    def _begun_anew(
-        self, key: Key, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None
-    ) -> pa.Table:
+    def _begun_anew(self, loaded: LoadedGroup, cells: Cells | None, parts: Cells, pages: Cells | None) -> list[Delta]:
         """All that the group held leaves: its clock ran ahead. What that was comes again, or is held."""
         members = loaded.group.live.members()
         slots, columns = loaded.group.live.slots, loaded.group.live.slots.columns
@@ -195,28 +218,15 @@ class Keeper:
             self.settling.forget(loaded.sensors, parts)
         if loaded.log is not None and pages is not None:
             log.clear(loaded.log, pages)
-        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self._empty(), -np.inf, None, [], None
+        loaded.group, loaded.clock, loaded.waiting, loaded.slots, loaded.log = self.empty(), -np.inf, None, [], None
         loaded.sensors = None
-        return self.tables.build([(self._by(key), delta)] if len(which) else [], self.plan.kinds)
+        return [delta] if len(which) else []
 
     def _expired(self, rows: RowBlock | None, clock: float) -> int:
         """How many rows had expired before they could enter."""
         if rows is None or self.plan.query.last is not None:
             return 0
         return int(np.count_nonzero((rows.arrived < clock) & (rows.expires <= clock)))
-
-    def _by(self, key: Key) -> tuple[Any, ...]:
-        return tuple(value.as_py() for value in key_values(key, self.plan.by))
-
-    def _advance(
-        self, key: Key, group: Group, since: float, clock: float, rows: RowBlock | None, revised: Revisions | None
-    ) -> pa.Table:
-        batch = None if rows is None else rows.batch(self.plan.query)
-        return self._table(key, group.advance(since, clock, batch, self.plan.every == "tick", revised))
-
-    def _table(self, key: Key, deltas: list[Delta]) -> pa.Table:
-        by = self._by(key) if deltas else ()
-        return self.tables.build([(by, delta) for delta in deltas], self.plan.kinds)
 
     def _without_duplicates(
         self, key: Key, loaded: LoadedGroup, rows: RowBlock | None
@@ -286,7 +296,8 @@ class Keeper:
         sizes, chain = (len(query.names), query.alpha, query.last, 1_000_000, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
-    def _empty(self) -> AnyGroup:
+    def empty(self) -> AnyGroup:
+        """A group that no row has reached."""
         return self._new_latest() if self.plan.query.latest else self._new_group()
 
     def _new_latest(self) -> LatestGroup:
@@ -296,15 +307,17 @@ class Keeper:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)
 
-    def _taken_over(self, loaded: LoadedGroup) -> LoadedGroup:
-        """A group that is at hand; from now on it is another than the one that was saved."""
-        if loaded.log is not None:
-            cache.pop((loaded.log.mark.encode(), self.plan.digest))
-        return loaded
+    def load(self, state: bytes | LoadedGroup | None, pages: Cells | None = None) -> LoadedGroup:
+        """A group from its state; or one that is at hand, which from now on is another than the one that was saved."""
+        if isinstance(state, LoadedGroup):
+            if state.log is not None:
+                cache.pop((state.log.mark.encode(), self.plan.digest))
+            return state
+        return self._load(state, pages)
 
     def _load(self, state: bytes | None, pages: Cells | None = None) -> LoadedGroup:
         if state is None:
-            return LoadedGroup(self._empty(), -np.inf, None, None)
+            return LoadedGroup(self.empty(), -np.inf, None, None)
         header, arrays = from_state(self.plan, state, _WHAT)
         group, where = self._open(header, arrays, pages)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}
@@ -347,7 +360,8 @@ class Keeper:
         if then.log is not None:
             cache.put((then.log.mark.encode(), self.plan.digest), then, then.log.size)
 
-    def _save(self, loaded: LoadedGroup) -> bytes:
+    def save(self, loaded: LoadedGroup) -> bytes:
+        """The state of a group."""
         header: dict[str, Any] = {"clock": loaded.clock, "timer": loaded.timer, "slots": loaded.slots}
         arrays: Arrays = {}
         if loaded.log is None:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from fogline.flow.cache import LoadedGroup
+from fogline.flow.journal import Journal
 from fogline.flow.keeper import Keeper, Outcome
 from fogline.flow.named import Naming
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
-from fogline.flow.plans import AnyPlan, Plans, split_key
+from fogline.flow.plans import AnyPlan, Plans, shelf_plan, split_key
 from fogline.rows.keys import Key
 
 
@@ -32,6 +33,15 @@ class Keepers:
         if name not in self.known:
             self.known[name] = Keeper(plan)
         return self.known[name]
+
+    def of_shelf(self, shelf: int) -> Keeper:
+        """The keeper of the groups on a shelf."""
+        return self.keeper(*shelf_plan(self.plan, shelf))
+
+    def named(self, shelf: int, report: Journal) -> Journal:
+        """What the keeper of a shelf reports, with the name of its query, if it has one."""
+        name, _ = shelf_plan(self.plan, shelf)
+        return report if name is None or self.naming is None else self.naming.named(name, report)
 
     def take(self, key: Key, state: bytes | LoadedGroup | None, parcels: Sequence[Parcel] = (), **how: Any) -> Outcome:
         """As `Keeper.take`, for the group of any query."""

@@ -20,7 +20,7 @@ from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.packing import pack, unpack
 
 _REVISIONS = "revised "  # before the names of arrays
-_NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched")
+NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Parcel:
 
     def to_bytes(self, plan: Plan) -> bytes:
         """The parcel as one bytes object."""
-        header: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
+        header: dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
         header |= {"rejects": self.rejects, "scores": to_plain(self.scores)}
         arrays = to_arrays(self.rows, plan.signs) | heard.to_arrays(self.heard)
         return pack(header, arrays | revisions.to_arrays(self.revisions, plan.id, _REVISIONS))
@@ -57,7 +57,7 @@ class Parcel:
         header, arrays = unpack(packed, "parcel of rows")
         rejects = [RejectedRow(*each) for each in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
-        numbers = {name: header[name] for name in _NUMBERS}
+        numbers = {name: header[name] for name in NUMBERS}
         found, scores = heard.from_arrays(arrays), from_plain(header["scores"])
         events = revisions.from_arrays(arrays, _REVISIONS)
         return cls(rows, found, **numbers, rejects=rejects, scores=scores, revisions=events)

@@ -29,7 +29,7 @@ from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
 from fogline.rows.text import is_text
 
 Every = Literal["tick", "batch"]
-BUCKETS = 8  # of sensors, at least
+BUCKETS = 8  # of sensors, and shelves of groups, at least
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
 _OTHERWISE = (
@@ -63,7 +63,7 @@ class Plan:
     idle: float | None = None  # how far the clock of a silent group stays behind that of the query; None: it stands
     moves_idle: bool = True  # whether silent groups are moved on at all: not while old rows are read
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
-    buckets: int = BUCKETS  # of sensors: so many work in parallel; as long as a checkpoint lives
+    buckets: int = BUCKETS  # of sensors, and shelves of groups: so many work in parallel; as long as a checkpoint lives
     versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
 
     @cached_property
@@ -81,7 +81,7 @@ class Plan:
             words["hindsight"] = self.chain.hindsight
         if self.versions is not None:
             words["versions"] = str(self.versions)
-        if self.deals:
+        if self.deals or self.by:
             words["buckets"] = self.buckets
         return {name: each if isinstance(each, str) else json.dumps(each) for name, each in words.items()}
 
@@ -124,6 +124,11 @@ class Plan:
     @property
     def all_buckets(self) -> int:
         """How many buckets of sensors there are."""
+        return self.buckets
+
+    @property
+    def all_shelves(self) -> int:
+        """How many shelves of groups there are."""
         return self.buckets
 
     @property

@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.errors import FoglineError, QueryError
+from fogline.flow.crate import from_crate
 from fogline.flow.lengths import AUTO
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
@@ -42,6 +43,7 @@ class Kin:
 
     plan: Plan  # of those stages: that of one of them
     members: tuple[tuple[str, Plan], ...] = ()  # by name; empty: the one query of a stream, which has none
+    numbers: tuple[int, ...] = (0,)  # of the members among all queries
 
     @cached_property
     def lives_differ(self) -> bool:
@@ -65,7 +67,11 @@ class Plans:
         found: dict[str, list[tuple[str, Plan]]] = {}
         for name, plan in self.named:
             found.setdefault(_kinship(plan), []).append((name, plan))
-        return tuple(Kin(_leader([plan for _, plan in each]), tuple(each)) for each in found.values())
+        order = {name: k for k, (name, _) in enumerate(self.named)}
+        return tuple(
+            Kin(_leader([plan for _, plan in each]), tuple(each), tuple(order[name] for name, _ in each))
+            for each in found.values()
+        )
 
     @cached_property
     def plans(self) -> dict[str, Plan]:
@@ -147,6 +153,11 @@ class Plans:
         """How many buckets there are."""
         return len(self.kin) * self.buckets
 
+    @property
+    def all_shelves(self) -> int:
+        """How many shelves of groups there are."""
+        return len(self.named) * self.buckets
+
     def columns(self, there: list[str]) -> list[str]:
         """The columns of a stream that are read, of those that are there."""
         asked = {name for _, plan in self.named for name in plan.columns(there)}
@@ -181,10 +192,25 @@ def split_key(plan: AnyPlan, key: Key) -> tuple[str | None, Plan, Key]:
     return key[:at], plan.plans[key[:at]], key[at:]
 
 
+def shelf_plan(plan: AnyPlan, shelf: int) -> tuple[str | None, Plan]:
+    """The name of the query whose groups lie on a shelf (None: it has none), and its plan."""
+    return plan.named[shelf // plan.buckets] if isinstance(plan, Plans) else (None, plan)
+
+
 def parcel_of(plan: AnyPlan, key: Key, packed: bytes) -> Parcel:
     """A parcel for the group of this key."""
     name, own, _ = split_key(plan, key)
-    parcel = Parcel.from_bytes(packed, own)
+    return _retimed(plan, name, own, Parcel.from_bytes(packed, own))
+
+
+def parcels_of(plan: AnyPlan, shelf: int, crate: bytes) -> list[tuple[Key, Parcel]]:
+    """The parcels of a crate for this shelf, by the groups' own keys."""
+    name, own = shelf_plan(plan, shelf)
+    return [(key, _retimed(plan, name, own, parcel)) for key, parcel in from_crate(own, crate)]
+
+
+def _retimed(plan: AnyPlan, name: str | None, own: Plan, parcel: Parcel) -> Parcel:
+    """A parcel of kin with the expiries that its rows have for one of them."""
     if name is None or not isinstance(plan, Plans) or not plan.kin_of[name].lives_differ:
         return parcel
     rows = parcel.rows

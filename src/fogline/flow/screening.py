@@ -159,7 +159,7 @@ class Screening:
         cuts = np.searchsorted(group, np.arange(len(self.groups) + 1)).tolist()
         parcels = []
         for key, k in self.groups.items():
-            part = block if len(self.groups) == 1 else block.part(np.arange(cuts[k], cuts[k + 1]))
+            part = block if len(self.groups) == 1 else block.part(slice(cuts[k], cuts[k + 1]))
             parcels.append((key, _parcel(self.counts[k], self.hearing.heard(k), part, self.reached)))
         self._clear()
         return parcels

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from fogline.flow.crate import to_crate
 from fogline.flow.parcel import Parcel
 from fogline.flow.piece import CHUNK, SLICE, Decoder, SharedRows, asked_at_once, shared, slices
 from fogline.flow.plan import Plan
 from fogline.flow.plans import AnyPlan, Kin, kin_of
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import Dealer
+from fogline.flow.shelf import shelf_of
 from fogline.flow.watermark import event
 from fogline.packing import table_from_bytes
 from fogline.rows.keys import Key
@@ -29,12 +31,15 @@ def screened(
     slice_rows: int = SLICE,
     chunk_rows: int = CHUNK,
     small: int = SMALL,
+    together: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The parcels of a partition: group, parcel, event time. Chunks of up to `small` rows travel as they are.
 
+    `together`: those of the groups of one shelf in a crate; see `as_crates`.
+
     So do all rows where their contexts wait until they are due: each is a reading.
     """
-    lines = [_Line(kin, small) for kin in kin_of(plan)]
+    lines = [_Line(kin, small, together=together) for kin in kin_of(plan)]
     for each in slices(batches, slice_rows):
         rows = shared(each, plan.columns)
         for line in lines:
@@ -47,7 +52,8 @@ def screened(
 class _Line:
     """The way of a partition's rows to the groups of some kin."""
 
-    def __init__(self, kin: Kin, small: int) -> None:
+    def __init__(self, kin: Kin, small: int, *, together: bool) -> None:
+        self.packed = as_crates if together else as_batch
         self.kin, self.plan, self.decoder = kin, kin.plan, Decoder(kin.plan)
         self.screening = (
             Screening(self.plan, math.inf, imputes=False) if self.plan.settles else Screening(self.plan, small)
@@ -63,7 +69,7 @@ class _Line:
         self.screening.take(asked_at_once(piece, plan) if plan.settles and not plan.query.carry else piece)
 
     def pack(self) -> pa.RecordBatch:
-        return as_batch(self.kin, self.screening.pack())
+        return self.packed(self.kin, self.screening.pack())
 
 
 def dealt(plan: AnyPlan, batches: Iterable[pa.RecordBatch], *, chunk_rows: int = CHUNK) -> Iterator[pa.RecordBatch]:
@@ -104,6 +110,20 @@ def sent(kin: Kin, parcels: list[tuple[Key, Parcel]]) -> tuple[list[Key], list[b
     packed, times = [parcel.to_bytes(kin.plan) for _, parcel in parcels], event_times(kin.plan, parcels)
     of = [k for k, each in enumerate(keys) for _ in each]
     return [key for each in keys for key in each], [packed[k] for k in of], [times[k] for k in of]
+
+
+def as_crates(of: Plan | Kin, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+    """Parcels of the groups of one shelf in one crate: shelf, crate, event time; each query has shelves of its own."""
+    kin = of if isinstance(of, Kin) else Kin(of)
+    plan, shelves = kin.plan, dict[int, list[tuple[Key, Parcel]]]()
+    for key, parcel in parcels:
+        shelves.setdefault(shelf_of(key, plan.buckets), []).append((key, parcel))
+    crates = [to_crate(plan, some) for some in shelves.values()] * len(kin.numbers)
+    newest = [[max(some, key=lambda each: each[1].reached)] for some in shelves.values()]
+    times = [event_times(plan, each)[0] for each in newest] * len(kin.numbers)
+    places = [number * plan.buckets + shelf for number in kin.numbers for shelf in shelves]
+    columns = pa.array(places, pa.int32()), pa.array(crates, pa.binary()), pa.array(times, pa.int64())
+    return pa.record_batch([*columns[:2], columns[2].cast(pa.timestamp("us", "UTC"))], ["shelf", "crate", "event"])
 
 
 def event_times(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> list[int | None]:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.flow.cells import MemoryCells
+from fogline.flow.heard import Cell
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt, screened
@@ -26,6 +27,7 @@ from fogline.model import Query, Rule
 from fogline.monitor import Monitor
 from fogline.repository.access.index import Index
 from fogline.repository.repository import Repository
+from fogline.skyline.threads import allow, threads
 from fogline.static import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
@@ -78,11 +80,27 @@ def steps() -> Iterator[str]:
         rows = _rows(np.random.default_rng(2), 300, gaps=0.2)
         _watch(rows, _query(lifetime=5), Repository.fit(history, _query(lifetime=5), method=method))
     Monitor(_query(lifetime=5)).advance(10, _rows(np.random.default_rng(2), 300, gaps=0.0).to_pylist())
+    yield "a large tick that threads share"
+    _share(history)
     yield "a history in files"
     with TemporaryDirectory() as folder:
         for k, repository in enumerate((learnt, given)):
             repository.save(Path(folder, str(k)))
             _use(Repository.load(Path(folder, str(k))))
+
+
+def _share(rows: pa.Table) -> None:
+    """Ticks of so many rows that several threads work on them, and what stretches of time have heard."""
+    uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _clouds(rows.column("c").to_pylist()))
+    before = threads()
+    allow(max(2, before))
+    monitor = Monitor(_query(lifetime=1), places=FEW)
+    for now in range(2):
+        times = pa.array(np.full(rows.num_rows, now))
+        monitor.advance(now, uncertain.set_column(rows.schema.get_field_index("t"), "t", times))
+    allow(before)
+    ids = np.arange(2, dtype=np.uint64)
+    Cell(0.0, 1.0, 2, ids).join(Cell(0.0, 1.0, 2, ids))
 
 
 def _look_up(random: np.random.Generator) -> None:

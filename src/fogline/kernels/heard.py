@@ -121,3 +121,20 @@ def newest_of_each(group, hashes, arrived):
         elif arrived[i] > newest[table[at]]:
             newest[table[at]] = arrived[i]
     return newest[:found]
+
+
+@kernel
+def merged(a, b, most):
+    """The least of two ascending lists of different words, at most so many, ascending."""
+    out = np.empty(min(most, a.shape[0] + b.shape[0]), np.uint64)
+    i = j = n = 0
+    while n < out.shape[0] and (i < a.shape[0] or j < b.shape[0]):
+        if j == b.shape[0] or (i < a.shape[0] and a[i] <= b[j]):
+            out[n] = a[i]
+            j += j < b.shape[0] and a[i] == b[j]
+            i += 1
+        else:
+            out[n] = b[j]
+            j += 1
+        n += 1
+    return out[:n]

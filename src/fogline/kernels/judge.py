@@ -273,16 +273,31 @@ def judge(live, opened, due, limits, pruned, ladders):
     Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many
     clouds are HEAVY, and the new end of the sums.
     """
+    strong = words_of(live.columns.word_hi, opened)
+    if ladders is None:
+        again = np.zeros(due.shape[0], np.bool_)
+        return judge_some(live, opened, strong, None, False, None, due, again, limits, pruned, live.filled)
+    bulk = due.shape[0] >= ladders
+    steps, due, again = rungs_of(live, opened, due, bulk)
+    return judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, pruned, live.filled)
+
+
+@inner
+def rungs_of(live, opened, due, bulk):
+    """A ladder of what is open, and what is due, clouds that are the same side by side; not `bulk`: as they are."""
+    steps = ladder(live.clouds.hi, live.columns.word_hi, opened if bulk else opened[:0])
+    due, again = side_by_side(live.clouds, due, bulk)
+    return steps, due, again
+
+
+@inner
+def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, pruned, cursor):
+    """`judge` for clouds that lie as `rungs_of` left them; `strong`: the words of what is open, side by side."""
     clouds, columns, threshold = live.clouds, live.columns, limits.threshold
-    evaluations, heavy, cursor = 0, 0, live.filled
+    evaluations, heavy = 0, 0
     scratch = scratch_for(max(limits.places, ROOM))
     space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
-    strong, ends = words_of(columns.word_hi, opened), np.empty((2, clouds.lo.shape[1]))
-    again = np.zeros(due.shape[0], np.bool_)
-    if ladders is not None:
-        bulk = due.shape[0] >= ladders
-        steps = ladder(clouds.hi, columns.word_hi, opened if bulk else opened[:0])
-        due, again = side_by_side(clouds, due, bulk)
+    ends = np.empty((2, clouds.lo.shape[1]))
     m = first = 0  # rivals of, and, the last cloud that was not the same as the one before
     kind, expiry = -1, 0.0
     for k in range(due.shape[0]):

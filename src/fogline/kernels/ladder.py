@@ -28,16 +28,23 @@ def count_up(n):
 def ladder(corner, words, some):
     """The boxes `some`, sorted by each attribute of a corner, best first. O(d · n log n)."""
     n, d = some.shape[0], corner.shape[1]
-    value, slot, word = np.empty((d, n)), np.empty((d, n), np.int64), np.empty((d, n), np.uint64)
+    steps = Ladder(np.empty((d, n)), np.empty((d, n), np.int64), np.empty((d, n), np.uint64))
+    sort_rungs(corner, words, some, steps, 0, d)
+    return steps
+
+
+@inner
+def sort_rungs(corner, words, some, steps, first, end):
+    """Fill a ladder for the attributes from `first` on."""
+    n = some.shape[0]
     keys = np.empty(n)
-    for j in range(d):
+    for j in range(first, end):
         for k in range(n):
             keys[k] = -corner[some[k], j]
         order = np.argsort(keys)  # of thousands, faster than `sorting`, though slower to compile
         for k in range(n):
             c = some[order[k]]
-            value[j, k], slot[j, k], word[j, k] = corner[c, j], c, words[c]
-    return Ladder(value, slot, word)
+            steps.value[j, k], steps.slot[j, k], steps.word[j, k] = corner[c, j], c, words[c]
 
 
 @inner

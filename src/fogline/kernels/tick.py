@@ -90,7 +90,8 @@ def meet(live, rows, turn, places, ladders):
         which, until = count_up(n), rows.until
     else:
         which, until = admit(there, boxes, live.latest < np.inf, ladders)
-    conquer(columns, there, boxes, which, went, counts, ladders)
+    if not turn.met:
+        conquer(columns, there, boxes, which, went, counts, ladders)
     counts[1] += counted_before(columns, rows.origin, which)
     none = np.full(live.shared.shape[0], SHARED)
     pool = write_cells(rows.clouds, which, live.clouds, used, live.pool, none, live.shared)

@@ -8,9 +8,11 @@ that pass are compared exactly. Cut points only decide how many pass, never what
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from fogline.arrays import Floats
+from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
 
 BLOCK = 32  # words that are compared at once before the single ones are looked at
@@ -34,8 +36,13 @@ def cut_points(lo: Floats, hi: Floats) -> Floats:
     if not len(lo):
         return np.zeros((count, 2**bits - 1))
     both = np.sort(np.concatenate((lo[:, :count], hi[:, :count])), axis=0)
-    at = np.linspace(0, len(both) - 1, 2**bits + 1)[1:-1].astype(np.int64)
-    return np.ascontiguousarray(both[at].T)
+    return np.ascontiguousarray(both[_spread(len(both), 2**bits)].T)
+
+
+@lru_cache(maxsize=256)
+def _spread(n: int, parts: int) -> Ints:
+    """Where n sorted values are cut into so many parts."""
+    return np.linspace(0, n - 1, parts + 1)[1:-1].astype(np.int64)
 
 
 @inner

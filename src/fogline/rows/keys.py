@@ -7,8 +7,7 @@ name nothing (see `ids`) counts as missing here; such rows are refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,23 +36,17 @@ def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]
     return keys, which.reshape(-1)
 
 
-def key_values(key: Key, kinds: Iterable[pa.DataType]) -> list[pa.Scalar]:
-    """The values of a group's columns, in the types they came in."""
-    return list(_values(key, tuple(kinds)))
+def key_columns(keys: Sequence[Key], kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The columns of these groups, in the types they came in."""
+    values = zip(*map(json.loads, keys), strict=True)
+    return [_column(list(each), kind) for each, kind in zip(values, kinds, strict=True)] if keys else []
 
 
-@lru_cache(maxsize=1_000)
-def _values(key: Key, kinds: tuple[pa.DataType, ...]) -> tuple[pa.Scalar, ...]:
-    values = []
-    for value, kind in zip(json.loads(key), kinds, strict=True):
-        if value is None:
-            values.append(pa.scalar(None, kind))
-            continue
-        plain = pa.array([value], _letters(kind))
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            plain = pa.array([bytes.fromhex(value)])
-        values.append((plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)[0])
-    return tuple(values)
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pa.array([None if each is None else bytes.fromhex(each) for each in values]).cast(kind)
+    plain = pa.array(values, _letters(kind))
+    return (plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)
 
 
 def _letters(kind: pa.DataType) -> pa.DataType:

@@ -220,10 +220,16 @@ class Current(Live):
             self._opened_since = 0
 
     def load(self, rows: Batch) -> None:
-        """Give saved rows slots, one each, in their order; the caller fills the columns, then calls `judge_due`."""
+        """Give saved rows slots, one each, in their order; the caller fills the columns, then calls `stand_up`."""
         super().load(rows)
         self.alive = len(rows.id)
         self.next_expiry = float(rows.expires.min(initial=np.inf))
+
+    def stand_up(self, *, anew: bool) -> None:
+        """The columns of saved rows are filled. `anew`: some are to be judged; else all were when they were saved."""
+        self.slots.look_at_order()
+        if anew:
+            self.judge_due()
 
     def judge_due(self) -> None:
         """Judge the rows that wait for it, without a tick."""

@@ -50,6 +50,7 @@ from fogline.kernels.report import report_changes
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT
 from fogline.kernels.tick import screen, tick
 from fogline.model import TOLERANCE
+from fogline.skyline import shared_work
 from fogline.skyline.revision import NO_SLOTS, Fill, Note, fill_within, revise
 from fogline.skyline.slots import PLACES, Slots
 
@@ -149,10 +150,12 @@ class Live:
         return self._run(rows, until, NO_SLOTS, went, origin)
 
     def load(self, rows: Batch) -> None:
-        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `judge_due`."""
+        """Give saved clouds slots, one each, in their order; the caller fills the columns, then calls `stand_up`."""
         s, which, clouds = self.slots, np.arange(len(rows.id)), rows.clouds
-        there = np.where(s.shared >= 0, s.lists.size[:1].sum(axis=0), -1)
-        if np.any((clouds.start == SHARED) & (clouds.size != there)):
+        sharing = clouds.start == SHARED
+        if sharing.any() and np.any(
+            sharing & (clouds.size != np.where(s.shared >= 0, s.lists.size[:1].sum(axis=0), -1))
+        ):
             raise SnapshotError("the repository that this was saved with had other values; use the same one.")
         s.coded = len(which)  # cut points are chosen below
         s.make_room(rows)
@@ -163,6 +166,16 @@ class Live:
         s.columns.within[: s.used] = 0.0
         s.recode(s.view())
 
+    def stand_up(self, *, anew: bool) -> None:
+        """The columns of saved clouds are filled. `anew`: some are to be judged; else all were when they were saved."""
+        s, n = self.slots, self.slots.used
+        c = s.columns
+        if anew or (c.until[:n][c.state[:n] != IN] <= self.now).any():
+            self.judge_due()
+            return
+        s.look_at_order()
+        self.alive, self.next_expiry = n, float(c.expires[:n].min(initial=np.inf))
+
     def judge_due(self) -> None:
         """Judge the clouds that wait for it, without a tick."""
         self.slots.look_at_order()
@@ -172,7 +185,10 @@ class Live:
         """Members' sums follow what came and what went; then the clouds no longer known to be out are judged."""
         return self._run(self._nothing, NOT_SCREENED, came, went, report=report)
 
-    def _timed_settle(self, came: Ints, went: Ints, report: bool) -> Report:
+    def _settled(self, came: Ints, went: Ints, report: bool, shared: bool) -> Report:
+        """`_settle` after the rows have met the live set: by several threads, or timed."""
+        if shared:
+            return self._bracket(report, anew=shared_work.settle(self, came, went))
         began = perf_counter()
         changes = self._settle(came, went, report)
         if self.settled is not None:
@@ -186,11 +202,16 @@ class Live:
 
         `origin`: the slots that the rows come from, if they were there before.
         """
-        s = self.slots
+        s, known = self.slots, False
+        shared = self.settled is None and shared_work.pays(s, len(rows.id))
+        if shared and len(rows.id):
+            rows, until, origin, gone = shared_work.meet(self, rows, until, origin)
+            went, known = np.concatenate((went, gone)), True
         ladders = self._ladders(rows)
         while True:
             s.make_room(rows)
-            turn = Turn(self.now, came, went, rows is self._nothing or self.settled is None, self.new, report)
+            judge = (rows is self._nothing or self.settled is None) and not shared
+            turn = Turn(self.now, came, went, judge, self.new, report, known)
             arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, until, origin)
             changes: Report
             left, met, judged, changes = tick(s.live_set(), arrivals, turn, self.limits, self.counts.shadowed, ladders)
@@ -200,8 +221,9 @@ class Live:
             if left == tick_kernels.DONE:
                 return changes
             rows, until, came, went, origin = self._nothing, NOT_SCREENED, NO_SLOTS, NO_SLOTS, NO_SLOTS
+            known = False
             if left == tick_kernels.MET:
-                return self._timed_settle(met[1], met[2], report)
+                return self._settled(met[1], met[2], report, shared)
             if left == tick_kernels.VAGUE:
                 rows, came, went, origin = self._again(met[3]), met[1], met[2], met[3]
             elif left == tick_kernels.ROOM:
@@ -210,6 +232,16 @@ class Live:
                 ladders = self.limits.many
             else:
                 return self._bracket(report)
+
+    def without_dropped(self, rows: Batch, origin: Ints, which: Ints) -> tuple[Batch, Ints]:
+        """The rows `which`; the others are forgotten."""
+        if len(which) == len(rows.id):
+            return rows, origin
+        dropped = np.ones(len(rows.id), np.bool_)
+        dropped[which] = False
+        before = origin[dropped[: len(origin)] & (origin >= 0)]
+        self.forgot(int(dropped.sum()), int(self.slots.columns.counted[before].sum()))
+        return rows.part(which), origin[which] if len(origin) else origin
 
     def _ladders(self, rows: Batch) -> int | None:
         """From how many clouds on others are to be sorted first; None: there are not so many rows."""
@@ -220,7 +252,7 @@ class Live:
         s = self.slots
         which, _, _, _, s.pool, s.latest, forgotten, before = met
         s.name(rows, which)
-        self._forgot(forgotten, before)
+        self.forgot(forgotten, before)
 
     def _again(self, vague: Ints) -> Batch:
         """Clouds that lost their seals, on their way in again, better known."""
@@ -237,20 +269,17 @@ class Live:
         s = self.slots
         s.make_room(rows)
         arrivals = Arrivals(rows.clouds, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, origin)
-        ladders = self._ladders(rows)
-        went, which, until, needed = screen(s.live_set(), arrivals, self.now, ladders)
+        if shared_work.pays(s, len(rows.id)):
+            went, which, until, needed = shared_work.screen(self, arrivals)
+        else:
+            went, which, until, needed = screen(s.live_set(), arrivals, self.now, self._ladders(rows))
         narrower = False
         if len(needed):
             rows, narrower = self._known_better(rows, needed)
-        if len(which) < len(rows.id):
-            dropped = np.ones(len(rows.id), np.bool_)
-            dropped[which] = False
-            before = origin[dropped[: len(origin)] & (origin >= 0)]
-            self._forgot(int(dropped.sum()), int(s.columns.counted[before].sum()))
-            rows, origin = rows.part(which), origin[which] if len(origin) else origin
+        rows, origin = self.without_dropped(rows, origin, which)
         return went, NOT_SCREENED if narrower else until, rows, origin
 
-    def _forgot(self, rows: int, before: int) -> None:
+    def forgot(self, rows: int, before: int) -> None:
         """So many rows were forgotten, some of which had been counted as pruned before."""
         self.counts.forgotten += rows
         self.counts.spatial += rows - before
@@ -316,11 +345,12 @@ class Live:
         low, high, soon = map(float, found)
         return low, high, soon
 
-    def _bracket(self, report: bool) -> Report:
-        """Judge the clouds of very many places. Returns what changed."""
+    def _bracket(self, report: bool, *, anew: bool = True) -> Report:
+        """Judge the clouds of very many places, if there are any `anew`. Returns what changed."""
         s = self.slots
-        opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
-        self._judge_heavy(opened, opened[s.columns.state[opened] == HEAVY])
+        if anew:
+            opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
+            self._judge_heavy(opened, opened[s.columns.state[opened] == HEAVY])
         there = np.arange(s.used if report else 0)
         changes: Report = report_changes(s.live_set(), there, self.new, self.limits, False)
         return changes

@@ -18,7 +18,7 @@ from fogline.arrays import Batch, Clouds, Ints
 from fogline.kernels.clouds import dense
 from fogline.kernels.states import IN, OUT
 from fogline.model import Query
-from fogline.packing import Arrays, as_bytes, from_bytes
+from fogline.packing import Arrays, table_as_bytes, table_from_bytes
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.live import Counts
@@ -32,6 +32,8 @@ _COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "prob
 _COUNTS = tuple(each.name for each in fields(Counts))
 _CELLS = ("lo", "hi", "start", "size")
 _POOLS = ("value", "weight", "tail")
+NAMES = ("id", "newest_id", "queue_id", "marker_id")  # the columns that hold names
+GroupColumns = dict[str, Any]  # arrays, Arrow's for names
 
 
 def save_group(group: AnyGroup) -> dict[str, Any]:
@@ -51,13 +53,21 @@ def save_group(group: AnyGroup) -> dict[str, Any]:
 
 
 def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> Arrays:
-    """The columns of all groups, one after the other."""
+    """The columns of all groups, one after the other, for `packing.pack`."""
+    return {
+        name: table_as_bytes(pa.table({"values": each})) if isinstance(each, pa.Array) else each
+        for name, each in join_columns(groups, d, kind).items()
+    }
+
+
+def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> GroupColumns:
+    """The same, with names as Arrow arrays."""
     alive = [group.live.slots.alive() for group in groups]
     clouds = [
         dense(group.live.slots.clouds, which, group.live.slots.shared)
         for group, which in zip(groups, alive, strict=True)
     ]
-    out: Arrays = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in _CELLS}
+    out: GroupColumns = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in _CELLS}
     out |= {name: _join([getattr(each, name) for each in clouds], (0,)) for name in _POOLS}
     out["pools"] = np.array([len(each.value) for each in clouds], np.int64)
     slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
@@ -69,13 +79,13 @@ def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) ->
     out["raw"] = _join([s.raw[which] for s, which in slots], (0, d))
     out["known"] = _join([s.known[which] for s, which in slots], (0, 0))
     ids = [each for s, which in slots for each in s.id[which]]
-    out["id"] = as_bytes(ids, kind)
+    out["id"] = pa.array(ids, kind)
     if latest := [group for group in groups if isinstance(group, LatestGroup)]:
         return out | join_latest(latest, kind)
-    out["newest_id"] = as_bytes([each for group in groups for each in _newest_ids(group)], kind)
+    out["newest_id"] = pa.array([each for group in groups for each in _newest_ids(group)], kind)
     keys = [group.window.keys() for group in groups if group.window is not None]
     out["queue_arrived"] = _join([arrived for arrived, _ in keys], (0,))
-    out["queue_id"] = as_bytes([each for _, names in keys for each in names], kind)
+    out["queue_id"] = pa.array([each for _, names in keys for each in names], kind)
     return out
 
 
@@ -96,9 +106,18 @@ def split_groups(
     headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], G]
 ) -> tuple[list[G], pa.DataType]:
     """The groups again, and the type of their ids."""
-    ids, kind = from_bytes(arrays["id"])
+    columns: GroupColumns = dict(arrays)
+    for name in NAMES:
+        if name in arrays:
+            columns[name] = table_from_bytes(arrays[name]).column(0).combine_chunks()
+    return split_columns(headers, columns, query, new), columns["id"].type
+
+
+def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], G]) -> list[G]:
+    """The inverse of `join_columns`."""
+    ids = arrays["id"].to_pylist()
     latest = LatestArrays(arrays) if "guard" in arrays else None
-    newest, queued = ([] if latest else from_bytes(arrays[name])[0] for name in ("newest_id", "queue_id"))
+    newest, queued = ([] if latest else arrays[name].to_pylist() for name in ("newest_id", "queue_id"))
     groups: list[G] = []
     row = pool = near = queue = sum_ = 0
     for header, size, length in zip(headers, arrays["pools"], arrays["sums"].tolist(), strict=True):
@@ -127,7 +146,7 @@ def split_groups(
             queue += waiting
         row, pool, near = rows.stop, pools.stop, near + header["newest_ids"]
         groups.append(group)
-    return groups, kind
+    return groups
 
 
 def _fill(group: AnyGroup, batch: Batch, columns: Arrays, header: dict[str, Any], logs: Ints, zeros: Ints) -> None:
@@ -152,7 +171,7 @@ def _finish(group: AnyGroup, header: dict[str, Any]) -> None:
     live, c, n = group.live, group.live.slots.columns, group.live.slots.used
     heavy = np.flatnonzero((c.state[:n] == IN) & (c.places[:n] == 0))
     c.state[heavy], c.until[heavy] = OUT, -np.inf
-    live.judge_due()
+    live.stand_up(anew=len(heavy) > 0)
     for name, value in header["counts"].items():
         setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)
 

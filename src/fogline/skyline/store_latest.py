@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from fogline.arrays import Ints, objects
 from fogline.kernels.states import OUT, SEALED
-from fogline.packing import Arrays, as_bytes, from_bytes
 from fogline.skyline.latest import LatestGroup
 
 
@@ -34,9 +33,9 @@ def _out(group: LatestGroup) -> Ints:
     return np.flatnonzero(s.columns.state[: s.used] == OUT)
 
 
-def join_latest(groups: list[LatestGroup], kind: pa.DataType | None) -> Arrays:
+def join_latest(groups: list[LatestGroup], kind: pa.DataType | None) -> dict[str, Any]:
     """The columns of all groups, one after the other. Slots are counted within a group, among those alive."""
-    parts: list[Arrays] = []
+    parts: list[dict[str, Any]] = []
     ids: list[Any] = []
     for group in groups:
         s, names, alive, out = group.live.slots, group.names, group.live.slots.alive(), _out(group)
@@ -55,15 +54,15 @@ def join_latest(groups: list[LatestGroup], kind: pa.DataType | None) -> Arrays:
             }
         )
         ids += names.id[markers].tolist()
-    joined: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return joined | ({"marker_id": as_bytes(ids, kind)} if ids else {})
+    joined: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return joined | {"marker_id": pa.array(ids, kind)}
 
 
 class LatestArrays:
     """The joined columns again, group after group."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays, self.ids = arrays, from_bytes(arrays["marker_id"])[0] if "marker_id" in arrays else []
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self.arrays, self.ids = arrays, arrays["marker_id"].to_pylist()
         self.at = dict.fromkeys(("guard", "joint", "open", "version", "marker_time", "marker_version", "id"), 0)
 
     def _next(self, name: str, n: int) -> Any:

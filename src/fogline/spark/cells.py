@@ -8,19 +8,19 @@ from pyspark.sql.streaming import StatefulProcessorHandle
 
 
 class MapCells:
-    """The cells of a state variable; each call is a round trip to the JVM."""
+    """The cells of a state variable, or those of one group in it; each call is a round trip to the JVM."""
 
-    def __init__(self, state: Any) -> None:
-        self.state = state
+    def __init__(self, state: Any, *group: str) -> None:
+        self.state, self.group = state, group
 
     def get(self, number: int) -> bytes:
-        return bytes(self.state.getValue((number,))[0])
+        return bytes(self.state.getValue((*self.group, number))[0])
 
     def put(self, number: int, saved: bytes) -> None:
-        self.state.updateValue((number,), (saved,))
+        self.state.updateValue((*self.group, number), (saved,))
 
     def remove(self, number: int) -> None:
-        self.state.removeKey((number,))
+        self.state.removeKey((*self.group, number))
 
 
 def cells_of(handle: StatefulProcessorHandle, name: str) -> MapCells:

@@ -19,26 +19,31 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from fogline.errors import FoglineError
 from fogline.flow import stages
 from fogline.flow.cells import MemoryCells
-from fogline.flow.journal import CHANGES
+from fogline.flow.journal import CHANGES, Journal
 from fogline.flow.keepers import Keepers
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.named import schema_of
+from fogline.flow.parcel import Parcel
 from fogline.flow.plan import BUCKETS
-from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of, plan_of
+from fogline.flow.plans import AnyPlan, Plans, kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of
 from fogline.flow.sensors import SensorStage
+from fogline.flow.shelf import once
 from fogline.flow.spill import Carrier, Spill
 from fogline.impute.function import ImputeFunction
 from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.rows.keys import NO_COLUMNS, Key
 from fogline.rows.queries import Asked, asked_of
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
-from fogline.spark.processors import GroupProcessor, SensorProcessor
+from fogline.spark.processors import GroupProcessor, SensorProcessor, as_keyed, labelled, shelved
 from fogline.spark.session import warn_once
 from fogline.spark.share import shared
+from fogline.spark.shelves import ShelfProcessor
 
-_PARCELS = "group string, parcel binary, event timestamp"
+_PARCELS = "shelf int, parcel binary, event timestamp"
+_CRATES = "shelf int, crate binary, event timestamp"
 _PACKETS = "bucket int, packet binary"
 _JOURNAL = "kind string, part binary"
 
@@ -99,33 +104,41 @@ def journal(df: DataFrame, plan: AnyPlan, spill: Spill | None = None, read: Read
     Of a stream: what is too much to be carried goes where `spill` points, see `flow.spill`.
     """
     if not df.isStreaming:
-        return _parcels(df, plan, read).groupBy("group").applyInArrow(_at_the_end(plan), _JOURNAL)
+        return _parcels(df, plan, read).groupBy("shelf").applyInArrow(_at_the_end(plan), _JOURNAL)
     warn_once(df.sparkSession)
     # The projection takes the event time away from the operator that follows: the watermark moves its timers, but there
     # is no column left by which it could drop late rows.
-    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").select("group", "parcel").groupBy("group")
-    return keyed.transformWithStateInPandas(GroupProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
+    keyed = _parcels(df, plan, read).withWatermark("event", "0 seconds").drop("event").groupBy("shelf")
+    if isinstance(plan, Plans) or plan.grouped:
+        return keyed.transformWithStateInPandas(ShelfProcessor(plan, spill), _JOURNAL, "Update", "EventTime")
+    processor = GroupProcessor(plan, spill)
+    return keyed.transformWithStateInPandas(processor, _JOURNAL, "Update", "EventTime")
 
 
 def _parcels(df: DataFrame, plan: AnyPlan, read: Read | None) -> DataFrame:
-    """What can matter of the rows, one parcel per group and chunk."""
+    """What can matter of the rows, one parcel per group and chunk; where there are groups, one crate per shelf."""
+    schema = _CRATES if plan.grouped else _PARCELS
     if not plan.deals:
-        return with_now(df, plan).mapInArrow(staged(stages.screened, plan, read), _PARCELS)
+        return with_now(df, plan).mapInArrow(staged(_screened, plan, read), schema)
     buckets = dealt(df, plan, read).groupBy("bucket")
     if not df.isStreaming:
-        return buckets.applyInArrow(_remembered(plan), _PARCELS)
-    return buckets.transformWithStateInPandas(SensorProcessor(plan), _PARCELS, "Update", "None")
+        return buckets.applyInArrow(_remembered(plan), schema)
+    return buckets.transformWithStateInPandas(SensorProcessor(plan), schema, "Update", "None")
+
+
+def _screened(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in stages.screened(plan, batches, together=plan.grouped):
+        yield shelved(plan, batch)
 
 
 def dealt(df: DataFrame, plan: AnyPlan, read: Read | None = None) -> DataFrame:
     """Decoded rows in packets for the buckets of their sensors."""
-    labels = pa.array(bucket_labels(plan.all_buckets), pa.int32())
 
-    def labelled(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def in_buckets(plan: AnyPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in stages.dealt(plan, batches):
-            yield pa.record_batch([labels.take(batch["bucket"]), batch["packet"]], batch.schema.names)
+            yield labelled(plan, batch, "bucket")
 
-    return with_now(df, plan).mapInArrow(staged(labelled, plan, read), _PACKETS)
+    return with_now(df, plan).mapInArrow(staged(in_buckets, plan, read), _PACKETS)
 
 
 def bucket_of(key: Any, plan: AnyPlan) -> int:
@@ -197,18 +210,30 @@ def _remembered(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
         number, bucket = kin_of_bucket(plan, bucket_of(key[0].as_py(), plan))
         kin = kin_of(plan)[number]
         parcels, _ = SensorStage(kin.plan).take(bucket, None, packets, MemoryCells())
-        return pa.Table.from_batches([stages.as_batch(kin, parcels)])
+        return pa.Table.from_batches([as_keyed(plan, kin, parcels)])
 
     return remembered
 
 
 def _at_the_end(plan: AnyPlan) -> Callable[[Any, pa.Table], pa.Table]:
     def at_the_end(key: Any, table: pa.Table) -> pa.Table:
-        name = key[0].as_py()
-        parcels = [parcel_of(plan, name, each.as_py()) for each in table.column("parcel")]
-        report = Keepers(plan).take(name, None, parcels, end=True).journal
-        schema = pa.schema([("kind", pa.string()), ("part", pa.binary())])
-        frames = Carrier(None).carry(report)
+        schema, frames = pa.schema([("kind", pa.string()), ("part", pa.binary())]), list[dict[str, list[object]]]()
+        for report in _journals(plan, key[0].as_py(), table):
+            frames += Carrier(None).carry(report)
         return pa.Table.from_batches([pa.record_batch(each, schema=schema) for each in frames], schema)
 
     return at_the_end
+
+
+def _journals(plan: AnyPlan, label: int, table: pa.Table) -> Iterator[Journal]:
+    keepers = Keepers(plan)
+    if not plan.grouped:
+        parcels = [parcel_of(plan, NO_COLUMNS, each.as_py()) for each in table.column("parcel")]
+        yield keepers.take(NO_COLUMNS, None, parcels, end=True).journal
+        return
+    shelf, groups = bucket_labels(plan.all_shelves).index(int(label)), dict[Key, list[Parcel]]()
+    for crate in table.column("crate"):
+        for group, parcel in parcels_of(plan, shelf, crate.as_py()):
+            groups.setdefault(group, []).append(parcel)
+    for report in once(keepers.of_shelf(shelf), groups):
+        yield keepers.named(shelf, report)

@@ -10,17 +10,20 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from fogline.rows.keys import NO_COLUMNS
 from fogline.spark.cells import cells_of
 from fogline.spark.packed import Packed
 from fogline.spark.partitions import bucket_labels
+from fogline.spark.threads import allow_threads
 
 if TYPE_CHECKING:
     from fogline.flow.cache import LoadedGroup
-    from fogline.flow.keeper import Outcome
-    from fogline.flow.keepers import Keepers
+    from fogline.flow.keeper import Keeper, Outcome
     from fogline.flow.parcel import Parcel
+    from fogline.flow.plan import Plan
     from fogline.flow.plans import AnyPlan, Kin
     from fogline.flow.sensors import SensorStage
     from fogline.flow.spill import Carrier, Spill
@@ -28,17 +31,17 @@ if TYPE_CHECKING:
 
 
 class GroupProcessor(StatefulProcessor):
-    """A group's rows have come, or its timer fires."""
+    """Rows of the only group have come, or its timer fires. (Where there are several, see `shelves`.)"""
 
-    def __init__(self, plan: AnyPlan, spill: Spill | None = None) -> None:
+    def __init__(self, plan: Plan, spill: Spill | None = None) -> None:
         from fogline.spark.identity import identity_of
 
         self.packed, self.identity = Packed((plan, spill)), identity_of(plan)
-        self.waits, self.changes = plan.lateness > 0, plan.latest
+        self.waits, self.changes = plan.lateness > 0, plan.query.latest
         self.settles = plan.settles and plan.remembers
 
     @property
-    def plan(self) -> AnyPlan:
+    def plan(self) -> Plan:
         """How the stream is watched."""
         return self.packed.get()[0]
 
@@ -50,34 +53,35 @@ class GroupProcessor(StatefulProcessor):
         self.parts = cells_of(handle, "readings") if self.settles else None
         self.pages = cells_of(handle, "pages") if self.changes else None
         handle.getValueState(*self.identity)
-        self.made: tuple[Keepers, Carrier] | None = None  # when rows are there: Spark also calls this where none are
+        self.made: tuple[Keeper, Carrier] | None = None  # when rows are there: Spark also calls this where none are
 
     def handleInputRows(self, key: Any, rows: Iterable[Any], timerValues: Any) -> Iterator[Any]:
-        from fogline.flow.plans import parcel_of
+        from fogline.flow.parcel import Parcel
 
-        parcels = [parcel_of(self.plan, key[0], bytes(each)) for frame in rows for each in frame["parcel"]]
-        yield from self._take(key[0], parcels, None)
+        parcels = [Parcel.from_bytes(bytes(each), self.plan) for frame in rows for each in frame["parcel"]]
+        yield from self._take(parcels, None)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield from self._take(key[0], [], timerValues.getCurrentWatermarkInMs())
+        yield from self._take([], timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
         """Files that were too much to be carried are whole."""
         if self.made is not None:
             self.made[1].close()
 
-    def _make(self) -> tuple[Keepers, Carrier]:
-        from fogline.flow.keepers import Keepers
+    def _make(self) -> tuple[Keeper, Carrier]:
+        from fogline.flow.keeper import Keeper
         from fogline.flow.spill import Carrier
 
         plan, spill = self.packed.get()
-        return Keepers(plan), Carrier(spill)
+        allow_threads()
+        return Keeper(plan), Carrier(spill)
 
-    def _take(self, key: Key, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
+    def _take(self, parcels: list[Parcel], watermark: int | None) -> Iterator[Any]:
         self.made = self.made or self._make()
         keeper, carrier = self.made
         outcome = keeper.take(
-            key, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
+            NO_COLUMNS, self._read(), parcels, watermark=watermark, cells=self.cells, parts=self.parts, pages=self.pages
         )
         self._write(outcome)
         if outcome.timer != outcome.before or watermark is not None:
@@ -161,16 +165,33 @@ class SensorProcessor(StatefulProcessor):
     ) -> tuple[Any, Any]:
         """What goes on from here, and the state if it is another."""
         parcels, then = stage.take(bucket, state, packets, self.cells)
-        return as_frame(kin, parcels), then
+        return as_frame(self.packed.get(), kin, parcels), then
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def as_frame(kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
-    """Parcels as Spark takes them from a stateful operator: group, parcel, event time."""
-    from fogline.flow.stages import sent
+def as_frame(plan: AnyPlan, kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
+    """Parcels as Spark takes them from a stateful operator: see `as_keyed`."""
+    frame = as_keyed(plan, kin, parcels).to_pandas()
+    return frame.assign(event=frame["event"].dt.tz_localize(None))
 
-    keys, packed, reached = sent(kin, parcels)
-    times = pd.to_datetime(pd.Series(reached, dtype="Int64"), unit="us", utc=True)
-    return pd.DataFrame({"group": keys, "parcel": packed}).assign(event=times.dt.tz_localize(None))
+
+def as_keyed(plan: AnyPlan, kin: Kin, parcels: list[tuple[Key, Parcel]]) -> pa.RecordBatch:
+    """Parcels as rows of a record batch: shelf, crate, event time; where there is one group, shelf, parcel, event."""
+    from fogline.flow.stages import as_batch, as_crates
+
+    return shelved(plan, as_crates(kin, parcels) if plan.grouped else as_batch(kin, parcels))
+
+
+def shelved(plan: AnyPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with the label of each shelf; the only group lies on one of its own."""
+    if plan.grouped:
+        return labelled(plan, batch, "shelf")
+    return batch.set_column(0, "shelf", pa.array([0] * batch.num_rows, pa.int32()))
+
+
+def labelled(plan: AnyPlan, batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """The batch with labels in place of the numbers of buckets or shelves, so that Spark deals them evenly."""
+    labels = pa.array(bucket_labels(plan.all_shelves if name == "shelf" else plan.all_buckets), pa.int32())
+    return batch.set_column(batch.schema.get_field_index(name), name, labels.take(batch[name]))

@@ -1,4 +1,5 @@
-"""Which threads does this process have, and which settings keep libraries from starting some when they are imported?
+"""Which threads does this process have, which may it start, and which settings keep libraries from starting some when
+they are imported?
 
 OpenBLAS, in NumPy, starts one for every core but one; the jemalloc in Arrow starts one that cleans up. Neither is
 missed: Spark runs as many workers as there are cores, and Arrow's memory comes from another allocator.
@@ -18,3 +19,13 @@ def threads() -> list[str]:
         return sorted(each.joinpath("comm").read_text().strip() for each in Path("/proc/self/task").iterdir())
     except OSError:  # not Linux
         return sorted(each.name for each in threading.enumerate())
+
+
+def allow_threads() -> None:
+    """In a task: large groups may use as many threads as Spark has given it cores, by `spark.task.cpus`."""
+    from pyspark import TaskContext
+
+    from fogline.skyline.threads import allow
+
+    context = TaskContext.get()
+    allow(1 if context is None else context.cpus())

@@ -1,0 +1,122 @@
+"""Which parts of a large tick can be worked out side by side?
+
+Of the boxes: until when each arriving row is surely beaten, and for how long the arriving rows beat each live cloud. Of
+the probabilities: what comes and goes does to each member, and the judgement of each cloud that is due. Each of these
+is a loop whose turns write to places of their own, or that ends in a maximum; sums are whole numbers. So it does not
+matter into how many shares a loop is cut: the outcome is the same to the bit.
+
+These are the loops of `tick`, each called from Python with its share; calls leave Python's lock, so shares run in
+threads. What is done once for all shares (sorting, mostly) is a call of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.arrays import Columns
+from fogline.kernels.compile import kernel
+from fogline.kernels.conquer import subdue
+from fogline.kernels.dominance import beats
+from fogline.kernels.judge import judge_some, rungs_of, words_of
+from fogline.kernels.ladder import count_up, latest_on, rung, sort_rungs
+from fogline.kernels.states import DEAD, bury, waiting
+from fogline.kernels.sums import shift
+from fogline.kernels.tick import arriving, boxes_of
+from fogline.kernels.twins import distinct_of, longest
+from fogline.kernels.words import BLOCK, any_covered, covers
+
+
+@kernel
+def begin(live, rows, now):
+    """What has expired dies. Returns what was open of it, the boxes of the rows, for each row the one of the same box
+    that is compared in its place, and those rows."""
+    went = np.empty(live.used, np.int64)
+    m = bury(live.columns, live.used, now, went)
+    boxes = arriving(live, rows)
+    every = count_up(rows.expires.shape[0])
+    best = longest(boxes, every)
+    return went[:m], boxes, best, distinct_of(every, best)
+
+
+@kernel
+def sort_share(corner, words, some, steps, first, end):
+    """A share of `ladder`: the attributes from `first` on."""
+    sort_rungs(corner, words, some, steps, first, end)
+
+
+@kernel
+def boxes_for(live, rows):
+    """The boxes of the rows."""
+    return arriving(live, rows)
+
+
+@kernel
+def beaten_until(live, boxes, some, among_rows, among_live, until):
+    """Write until when the rows `some` are surely beaten."""
+    there = boxes_of(live)
+    for i in some:
+        u = latest_on(among_rows, boxes, boxes, i, -np.inf)
+        until[i] = latest_on(among_live, there, boxes, i, u) if u < boxes.expires[i] else u
+
+
+@kernel
+def distinct(boxes, which):
+    """Those of the rows `which` that are to meet what is there: of the same box the one that expires last."""
+    return distinct_of(which, longest(boxes, which))
+
+
+@kernel
+def beating(live, boxes, some, steps):
+    """(slots,) the last expiry of the rows `some` that surely beat each live cloud; -inf: none does."""
+    clouds, columns, best = live.clouds, live.columns, -boxes.lo
+    out = np.full(live.used, -np.inf)
+    for i in some:
+        j, m = rung(steps.value, best, i)
+        words, word = steps.word[j], boxes.word_lo[i]
+        for first in range(0, m, BLOCK):
+            end = min(first + BLOCK, m)
+            if not any_covered(words, first, end, word, boxes.fence):
+                continue
+            for r in range(first, end):
+                c = steps.slot[j, r]
+                if (
+                    boxes.expires[i] > out[c]
+                    and covers(word, words[r], boxes.fence)
+                    and columns.state[c] != DEAD
+                    and beats(boxes.lo, i, clouds.hi, c)
+                ):
+                    out[c] = boxes.expires[i]
+    return out
+
+
+@kernel
+def conquered(columns, expires):
+    """Clouds that rows of these expiries surely beat (-inf: none does) die or are sealed. Returns those that were open,
+    how many died, and how many of those were counted as pruned before."""
+    closed, counts = np.empty(expires.shape[0], np.int64), np.zeros(3, np.int64)
+    for c in range(expires.shape[0]):
+        if expires[c] > -np.inf:
+            subdue(Columns(*columns), c, expires[c], closed, counts)
+    return closed[: counts[2]], counts[0], counts[1]
+
+
+shift_some = kernel(shift.py_func)  # for a share of the members
+
+
+@kernel
+def due_now(columns, used, now):
+    """`waiting`, to be called from Python."""
+    return waiting(Columns(*columns), used, now)
+
+
+@kernel
+def before_judging(live, opened, due, bulk):
+    """The words of what is open, and what `rungs_of` makes of what is due."""
+    steps, order, again = rungs_of(live, opened, due, bulk)
+    return words_of(live.columns.word_hi, opened), steps, order, again
+
+
+@kernel
+def judge_share(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor):
+    """A share of `judge`; sums of new members lie from `cursor` on."""
+    return judge_some(live, opened, strong, 0, bulk, steps, due, again, limits, pruned, cursor)

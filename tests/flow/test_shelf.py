@@ -1,0 +1,232 @@
+"""Do groups that lie together on shelves report what each would report alone, and are silent ones left alone?"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fogline as fl
+from fogline.errors import SnapshotError
+from fogline.flow import bundle, cache, shelf
+from fogline.flow.crate import from_crate, to_crate
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
+from fogline.flow.keeper import Keeper
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import Plan, make_plan
+from fogline.flow.shelf import PageIndex, Shelf, once, shelf_of
+from fogline.flow.stages import screened
+from fogline.flow.watermark import event
+from tests.flow import test_latest as newest
+from tests.flow.driving import Engine, MemoryStore, ShelfEngine, cut, plan_of, rows_of
+from tests.flow.test_keeper import drives, flush
+from tests.test_latest import changing
+
+SIMPLE = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, by=["g"])
+SCHEMA = pa.schema([("id", pa.string()), ("g", pa.string()), ("t", pa.int64()), ("a", pa.float64())])
+
+
+@contextmanager
+def sizes(full: int, rows: int, large: int, at_once: int = 2) -> Iterator[None]:
+    """So that pages are many, and some groups lie apart, in their page or under their own keys."""
+    before = shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE
+    shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE = full, rows, large, at_once
+    cache._cached.clear()
+    try:
+        yield
+    finally:
+        shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE = before
+
+
+def by_group(journal: Journal, plan: Plan) -> dict[Any, list[Any]]:
+    """What is reported of each group, in its order."""
+    out = defaultdict(list)
+    for kind in (CHANGES, REJECTS, HEALTH):
+        for row in rows_of(journal, kind):
+            out[kind, *(row[name] for name in plan.query.by)].append(json.dumps(row, default=str))
+    return dict(out)
+
+
+TINY = st.sampled_from([(1, 256, 10**6), (2, 1, 10**6), (1, 2, 0), (48, 256, 10**6)])
+
+
+@given(drives(groups=3), TINY, st.sampled_from([None, 0, 3]), st.integers(1, 3))
+@settings(deadline=None, max_examples=40)
+def test_groups_on_shelves_report_what_each_reports_alone(drive, tiny, idle, buckets):
+    together_as_alone(drive, tiny, idle, buckets)
+
+
+@given(drives(groups=3, lateness=True), TINY, st.sampled_from([None, 0]), st.integers(1, 3))
+@settings(deadline=None, max_examples=20)
+def test_so_do_groups_whose_rows_wait(drive, tiny, idle, buckets):
+    together_as_alone(drive, tiny, idle, buckets)
+
+
+def together_as_alone(drive, tiny, idle, buckets) -> None:
+    stream, pieces, hold, slice_rows, chunk_rows = drive
+    if not stream.by:
+        return
+    plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=idle, buckets=buckets)
+    alone, together = Engine(plan, slice_rows, chunk_rows), ShelfEngine(plan, slice_rows, chunk_rows)
+    with sizes(*tiny):
+        for partitions in pieces:
+            assert by_group(together.batch(partitions), plan) == by_group(alone.batch(partitions), plan)
+        if idle is not None:
+            assert by_group(flush(together), plan) == by_group(flush(alone), plan)
+            left = {key: state for key, state in alone.states.items() if state is not None}
+            assert bool(left) == any(not store.empty for store in together.stores.values())
+
+
+@given(changing(), newest.BORDERS, newest.EVERY, st.sampled_from([0, 0, 3]), TINY)
+@settings(deadline=None, max_examples=30)
+def test_so_do_groups_in_which_the_newest_row_of_each_id_counts(stream, borders, every, lateness, tiny):
+    plan = newest.plan_of(stream, every=every, lateness=lateness, buckets=2)
+    reported = []
+    for engine in (Engine(plan, **newest.SIZES), ShelfEngine(plan, **newest.SIZES)):
+        with sizes(*tiny), newest.tiny(few=3):
+            calls = [newest.table_of(rows, list(stream.attributes)) for _, rows in stream.calls if rows]
+            reported.append([by_group(engine.batch(list(cut(rows, borders))), plan) for rows in calls])
+    assert reported[1] == reported[0]
+
+
+def table(*rows: Sequence[Any]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+
+
+def parcels(plan: Plan, *rows: Sequence[Any]) -> dict[str, list[Parcel]]:
+    out: dict[str, list[Parcel]] = {}
+    for batch in screened(plan, table(*rows).to_batches()):
+        for key, packed in zip(batch["group"].to_pylist(), batch["parcel"].to_pylist(), strict=True):
+            out.setdefault(key, []).append(Parcel.from_bytes(packed, plan))
+    return out
+
+
+def handed(plan: Plan, store: MemoryStore, *rows: Sequence[Any], watermark: int | None = None) -> Journal:
+    """One call for a worker that begins anew."""
+    call = Shelf(Keeper(plan), store)
+    out = [part for report in call.take(parcels(plan, *rows) if rows else {}, watermark) for part in report]
+    call.finish()
+    return out
+
+
+def test_pages_of_silent_groups_are_neither_read_nor_written():
+    plan, store = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore()
+    with sizes(2, 256, 10**6, at_once=2_000):
+        handed(plan, store, *((f"{k}{g}", f"g{g}", k, float(k)) for g in range(40) for k in (0, 1)))
+        counts, _ = json.loads(store.saved["index"])
+        assert len(counts) == 32
+        assert sum(counts) == 40
+        before = dict(store.saved)
+        store.looked.clear()
+        handed(plan, store, ("new", "g7", 2, 5.0))
+    number = {name for _, name in store.looked}
+    assert len(number) == 1
+    assert store.looked == [("get", *number), ("put", *number)]
+    changed = {name for name in store.saved if store.saved[name] != before[name]}
+    assert changed <= {*number, "index"}
+
+
+def test_a_task_that_is_done_again_does_the_same():
+    plan, store = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore()
+    handed(plan, store, ("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("c", "y", 1, 0.5))
+    again = copy.deepcopy(store)
+    again.pages = again.large = again
+    rows = [("d", "x", 2, 2.0), ("e", "z", 2, 1.0), ("f", "y", 3, 0.1)]
+    assert by_group(handed(plan, store, *rows), plan) == by_group(handed(plan, again, *rows), plan)
+    assert store.saved == again.saved
+
+
+def test_groups_leave_their_pages_when_they_are_forgotten_and_the_shelf_with_the_last():
+    plan, store = make_plan(SIMPLE, SCHEMA, idle=0, buckets=1), MemoryStore()
+    with sizes(1, 256, 10**6):
+        handed(plan, store, ("a", "x", 1, 1.0), ("b", "y", 5, 1.0))
+        dues = [due for due in json.loads(store.saved["index"])[1] if due is not None]
+        assert min(dues) == event(plan.kind, 11)  # when the first row expires
+        gone = handed(plan, store, watermark=event(plan.kind, 12))
+        assert [(row["g"], row["id"], row["change"]) for row in rows_of(gone, CHANGES)] == [("x", "a", "leave")]
+        handed(plan, store, watermark=event(plan.kind, 1_000))
+        handed(plan, store, watermark=event(plan.kind, 2_000))
+    assert store.empty
+
+
+def test_state_of_another_plan_is_refused():
+    plan, store = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore()
+    handed(plan, store, ("a", "x", 1, 1.0))
+    other = make_plan(fl.Query.from_dict(SIMPLE.to_dict() | {"lifetime": 11}), SCHEMA, buckets=1)
+    with pytest.raises(
+        SnapshotError, match=r"page of groups is that of another query: lifetime was 10\.0 and is now 11"
+    ):
+        handed(other, store, ("b", "x", 2, 1.0))
+
+
+def test_a_large_group_lies_under_its_own_key_and_comes_back_when_it_is_small(monkeypatch):
+    plan, store = make_plan(SIMPLE, SCHEMA, idle=0, buckets=1), MemoryStore()
+    monkeypatch.setattr(bundle, "ROWS", 2)
+    monkeypatch.setattr(cache, "LARGE", 0)
+    rows = [(f"{k}", "x", k, 9.0 - k) for k in range(5)]
+    handed(plan, store, *rows, ("s", "y", 1, 1.0), ("t", "y", 1, 2.0))
+    assert '["x"]' in store.saved
+    assert '["y"]' not in store.saved
+    handed(plan, store, ("best", "x", 20, 1.0))
+    assert '["x"]' not in store.saved
+
+
+def test_pages_are_as_many_as_groups_need():
+    index = PageIndex()
+    assert not index.grow(shelf.FULL)
+    assert index.grow(shelf.FULL + 1)
+    assert len(index.counts) == len(index.dues) == 2
+    assert index.grow(10 * shelf.FULL)
+    assert len(index.counts) == 16
+
+
+def test_shelves_are_filled_evenly():
+    counts = np.bincount([shelf_of(json.dumps([f"s{k}"]), 8) for k in range(10_000)], minlength=8)
+    assert counts.min() > 1_100
+    assert counts.max() < 1_400
+
+
+@given(drives(groups=3))
+@settings(deadline=None, max_examples=20)
+def test_a_crate_opens_as_the_parcels_that_it_holds(drive):
+    stream, pieces, *_ = drive
+    plan = plan_of(stream, pieces[0][0].schema)
+    for partitions in pieces:
+        for part in partitions:
+            there = [(key, each) for key, some in _parcels_of(plan, part).items() for each in some]
+            again = from_crate(plan, to_crate(plan, there)) if there else []
+            for found in (again, there):  # of no rows the columns need no names
+                found[:] = [(key, each) for key, each in found if len(each.rows.arrived) or each.rejects]
+            assert [_plain(each, plan) for each in again] == [_plain(each, plan) for each in there]
+
+
+def _plain(found: tuple[str, Parcel], plan: Plan) -> tuple[Any, ...]:
+    key, parcel = found
+    return (key, parcel.to_bytes(plan)) if len(parcel.rows.arrived) else (key, parcel.came, parcel.rejects)
+
+
+def _parcels_of(plan: Plan, part: pa.Table) -> dict[str, list[Parcel]]:
+    out: dict[str, list[Parcel]] = {}
+    for batch in screened(plan, part.to_batches()):
+        for key, packed in zip(batch["group"].to_pylist(), batch["parcel"].to_pylist(), strict=True):
+            out.setdefault(key, []).append(Parcel.from_bytes(packed, plan))
+    return out
+
+
+def test_a_table_is_taken_as_a_whole(monkeypatch):
+    monkeypatch.setattr(shelf, "AT_ONCE", 3)
+    plan, rows = make_plan(SIMPLE, SCHEMA, lateness=2), [(f"{k}", f"g{k % 7}", k // 7, float(k % 5)) for k in range(40)]
+    some = parcels(plan, *rows)
+    keeper = Keeper(plan)
+    alone = [part for key, each in some.items() for part in keeper.take(key, None, each, end=True).journal]
+    together = [part for report in once(keeper, some) for part in report]
+    assert by_group(together, plan) == by_group(alone, plan)
