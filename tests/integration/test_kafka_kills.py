@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -81,7 +82,8 @@ class Case:
 
     def expected(self, output: str) -> list[tuple[Any, ...]]:
         """What a Monitor reports that gets the rows as batches had them, clock by clock."""
-        text = self.table.set_column(0, "id", self.table["id"].cast(pa.string()))
+        text = self.table.set_column(0, "id", self.table["id"].cast(pa.string()))  # as names and times of messages are
+        text = text.set_column(1, "time", text["time"].cast(pa.float64()))
         repository = fl.Repository.load(self.root / "repo")
         found = []
         for site in sorted(set(text["site"].to_pylist())):
@@ -146,8 +148,8 @@ def dies(case: Case, output: str, when: str, batch: int) -> None:
     with (case.root / f"{output}.log").open("ab") as log:
         process = subprocess.Popen(words, cwd=case.root, start_new_session=True, stdout=log, stderr=log)
         assert process.wait(600) == -signal.SIGKILL, (case.root / f"{output}.log").read_text()[-3000:]
-    for pid in below(process.pid):  # the JVM is left behind, and ends by itself when it finds out
-        os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # the JVM, which is left behind
 
 
 @pytest.mark.whole

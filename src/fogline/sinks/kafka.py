@@ -282,7 +282,8 @@ def _timed_out() -> Any:
 def _exception(error: Any) -> Exception:
     from confluent_kafka import KafkaException
 
-    return KafkaException(error)
+    made: Exception = KafkaException(error)
+    return made
 
 
 def _logger() -> logging.Logger:
