@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -110,18 +111,27 @@ def small(broker: Broker, root: Path, name: str, count: int = 6_000, per_batch: 
     return Case(broker, root, name, count, per_batch)
 
 
-def test_changes_in_the_topic_are_the_monitors_also_after_a_driver_was_killed(broker: Broker, tmp_path: Path) -> None:
-    case = small(broker, tmp_path, "short")
+def test_changes_in_the_topic_are_the_monitors_also_after_a_worker_and_a_driver_were_killed(
+    broker: Broker, tmp_path: Path
+) -> None:
+    case, written = small(broker, tmp_path, "short"), tmp_path / "short-out" / "changes"
     broker.create("short-out", partitions=2)
     process = case.start("short-out")
-    limit = monotonic() + 300
-    while process.poll() is None and len(list((tmp_path / "short-out" / "changes").glob("*.parquet"))) < 2:
-        assert monotonic() < limit
-        sleep(0.02)
+    wait_for(process, lambda: len(list(written.glob("*.parquet"))) >= 1)
+    os.kill(next(pid for pid in below(process.pid) if is_worker(pid)), signal.SIGKILL)
+    wait_for(process, lambda: len(list(written.glob("*.parquet"))) >= 2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     case.finish("short-out")
     case.check("short-out")
+
+
+def wait_for(process: subprocess.Popen[bytes], what: Callable[[], bool]) -> None:
+    limit = monotonic() + 300
+    while not what():
+        assert process.poll() is None, "it ended before it could be killed"
+        assert monotonic() < limit
+        sleep(0.02)
 
 
 DYING = """
