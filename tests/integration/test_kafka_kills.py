@@ -58,10 +58,9 @@ class Case:
         return [sys.executable, "-c", "from fogline.cli import app; app()", *words]
 
     def start(self, output: str, *more: str) -> subprocess.Popen[bytes]:
-        log = (self.root / f"{output}.log").open("ab")
-        return subprocess.Popen(
-            self.command(output, *more), cwd=self.root, start_new_session=True, stdout=log, stderr=log
-        )
+        with (self.root / f"{output}.log").open("ab") as log:
+            words = self.command(output, *more)
+            return subprocess.Popen(words, cwd=self.root, start_new_session=True, stdout=log, stderr=log)
 
     def finish(self, output: str, *more: str) -> str:
         ended = self.start(output, *more).wait(600)
