@@ -34,6 +34,7 @@ BAD = {
     b'{"s": 1': NO_OBJECT,
     b'{"s": "a"}{"s": "b"}': NO_OBJECT,
     b'{"s": "a\nb"}': NO_OBJECT,
+    b'{"s": "a"}\n{"s": "b"}': NO_OBJECT,
     b"\xff\xfe{}": NOT_TEXT,
     b'{"other": "\xff"}': NOT_TEXT,
     b'{"s": ' + b"[" * 100_000 + b"]" * 100_000 + b"}": NO_OBJECT,
@@ -105,6 +106,12 @@ def test_a_row_does_not_depend_on_its_neighbours(size: int) -> None:
     together = read([values[i] for i in order], size=size)
     assert [row | {LINE: None} for row in together] == [alone[i] for i in order]
     assert [alone[i]["s"] for i in range(7)] == ["7", "7.0", "7.5", str(2**60), "7", "true", "2024-05-01 12:00:00"]
+
+
+def test_an_id_is_the_text_of_its_number_whatever_stands_beside_it() -> None:
+    values = encoded([{"s": each, "t": 1, "x": 0.5} for each in (7, 7.0, 7.5)])
+    assert [row["s"] for row in read(values)] == ["7", "7.0", "7.5"]
+    assert [read([value])[0]["s"] for value in values] == ["7", "7.0", "7.5"]
 
 
 def test_key_and_headers_are_columns_and_bytes_that_are_no_text_refuse_their_row() -> None:

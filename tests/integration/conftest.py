@@ -27,9 +27,9 @@ def connector() -> Iterator[None]:
         os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """A broker of Kafka, shared by the tests of a module; tests that kill it start it again."""
+    """A broker of Kafka, shared by all tests; those that kill it start it again."""
     with kafka() as server:
         yield server
 

@@ -85,6 +85,7 @@ def test_poison_messages_are_rejects_with_their_offsets_and_the_run_goes_on(brok
     assert len(broker.read("good")) == pq.read_table("out/changes").num_rows > 0
 
 
+@pytest.mark.whole
 def test_a_run_goes_on_where_it_stopped_and_what_is_gone_is_stated_and_passed_only_if_accepted(broker: Broker) -> None:
     from confluent_kafka import TopicPartition
 
@@ -107,6 +108,7 @@ def test_a_run_goes_on_where_it_stopped_and_what_is_gone_is_stated_and_passed_on
     assert taken() == 170
 
 
+@pytest.mark.whole
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
     broker.create("anew")
     broker.send("anew", values(rows(30)))
@@ -157,6 +159,7 @@ def test_key_time_and_headers_serve_and_secrets_stay_secret(broker: Broker, monk
     assert "wrong-one" not in refused
 
 
+@pytest.mark.whole
 def test_partitions_that_run_apart_are_remarked_on_with_the_lateness_that_would_do(broker: Broker) -> None:
     broker.create("apart", partitions=2)
     Path("q.yaml").write_text("attributes: {x: max}\nid: id\ntime: time\nlifetime: 1000\n")
@@ -187,6 +190,7 @@ def test_what_cannot_be_read_is_one_sentence(broker: Broker) -> None:
     )
 
 
+@pytest.mark.whole
 def test_an_empty_topic_is_followed_from_its_first_message_on(broker: Broker) -> None:
     broker.create("empty")
     assert "no new" in run("run", broker.url("empty"), "-o", "out")
@@ -207,6 +211,7 @@ AVRO = {
 }
 
 
+@pytest.mark.whole
 def test_avro_is_read_where_spark_has_it_and_the_package_is_named_where_not(broker: Broker) -> None:
     from io import BytesIO
 

@@ -12,6 +12,8 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -56,10 +58,9 @@ class Case:
         return [sys.executable, "-c", "from fogline.cli import app; app()", *words]
 
     def start(self, output: str, *more: str) -> subprocess.Popen[bytes]:
-        log = (self.root / f"{output}.log").open("ab")
-        return subprocess.Popen(
-            self.command(output, *more), cwd=self.root, start_new_session=True, stdout=log, stderr=log
-        )
+        with (self.root / f"{output}.log").open("ab") as log:
+            words = self.command(output, *more)
+            return subprocess.Popen(words, cwd=self.root, start_new_session=True, stdout=log, stderr=log)
 
     def finish(self, output: str, *more: str) -> str:
         ended = self.start(output, *more).wait(600)
@@ -81,7 +82,8 @@ class Case:
 
     def expected(self, output: str) -> list[tuple[Any, ...]]:
         """What a Monitor reports that gets the rows as batches had them, clock by clock."""
-        text = self.table.set_column(0, "id", self.table["id"].cast(pa.string()))
+        text = self.table.set_column(0, "id", self.table["id"].cast(pa.string()))  # as names and times of messages are
+        text = text.set_column(1, "time", text["time"].cast(pa.float64()))
         repository = fl.Repository.load(self.root / "repo")
         found = []
         for site in sorted(set(text["site"].to_pylist())):
@@ -108,18 +110,27 @@ def small(broker: Broker, root: Path, name: str, count: int = 6_000, per_batch: 
     return Case(broker, root, name, count, per_batch)
 
 
-def test_changes_in_the_topic_are_the_monitors_also_after_a_driver_was_killed(broker: Broker, tmp_path: Path) -> None:
-    case = small(broker, tmp_path, "short")
+def test_changes_in_the_topic_are_the_monitors_also_after_a_worker_and_a_driver_were_killed(
+    broker: Broker, tmp_path: Path
+) -> None:
+    case, written = small(broker, tmp_path, "short"), tmp_path / "short-out" / "changes"
     broker.create("short-out", partitions=2)
     process = case.start("short-out")
-    limit = monotonic() + 300
-    while process.poll() is None and len(list((tmp_path / "short-out" / "changes").glob("*.parquet"))) < 2:
-        assert monotonic() < limit
-        sleep(0.02)
+    wait_for(process, lambda: len(list(written.glob("*.parquet"))) >= 1)
+    os.kill(next(pid for pid in below(process.pid) if is_worker(pid)), signal.SIGKILL)
+    wait_for(process, lambda: len(list(written.glob("*.parquet"))) >= 2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     case.finish("short-out")
     case.check("short-out")
+
+
+def wait_for(process: subprocess.Popen[bytes], what: Callable[[], bool]) -> None:
+    limit = monotonic() + 300
+    while not what():
+        assert process.poll() is None, "it ended before it could be killed"
+        assert monotonic() < limit
+        sleep(0.02)
 
 
 DYING = """
@@ -146,8 +157,8 @@ def dies(case: Case, output: str, when: str, batch: int) -> None:
     with (case.root / f"{output}.log").open("ab") as log:
         process = subprocess.Popen(words, cwd=case.root, start_new_session=True, stdout=log, stderr=log)
         assert process.wait(600) == -signal.SIGKILL, (case.root / f"{output}.log").read_text()[-3000:]
-    for pid in below(process.pid):  # the JVM is left behind, and ends by itself when it finds out
-        os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # the JVM, which is left behind
 
 
 @pytest.mark.whole

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -138,15 +139,15 @@ def test_secrets_come_from_a_file_and_wrong_ones_are_refused(
     text = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password="
     path.write_text(text + "${THE_PASSWORD}\n")
     url = f"kafka://127.0.0.1:{broker.sasl}/secret"
-    sink = sink_for(f"{url}?config={path}")
-    sink.begin(info("m7"))  # type: ignore[attr-defined]
-    put(sink, 0)  # type: ignore[arg-type]
+    sink = KafkaSink.from_url(f"{url}?config={path}")
+    sink.begin(info("m7"))
+    put(sink, 0)
     assert names(broker, "secret") == expected(0)
-    assert PASSWORD not in f"{sink.place} {vars(sink)['address']}"  # type: ignore[attr-defined]
+    assert PASSWORD not in f"{sink.place} {sink.address}"
     path.write_text(f"{text}wrong\n")
     monkeypatch.setenv("FOGLINE_KAFKA_CONFIG", str(path))
     with pytest.raises(SinkError, match="user and password") as caught:
-        sink_for(url).begin(info("m7"))  # type: ignore[attr-defined]
+        KafkaSink.from_url(url).begin(info("m7"))
     assert "wrong" not in str(caught.value)
 
 
@@ -198,11 +199,12 @@ def test_drivers_are_killed_again_and_again(broker: Broker) -> None:
     drivers_killed(broker, "killed-often", 5)
 
 
-def brokers_killed(broker: Broker, topic: str, kills: int) -> None:
+def brokers_killed(broker: Broker, topic: str, kills: int, patch: pytest.MonkeyPatch) -> None:
     broker.create(topic, partitions=2)
     sink = KafkaSink(broker.servers, topic, patience=120)
     sink.begin(info(topic))
-    calm, calls = sink._send, []
+    calls: list[Any] = []
+    calm = sink._send
 
     def and_kill(*words: Any) -> None:
         calm(*words)
@@ -211,7 +213,7 @@ def brokers_killed(broker: Broker, topic: str, kills: int) -> None:
             broker.kill()
             broker.start()
 
-    sink._send = and_kill  # type: ignore[method-assign]
+    patch.setattr(sink, "_send", and_kill)
     for number in range(kills):
         calls.clear()
         put(sink, number, 500)
@@ -221,35 +223,41 @@ def brokers_killed(broker: Broker, topic: str, kills: int) -> None:
     assert names(broker, topic) == expected(*range(kills + 1), rows=500)
 
 
-def test_a_broker_is_killed_in_the_middle_and_between_batches(broker: Broker) -> None:
-    brokers_killed(broker, "broken", 1)
+def test_a_broker_is_killed_in_the_middle_and_between_batches(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers_killed(broker, "broken", 1, monkeypatch)
 
 
 @pytest.mark.whole
-def test_brokers_are_killed_again_and_again(broker: Broker) -> None:
-    brokers_killed(broker, "broken-often", 5)
+def test_brokers_are_killed_again_and_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers_killed(broker, "broken-often", 5, monkeypatch)
 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.02, 0.05, 0.1])
-def test_a_broker_is_killed_while_it_commits(broker: Broker, delay: float) -> None:
+def test_a_broker_is_killed_while_it_commits(broker: Broker, delay: float, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = f"committing-{delay}"
     broker.create(topic)
     sink = KafkaSink(broker.servers, topic, patience=120)
     sink.begin(info(topic))
     put(sink, 0)
-    from threading import Thread
-
+    threads: list[Thread] = []
     calm = sink._group
+
+    def fails() -> None:
+        sleep(delay)
+        broker.kill()
+        broker.start()
 
     def late() -> Any:
         found = calm()
-        Thread(target=lambda: (sleep(delay), broker.kill(), broker.start())).start()
+        if not threads:
+            threads.append(Thread(target=fails))
+            threads[0].start()
         return found
 
-    sink._group = late  # type: ignore[method-assign]
+    monkeypatch.setattr(sink, "_group", late)
     put(sink, 1, 500)
-    sink._group = calm  # type: ignore[method-assign]
+    threads[0].join()
     put(sink, 2)
     assert names(broker, topic) == sorted([*expected(0, 2), *expected(1, rows=500)])
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError
-from fogline.sinks.places import refuse_secret, shown
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
@@ -43,6 +42,7 @@ class Where:
         """For these files or this table; a database is asked by Spark."""
         from fogline.cli.terminal import must_be_there
         from fogline.files.tables import JDBC, is_table
+        from fogline.sinks.places import refuse_secret, shown
 
         if (sql is not None) != path.startswith(JDBC):
             what = "needs --sql, what to ask it" if sql is None else "is none; write jdbc:postgresql://host/database"

@@ -72,7 +72,7 @@ def topic_options(
     from fogline.kafka.address import Address, is_topic
     from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
 
-    stated = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
+    stated: dict[str, Any] = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
     stated |= {"--avro-schema": avro_schema}
     if kafka_config is not None:
         os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too

@@ -171,7 +171,8 @@ def _column(cells: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _shown(cell: Any) -> str:
     try:
-        return (as_text(cell) or "").encode("utf-8", "replace").decode()
+        text = as_text(cell) or ""
+        return text if text.isascii() else text.encode("utf-8", "replace").decode()
     except (ValueError, RecursionError):
         return quoted(cell)
 

@@ -36,6 +36,7 @@ OPEN = 300_000  # milliseconds after which a broker ends a transaction by itself
 PAUSE = 0.5  # seconds between two tries
 POLLED = 1000  # messages between two looks at what was delivered
 RUN = "fogline-run"  # the header that names the run
+ARRIVED = "arrived"  # it names a row of an id; a key names the id
 _CALM = {"metadata.recovery.strategy": "none"}  # else, while brokers are gone, clients look for them without a pause
 _OPTIONS = ("config", "rejects")
 _FENCED = "another process writes with the same checkpoint, and this one has been shut out; let only one of them run."
@@ -160,7 +161,8 @@ class KafkaSink:
         producer = self._producer
         producer.begin_transaction()
         assert self.run is not None
-        self._send(self.address.topic, kept.read(), tuple(name for name in self.run.key if name != "arrived"))
+        key = tuple(name for name in self.run.key if name != ARRIVED)
+        self._send(self.address.topic, kept.read(), key)
         if self.rejects is not None:
             self._send(self.rejects, _with_batch(refused.read(), number), ())
         waiting = len(producer)
@@ -282,7 +284,8 @@ def _timed_out() -> Any:
 def _exception(error: Any) -> Exception:
     from confluent_kafka import KafkaException
 
-    return KafkaException(error)
+    made: Exception = KafkaException(error)
+    return made
 
 
 def _logger() -> logging.Logger:

@@ -51,11 +51,11 @@ class Apart:
             return []
         self.stated = True
         try:
-            found = needed(self._times(ends))
+            length = needed(self._times(ends))
         except FoglineError:  # such as messages that are gone by now: the figure is a help, no more
-            found = 0.0
+            length = 0.0
         name = self.layout.roles.times[0]
-        enough = f"; for the newest batches {_length(found, self._kind(name))} would have sufficed" if found else ""
+        enough = f"; for the newest batches {_length(length, self._kind(name))} would have sufficed" if length else ""
         return [
             f"{status.late:,} rows came late, and the clock waits for none: the {len(ends[-1])} partitions of topic "
             f"{self.address.topic!r} run apart. State how long to wait with --lateness{enough}."

@@ -62,7 +62,7 @@ def _bounds(jvm: Any, client: Any, topic: str) -> Bounds:
 
 def _causes(error: Any) -> list[str]:
     """The class and the message of an error, and of what caused it."""
-    found = []
+    found: list[str] = []
     while error is not None and len(found) < 10:
         found.append(f"{error.getClass().getSimpleName()}: {error.getMessage()}")
         error = error.getCause()

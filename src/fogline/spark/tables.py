@@ -15,7 +15,14 @@ from fogline.files.tables import DELTA
 from fogline.spark.errors import translated
 
 FETCHED = 10_000  # rows at once
-_DRIVERS = {"postgresql": "org.postgresql:postgresql:42.7.14", "mysql": "com.mysql:mysql-connector-j:9.1.0"}
+_PACKAGES = {"postgresql": "org.postgresql:postgresql:42.7.14", "mysql": "com.mysql:mysql-connector-j:9.1.0"}
+_DRIVERS = {
+    "postgresql": "org.postgresql.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+    "oracle": "oracle.jdbc.OracleDriver",
+}  # Java finds no driver by itself that came to Spark by --jars or --packages
 
 
 def answered(spark: SparkSession, url: str, sql: str) -> DataFrame:
@@ -23,11 +30,12 @@ def answered(spark: SparkSession, url: str, sql: str) -> DataFrame:
     kind = url.split(":")[1]
     try:
         reader = spark.read.format("jdbc").option("url", url).option("query", sql.strip().rstrip(";"))
+        reader = reader.option("driver", _DRIVERS[kind]) if kind in _DRIVERS else reader
         return _plain(reader.option("fetchsize", FETCHED).load())
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
         if "No suitable driver" in text or "ClassNotFoundException" in text:
-            known = _DRIVERS.get(kind, "GROUP:ARTIFACT:VERSION of its driver")
+            known = _PACKAGES.get(kind, "GROUP:ARTIFACT:VERSION of its driver")
             raise FoglineError(f"Spark has no driver for {kind}; give it one: --packages {known}, or --jars.") from None
         raise FoglineError(f"the database reports: {_reported(text)}") from None
 

@@ -34,7 +34,7 @@ def messages(reader: Any, address: Address, options: TopicOptions, layout: Layou
     """Messages as bytes, with what of them is asked for; `given` are options of Spark's source."""
     client = {f"kafka.{name}": value for name, value in {**_COMMITTED, **for_java(options.config)}.items()}
     beside = asked_beside(layout)
-    parts = ("headers",) if any(name.startswith(HEADERS) for name in beside) else ()
+    parts: tuple[str, ...] = ("headers",) if any(name.startswith(HEADERS) for name in beside) else ()
     parts += tuple(name for name in ("key", "timestamp") if f"{PREFIX}{name}" in beside)
     given = {"kafka.bootstrap.servers": address.brokers, "subscribe": address.topic, **client, **given}
     given |= {"includeHeaders": str("headers" in parts).lower()}

@@ -131,7 +131,8 @@ class Broker:
         consumer = Consumer({**given, "enable.auto.commit": False, "enable.partition.eof": True})
         partitions = consumer.list_topics(topic, 10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
-        found, ended = [], set()
+        found: list[Any] = []
+        ended: set[int] = set()
         while len(ended) < len(partitions):
             message = consumer.poll(30)
             assert message is not None, "the broker does not answer"
