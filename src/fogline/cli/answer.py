@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import app, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
 
@@ -23,6 +24,7 @@ _WHERE = re.compile(r"\s*(.+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*")
 
 
 @app.command()
+@starts_spark
 def answer(
     output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
     at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
@@ -39,6 +41,8 @@ def answer(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as `--format json`: JSON lines.")] = False,
     file: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Show the answer, now or at any instant, rebuilt from the changes.
 
@@ -48,7 +52,7 @@ def answer(
         chosen = format_of("json" if as_json and form is None else form, file)
         from fogline.flow.answers import read_shown
 
-        shown = reading(output, lambda place: read_shown(place, output, at))
+        shown = reading(output, settings(), lambda place: read_shown(place, output, at))
         rows = chosen_rows(shown.rows, where or [], top)
         sentences = about(shown)
         if file is not None:

@@ -8,6 +8,7 @@ import typer
 
 from fogline.cli.engine import Where
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -34,6 +35,7 @@ LISTED = 20  # reasons
 
 @app.command()
 @reads_files
+@starts_spark
 def check(
     stream: StreamFiles,
     query: QueryFile,
@@ -45,6 +47,7 @@ def check(
     memory: Memory = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
@@ -63,7 +66,7 @@ def check(
         must_be_there(stream)
         for text in not_read(stream):
             remark(text)
-        where = Where.chosen(stream, master, memory)
+        where = Where.chosen(stream, master, memory, settings())
         from fogline.cli.counting import census
 
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}

@@ -7,11 +7,12 @@ it is, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fogline.cli.settings import spark_options
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError
 
@@ -29,13 +30,14 @@ class Where:
 
     master: str | None  # of Spark; None: in this process
     memory: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)  # of Spark
 
     @classmethod
-    def chosen(cls, path: str, master: str | None, memory: str | None) -> Where:
+    def chosen(cls, path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> Where:
         """For these files; a line states what was chosen, and why."""
-        why = why_spark(path, master, memory)
+        why = why_spark(path, master, memory, settings)
         remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
-        return cls(None if why is None else master or LOCAL, memory)
+        return cls(None if why is None else master or LOCAL, memory, settings)
 
     @property
     def here(self) -> bool:
@@ -45,16 +47,16 @@ class Where:
     @contextmanager
     def spark(self) -> Iterator[tuple[Any, Report]]:
         """A session for one command, and a function to report its stages to."""
-        with on_spark(self.master or LOCAL, self.memory) as both:
+        with on_spark(self.master or LOCAL, self.memory, self.settings) as both:
             yield both
 
 
-def why_spark(path: str, master: str | None, memory: str | None) -> str | None:
+def why_spark(path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> str | None:
     """Why these files are read by Spark; None: this process reads them."""
     from fogline.files.paths import is_local
 
-    if master is not None or memory is not None:
-        return f"--{'memory' if master is None else 'master'} is given"
+    if (named := spark_options(master, memory, settings)) is not None:
+        return f"{named} given"
     if not is_local(path):
         return f"{path!r} is not on this machine"
     size = size_of(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from fogline.cli.engine import Where
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import (
     MaybeMaster,
     Memory,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 @app.command()
 @reads_files
+@starts_spark
 def fit(
     history: Annotated[str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.")],
     query: QueryFile,
@@ -56,6 +59,7 @@ def fit(
     memory: Memory = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Learn from complete history what a missing value may be.
 
@@ -77,7 +81,7 @@ def fit(
         must_be_apart(history, str(output))
         store.check_folder(output)
         must_be_there(history)
-        where = Where.chosen(history, master, memory)
+        where = Where.chosen(history, master, memory, settings())
         how = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
         from fogline.cli.fitting import fitted
 
@@ -102,6 +106,7 @@ def unexplained(repository: Repository) -> list[str]:
 
 
 @app.command(name="rules")
+@starts_spark
 def show_rules(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
     explain: Annotated[
@@ -110,6 +115,8 @@ def show_rules(
     live: Annotated[
         str | None, typer.Option("--live", help="The folder that `fogline run` writes: how they do on that stream.")
     ] = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Show the rules of a repository, and how good they are.
 
@@ -135,7 +142,7 @@ def show_rules(
         loaded = Repository.load(repository)
         console = paper()
         if live is not None:
-            show_live(loaded, live)
+            show_live(loaded, live, settings())
             return
         table = Table("rule", box=None, pad_edge=False, header_style="bold")
         for name in ("rows", "finds", "error", "gain"):
@@ -165,13 +172,14 @@ def show_rules(
             console.print(f"  {step}", markup=False, soft_wrap=True)
 
 
-def show_live(repository: Repository, output: str) -> None:
+def show_live(repository: Repository, output: str, settings: Mapping[str, str]) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
     from fogline.flow.resume import begun_with
     from fogline.impute.scores import by_age, listed, wrongly_sure
 
-    sums, begun = reading(output, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    both = reading(output, settings, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    sums, begun = both
     scores, console = listed(sums, begun), paper()
     if begun is not repository:
         console.print("The run was begun with an older version of this repository: its rules are shown.")
@@ -213,6 +221,7 @@ def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
 
 @app.command()
 @reads_files
+@starts_spark
 def refit(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
     rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
@@ -225,6 +234,7 @@ def refit(
     memory: Memory = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Learn anew from the history and what came since.
 
@@ -246,7 +256,7 @@ def refit(
         must_be_apart(rows, str(target))
         store.check_folder(target)
         must_be_there(rows)
-        where = Where.chosen(rows, master, memory)
+        where = Where.chosen(rows, master, memory, settings())
         from fogline.cli.fitting import fitted_again
 
         made = fitted_again(known, rows, asked, options, newest, target, where)
@@ -288,6 +298,7 @@ def prune(
 
 @app.command()
 @reads_files
+@starts_spark
 def impute(
     stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.")],
     repository: RepositoryFolder,
@@ -301,6 +312,7 @@ def impute(
     ] = False,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
@@ -322,6 +334,6 @@ def impute(
 
         must_be_apart(stream, output)
         check_output(output, overwrite=overwrite)
-        where = Where.chosen(stream, master, memory)
+        where = Where.chosen(stream, master, memory, settings())
         imputed(stream, asked, options, known, output, where, overwrite=overwrite, fill=fill)
         typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

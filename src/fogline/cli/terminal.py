@@ -6,7 +6,7 @@ Nothing is imported here that takes long: `fogline --help` shows itself at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -129,17 +129,19 @@ def must_be_there(path: str) -> None:
 
 
 @contextmanager
-def on_spark(master: str, memory: str | None, *, brisk: bool = False) -> Iterator[tuple[Any, Report]]:
+def on_spark(
+    master: str, memory: str | None, settings: Mapping[str, str], *, brisk: bool = False
+) -> Iterator[tuple[Any, Report]]:
     """A session for one command, and a function to report its stages to. `brisk`: it lasts less than a minute."""
     from fogline.cli.progress import stages
     from fogline.spark.session import BRISK_JVM, for_a_while
 
-    settings = BRISK_JVM if brisk else None
-    with stages("starting Spark") as report, for_a_while(master=master, memory=memory, settings=settings) as spark:
+    chosen = {**(BRISK_JVM if brisk else {}), **settings}
+    with stages("starting Spark") as report, for_a_while(master=master, memory=memory, settings=chosen) as spark:
         yield spark, report
 
 
-def reading(output: str, read: Callable[[Folder], Read]) -> Read:
+def reading(output: str, settings: Mapping[str, str], read: Callable[[Folder], Read]) -> Read:
     """Read an output folder; Spark is started only where nothing else reaches it."""
     from fogline.files.paths import absolute, is_local
     from fogline.flow.folder import LocalFolder
@@ -149,7 +151,7 @@ def reading(output: str, read: Callable[[Folder], Read]) -> Read:
     from fogline.spark.hadoop import folder
     from fogline.spark.session import for_a_while
 
-    with for_a_while() as spark:
+    with for_a_while(settings=settings) as spark:
         return read(folder(output, spark))
 
 

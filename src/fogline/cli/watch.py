@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.settings import Settings, spark_options, starts_spark
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -44,6 +46,7 @@ Hindsight = Annotated[
 
 @app.command()
 @reads_files
+@starts_spark
 def run(
     stream: StreamFiles,
     query: QueryFile,
@@ -70,6 +73,7 @@ def run(
     memory: Memory = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Watch a stream of files, and write how the answer changes.
 
@@ -97,8 +101,8 @@ def run(
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
         ready(config, clock=clock)
-        brisk = not follow and is_small(stream)
-        with holding(output, engine, remark), on_engine(config, master, memory, brisk) as (running, progress):
+        start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
+        with holding(output, engine, remark), on_engine(config, start) as (running, progress):
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
@@ -147,8 +151,18 @@ def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds:
     typer.echo(f"See the answer with: fogline answer {output}")
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What Spark is started with."""
+
+    master: str | None
+    memory: str | None
+    settings: Mapping[str, str]
+    brisk: bool
+
+
 @contextmanager
-def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
+def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
     """A run on the engine that was asked for, and a function to report its stages to."""
 
     def shown(status: RunStatus) -> None:
@@ -158,8 +172,8 @@ def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: 
         from fogline.cli.progress import stages
         from fogline.flow.embedded import Embedded
 
-        if master or memory:
-            remark("--master and --memory are Spark's, and mean nothing to the embedded engine, which is this process.")
+        if (named := spark_options(start.master, start.memory, start.settings)) is not None:
+            remark(f"{named} Spark's, without meaning to the embedded engine, which is this process.")
         with stages("starting, in this process") as progress:
             yield Embedded(config, shown, remark), progress
         return
@@ -168,7 +182,7 @@ def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: 
 
     if is_cold():  # workers compile, and cannot state it
         remark(TEXT)
-    with on_spark(master or "local[*]", memory, brisk=brisk) as (spark, progress):
+    with on_spark(start.master or "local[*]", start.memory, start.settings, brisk=start.brisk) as (spark, progress):
         from fogline.spark.running import Run
         from fogline.spark.waking import wake
 
