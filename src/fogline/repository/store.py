@@ -159,7 +159,7 @@ def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
 
 def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, str]:
     """The newest repository of a folder, or the one with this fingerprint, mapped into memory; and its fingerprint."""
-    path = _place(folder, fingerprint)
+    path = version_of(folder, fingerprint)
     manifest, files = _manifest(path), Files(path)
     columns = {name: entries.get_column(each, files) for name, each in manifest["columns"].items()}
     rules = tuple(Rule(**each) for each in manifest["rules"])
@@ -171,7 +171,7 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     return fitted, manifest["fingerprint"]
 
 
-def _place(folder: str | Path, fingerprint: str | None) -> Path:
+def version_of(folder: str | Path, fingerprint: str | None) -> Path:
     """Where the version lies."""
     newest = _newest(folder)
     if fingerprint in (None, _manifest(newest)["fingerprint"]):
