@@ -1,4 +1,4 @@
 """With real components: each of `components/` starts one, and skips with the command that would fetch it.
 
-`make test-integration` runs all, `make test-integration SHORT=1` leaves out what is marked `whole`; `make test` runs none.
+`make test-integration` runs all, with `SHORT=1` all but what is marked `whole`; `make test` runs none of them.
 """

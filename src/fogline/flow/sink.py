@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -27,8 +28,9 @@ class Sink(Protocol):
     """Takes what a run reports, batch by batch.
 
     Three more names are looked for, and may be missing: `begin(run: RunInfo)` is called before the first batch of a
-    process, and refuses what cannot go well; `close()` at the end; `place`, a text without secrets, names what is
-    written to: a run that was begun with a place goes on only with it, while objects without may come and go.
+    process (again, if the process starts a run again), and refuses what cannot go well; `close()` is called at the end;
+    `place`, a text without secrets, names what is written to: a run that was begun with a place goes on only with it,
+    while objects without may come and go.
     """
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
@@ -49,7 +51,7 @@ class RunInfo:
 
 def name_of(sink: Sink) -> str:
     """What errors call it."""
-    return str(getattr(sink, "place", None) or type(sink).__name__)
+    return str(getattr(sink, "place", None) or getattr(sink, "name", None) or type(sink).__name__)
 
 
 def places_of(sinks: Sequence[Sink]) -> list[str]:
@@ -62,14 +64,14 @@ def begin_all(sinks: Sequence[Sink], run: RunInfo) -> None:
     for sink in sinks:
         begin = getattr(sink, "begin", None)
         if begin is not None:
-            _in_words(sink, "cannot be begun with", lambda begin=begin: begin(run))
+            _in_words(sink, "cannot be begun with", partial(begin, run))
 
 
 def put_all(sinks: Sequence[Sink], number: int, reported: Callable[[str], Batches]) -> None:
     """A batch goes to every sink, in their order, each with iterators of its own."""
     for sink in sinks:
-        kinds = tuple(reported(kind) for kind in (CHANGES, REJECTS, HEALTH))
-        _in_words(sink, f"could not take batch {number}", lambda sink=sink, kinds=kinds: sink.put(number, *kinds))
+        kinds = (reported(CHANGES), reported(REJECTS), reported(HEALTH))
+        _in_words(sink, f"could not take batch {number}", partial(sink.put, number, *kinds))
 
 
 def close_all(sinks: Sequence[Sink]) -> None:
@@ -78,6 +80,27 @@ def close_all(sinks: Sequence[Sink]) -> None:
         close = getattr(sink, "close", None)
         if close is not None:
             close()
+
+
+def refuse_gap(run: RunInfo, there: int | None, *, known: bool) -> None:
+    """A place whose last batch is `there` takes the next one of this run; `known`: the run has begun with it."""
+    if run.last is not None and not known:
+        raise FoglineError(
+            f"the run has done its batches up to {run.last} without it: what it would hold were not the whole. "
+            "Begin a new run, with an output or checkpoint of its own."
+        )
+    reached = -1 if run.last is None else run.last
+    if there is not None and there > reached + 1:
+        raise FoglineError(
+            f"it has batch {there}, but the checkpoint knows of batches up to {reached} only: it is an old copy. "
+            "Put back the one that belongs to it, or begin a new run with a place of its own."
+        )
+
+
+def again(batches: Batches) -> Batches | None:
+    """The same record batches from their beginning; None: they can be read only once."""
+    once_more = getattr(batches, "again", None)
+    return None if once_more is None else once_more()
 
 
 def _in_words(sink: Sink, what: str, do: Callable[[], None]) -> None:

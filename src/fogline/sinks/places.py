@@ -1,8 +1,8 @@
 """Which sink does a text name?
 
 `postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
-`webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a variable
-of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a history.
+`webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
+variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a history.
 """
 
 from __future__ import annotations
