@@ -186,7 +186,7 @@ def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlie
 
 
 def test_a_folder_in_any_file_system_keeps_files_whole(tmp_path, spark):
-    for place in (folder(str(tmp_path / "here"), spark), folder(f"file://{tmp_path}/there", spark)):
+    for place in (folder(str(tmp_path / "here"), spark), folder(elsewhere(spark, tmp_path / "there"), spark)):
         assert place.get("a/x") is None
         assert place.open("a/x") is None
         assert place.listing("a") == {}

@@ -11,6 +11,7 @@ import typer
 from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import app, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
+from fogline.files.paths import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ _WHERE = re.compile(r"\s*(.+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*")
 @app.command()
 @starts_spark
 def answer(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
+    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.", callback=plain)],
     at: Annotated[str | None, typer.Option(help="An instant of the stream: a number, or a timestamp.")] = None,
     where: Annotated[
         list[str] | None,

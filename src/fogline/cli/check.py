@@ -23,6 +23,7 @@ from fogline.cli.terminal import (
     must_be_there,
     number_or_text,
     remark,
+    repository_at,
 )
 
 if TYPE_CHECKING:
@@ -58,10 +59,9 @@ def check(
         from fogline.files.unread import not_read
         from fogline.impute.chain import chain_of
         from fogline.model import Query
-        from fogline.repository.repository import Repository
 
         asked, options = Query.load(query), stated()
-        known = None if repository is None else Repository.load(repository)
+        known = None if repository is None else repository_at(repository, settings(), memory)
         chain = None if known is None else chain_of(known, asked)
         must_be_there(stream)
         for text in not_read(stream):

@@ -23,7 +23,9 @@ from fogline.cli.terminal import (
     number_or_text,
     paper,
     reading,
+    repository_at,
 )
+from fogline.files.paths import plain
 from fogline.repository.methods import METHODS, PLAIN, VALUES, check_method
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 @reads_files
 @starts_spark
 def fit(
-    history: Annotated[str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.")],
+    history: Annotated[
+        str, typer.Argument(help="Rows of the past, (nearly) complete: parquet, csv, jsonl.", callback=plain)
+    ],
     query: QueryFile,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder to write; a repository there stays as an older version.")
@@ -224,7 +228,7 @@ def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
 @starts_spark
 def refit(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
-    rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
+    rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.", callback=plain)],
     query: QueryFile,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, a new version of this.")
@@ -300,10 +304,12 @@ def prune(
 @reads_files
 @starts_spark
 def impute(
-    stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.")],
+    stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.", callback=plain)],
     repository: RepositoryFolder,
     query: QueryFile,
-    output: Annotated[str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.", callback=plain)
+    ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: MaybeMaster = None,
     memory: Memory = None,
@@ -323,9 +329,8 @@ def impute(
     with helpful():
         from fogline.impute.chain import chain_of
         from fogline.model import Query
-        from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), stated(), Repository.load(repository)
+        asked, options, known = Query.load(query), stated(), repository_at(repository, settings(), memory)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import imputed

@@ -15,22 +15,24 @@ import typer
 
 import fogline
 from fogline.errors import HistoryWarning
+from fogline.files.paths import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fogline.cli.progress import Report
     from fogline.flow.folder import Folder
+    from fogline.repository.repository import Repository
 
 Read = TypeVar("Read")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 QueryFile = Annotated[Path, typer.Option("--query", "-q", help="A YAML file with the fields of Query.")]
-StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")]
-RepositoryFolder = Annotated[Path, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
+StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.", callback=plain)]
+RepositoryFolder = Annotated[str, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
 MaybeRepository = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--repository", "-r", help="What `fogline fit` made; without it, rows with gaps are rejected."),
 ]
 Lateness = Annotated[str, typer.Option(help="How long to wait for rows on their way, such as '30 seconds'.")]
@@ -126,6 +128,20 @@ def must_be_there(path: str) -> None:
 
     if is_local(path):
         kind_of(path, existing=True)
+
+
+def repository_at(path: str, settings: Mapping[str, str], memory: str | None = None) -> Repository:
+    """The repository of a folder; one in another file system is fetched, by a Spark of this machine."""
+    from fogline.files.paths import is_local
+    from fogline.repository.repository import Repository
+
+    if is_local(path):
+        return Repository.load(path)
+    from fogline.spark.fetching import repository
+    from fogline.spark.session import for_a_while
+
+    with for_a_while(master="local[1]", memory=memory, settings=settings) as spark:
+        return repository(path, spark)
 
 
 @contextmanager

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import signal
-start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
-        with (
-            holding(output, engine, remark),
-            on_engine(config, start) as (running, progress),
-            closing(running),
-        ):
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +27,7 @@ from fogline.cli.terminal import (
     number_or_text,
     on_spark,
     remark,
+    repository_at,
 )
 
 if TYPE_CHECKING:
@@ -112,9 +110,8 @@ def run(
         from fogline.flow.starting import ready
         from fogline.impute.chain import chain_of
         from fogline.model import Query
-        from fogline.repository.repository import Repository
 
-        known = None if repository is None else Repository.load(repository)
+        known = None if repository is None else repository_at(repository, settings(), memory)
         asked, options = Query.load(query), stated()
         output, sinks = where_to(output, to or [], checkpoint)
         if known is not None or hindsight:
@@ -125,17 +122,12 @@ def run(
         about |= {"sinks": sinks, "keeps": checkpoint is None}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
         ready(config, clock=clock)
-<<<<<<< HEAD
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
-        with holding(output, engine, remark), on_engine(config, start) as (running, progress):
-=======
-        brisk = not follow and is_small(stream)
         with (
             holding(output, engine, remark),
-            on_engine(config, master, memory, brisk) as (running, progress),
+            on_engine(config, start) as (running, progress),
             closing(running),
         ):
->>>>>>> sinks
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
@@ -179,6 +171,8 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
     typer.echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+    if status.late:
+        typer.echo(f"{status.late:,} rows were late: they entered behind the clocks of their groups (see --lateness).")
     if status.expired:
         typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.stale:
@@ -245,18 +239,25 @@ def finish(started: Any, running: Any) -> bool:
     before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
     try:
         with plain_errors(running.config.engine):
-            looked = perf_counter()
-            while not started.awaitTermination(0.2):
-                if perf_counter() - looked > LOOK:
-                    running.look()
-                    looked = perf_counter()
-                if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
-                    break
+            try:
+                wait_for(started, running, asked_to_stop)
+            finally:
+                started.stop()
     finally:
-        started.stop()
         for each, handler in zip(both, before, strict=True):
             signal.signal(each, handler)
     return not asked_to_stop
+
+
+def wait_for(started: Any, running: Any, asked_to_stop: list[int]) -> None:
+    """Until it ends, or the batch ends in which it was asked to stop."""
+    looked = perf_counter()
+    while not started.awaitTermination(0.2):
+        if perf_counter() - looked > LOOK:
+            running.look()
+            looked = perf_counter()
+        if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
+            return
 
 
 def plain_errors(engine: str) -> AbstractContextManager[None]:
@@ -271,7 +272,7 @@ def plain_errors(engine: str) -> AbstractContextManager[None]:
 def status_line(status: RunStatus) -> str:
     """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
     rate = status.rows / status.seconds if status.seconds else 0.0
-    counts = ((status.held, "held"), (status.expired, "expired"))
+    counts = ((status.held, "held"), (status.late, "late"), (status.expired, "expired"))
     rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
     return (
         f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
-from fogline.files.paths import absolute
+from fogline.files.paths import absolute, plain
 from fogline.flow.about import read_about
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
@@ -61,6 +61,11 @@ class RunConfig:
     sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
 
+    def __post_init__(self) -> None:
+        """Of this machine's own files, paths are plain: `file:///in` is `/in`."""
+        for name in ("stream", "output"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
         return {
@@ -89,6 +94,7 @@ class RunStatus:
     total: int = 0
     rejected: int = 0
     held: int = 0  # rows that ran ahead of their group, and have not entered
+    late: int = 0  # rows that came behind the clocks of their groups
     expired: int = 0  # rows that had expired before they could enter
     stale: int = 0  # rows that were ignored: something newer of their ids was there
     changes: int = 0
@@ -114,6 +120,7 @@ class RunStatus:
         self.total += self.rows
         self.rejected += _sum(health["rejected"])
         self.held += _sum(health["held"]) - _sum(health["released"])
+        self.late += _sum(health["late"])
         self.expired += _sum(health["expired"])
         self.stale += _sum(health["stale"]) if query.latest else 0
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0

@@ -52,7 +52,7 @@ def pack(folder: Path, mark: str, to: Path) -> None:
 
 
 def unpacked(mark: str, packed: Callable[[], Path]) -> Path:
-    """The folder of the repository with this fingerprint; made, of the file that `packed` gives, where it is not yet."""
+    """The folder of the repository with this fingerprint; where it is not yet, made of the file that `packed` gives."""
 
     def unpack(folder: Path) -> None:
         with tarfile.open(packed()) as file:

@@ -101,8 +101,7 @@ def root_of(folder: str | Path) -> Path:
         return Path("/", str(folder)[named.end() :])
     raise HistoryError(
         f"{str(folder)!r} lies in {named[1]}, and a repository is mapped into memory from a folder with a plain path. "
-        "Write it into a folder that every machine sees under one path, or into a local one, and copy that to the same "
-        "path on every machine."
+        "Fetch it with fl.spark.repository(…), or write it into a folder that every machine sees under one path."
     )
 
 

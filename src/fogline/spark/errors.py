@@ -148,7 +148,7 @@ def translated(text: str) -> FoglineError:
 def cause_of(text: str) -> str:
     """The deepest cause in Spark's words: what Python raised, else the last that Java was caused by, else its message.
 
-    >>> cause_of("[A_B] It failed. SQLSTATE: 1\\n\\tat x\\nCaused by: a.B: outer\\nCaused by: java.io.IOException: disk")
+    >>> cause_of("[A_B] It failed.\\n\\tat x\\nCaused by: a.B: outer\\nCaused by: java.io.IOException: disk")
     'IOException: disk'
     """
     if (raised := _RAISED.match(text, max(text.rfind(_TRACEBACK), 0))) is not None:

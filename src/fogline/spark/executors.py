@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
@@ -31,12 +33,12 @@ class Executor:
 
 def executors(spark: SparkSession) -> list[Executor]:
     """Those that are there now."""
-    known = spark.sparkContext._jsc.sc().env().blockManager().master().getMemoryStatus().keys().iterator()
+    known = spark.sparkContext._jsc.sc().statusStore().executorList(True).iterator()
     found = []
     while known.hasNext():
         each = known.next()
-        if not each.isDriver():
-            found.append(Executor(str(each.executorId()), str(each.host())))
+        if each.id() != "driver":
+            found.append(Executor(str(each.id()), str(each.hostPort()).rpartition(":")[0]))
     return sorted(found, key=lambda each: (len(each.id), each.id))
 
 
@@ -70,6 +72,31 @@ def one_task_each(spark: SparkSession, there: list[Executor]) -> Any:
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
     numbers = context._jsc.sc().makeRDD(_seq(jvm, pairs), tag).toJavaRDD()
     return RDD(numbers, context, CPickleSerializer())
+
+
+@contextmanager
+def failures_of(spark: SparkSession) -> Iterator[dict[Executor, str]]:
+    """Which executors failed to run a task of the jobs that are started meanwhile, and why; known at the end.
+
+    Those that were lost are left out: they are there no longer.
+    """
+    failed: dict[Executor, str] = {}
+    context, group = spark.sparkContext, uuid4().hex
+    context.setLocalProperty("spark.jobGroup.id", group)
+    try:
+        yield failed
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        store, tracker = context._jsc.sc().statusStore(), context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        for stage in [stage for job in jobs if job is not None for stage in job.stageIds]:
+            tasks = store.taskList(stage, 0, 100_000).iterator()
+            while tasks.hasNext():
+                task = tasks.next()
+                text = task.errorMessage().get() if task.errorMessage().isDefined() else None
+                if text is not None and "ExecutorLostFailure" not in text:
+                    failed[Executor(str(task.executorId()), str(task.host()))] = str(text)
 
 
 def _seq(jvm: Any, values: Any) -> Any:

@@ -31,7 +31,7 @@ from fogline.files.paths import absolute, is_local
 from fogline.repository.repository import Repository
 from fogline.spark import probe as probing
 from fogline.spark.errors import NO_MODULE, OTHER_PYTHON, cause_of, where_of
-from fogline.spark.executors import Executor, awaited, one_task_each
+from fogline.spark.executors import Executor, awaited, failures_of, one_task_each
 from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import context_of, master_of
 from fogline.spark.partitions import is_local as is_one_machine
@@ -60,10 +60,10 @@ def preflight(
     shared = {what: absolute(path) for what, path in places.items()}
     local = {what: path for what, path in shared.items() if is_local(path)}
     with _tokens(local.values()) as (token, folders):
-        asked = {"packages": ("fogline", *BESIDE), "places": folders, "token": token}
+        asked: dict[str, Any] = {"packages": ("fogline", *BESIDE), "places": folders, "token": token}
         asked["repository"] = _named(repository, spark)
-        found = _asked(spark, there, asked)
-        wrong = [text for each in found for text in _wrong(each, there[each["number"]], local, repository)]
+        found, wrong = _asked(spark, there, asked)
+        wrong += [text for each in found for text in _wrong(each, there[each["number"]], local, repository)]
         wrong += _not_read(found, there, local, folders, token)
     for what, path in shared.items():
         wrong += [] if what in local else _not_reached(spark, there, what, path)
@@ -79,21 +79,26 @@ def _named(repository: Repository | None, spark: SparkSession) -> tuple[str, str
     return str(repository.folder), repository.fingerprint
 
 
-def _asked(spark: SparkSession, there: Sequence[Executor], asked: Mapping[str, Any]) -> list[Finding]:
-    """What a task on each executor has found."""
+def _asked(spark: SparkSession, there: Sequence[Executor], asked: dict[str, Any]) -> tuple[list[Finding], list[str]]:
+    """What a task on each executor has found, and sentences about those where it could not run.
+
+    Spark tries a task that failed again, after a while on another executor: so that a job has ended well means little.
+    """
+    found: list[Finding] = []
     cloudpickle.register_pickle_by_value(probing)
     try:
-        found: list[Finding] = one_task_each(spark, list(there)).mapPartitions(partial(probing.probe, asked)).collect()
+        with failures_of(spark) as failed:
+            found = one_task_each(spark, list(there)).mapPartitions(partial(probing.probe, asked)).collect()
     except (PySparkException, Py4JError) as error:
-        raise FoglineError(_not_asked(str(error))) from None
+        if not failed:
+            raise FoglineError(_not_asked(str(error), where_of(str(error)) or "a worker")) from None
     finally:
         cloudpickle.unregister_pickle_by_value(probing)
-    return found
+    return found, [_not_asked(text, str(machine)) for machine, text in failed.items()]
 
 
-def _not_asked(text: str) -> str:
+def _not_asked(text: str, machine: str) -> str:
     """Why a worker could not be asked."""
-    machine = where_of(text) or "a worker"
     if (other := OTHER_PYTHON.search(text)) is not None:
         return _other_python(machine, other[1])
     if (module := NO_MODULE.search(text)) is not None:
@@ -119,11 +124,11 @@ def _wrong(found: Finding, machine: Executor, places: Mapping[str, str], known: 
         elif trouble is not None:
             yield f"{machine} cannot use the {what} {path!r}, which was {trouble}: give its user the rights to."
     if known is not None and found["repository"] is not None:
-        has = "holds another" if found["repository"] == "other" else "has no"
+        other = "; it holds another repository" if found["repository"] == "other" else ""
         yield (
-            f"{machine} {has} repository in {str(known.folder)!r} than {known.fingerprint[:12]}…, which this run is "
-            "given: copy the folder to the same path there, or put it where all machines reach it (hdfs://…, s3a://…) "
-            "and name that path: it is then fetched once by each machine."
+            f"{machine} has no repository {known.fingerprint[:12]}… in {str(known.folder)!r}, which this run is "
+            f"given{other}: copy the folder to the same path there, or put it where all machines reach it (hdfs://…, "
+            "s3a://…) and name that path: it is then fetched once by each machine."
         )
 
 
@@ -174,7 +179,11 @@ def _not_read(
     for each in found:
         for (what, path), folder, trouble in zip(places.items(), folders, each["places"], strict=True):
             if trouble is None and not _read(Path(folder, str(each["number"])), token):
-                yield f"what {there[each['number']]} writes into the {what} {path!r}, this driver does not see: {_SHARED}."
+                yield _unseen(there[each["number"]], what, path)
+
+
+def _unseen(machine: Executor, what: str, path: str) -> str:
+    return f"what {machine} writes into the {what} {path!r}, this driver does not see: {_SHARED}."
 
 
 def _read(path: Path, token: str) -> bool:
@@ -198,7 +207,7 @@ def _not_reached(spark: SparkSession, there: Sequence[Executor], what: str, path
     finally:
         place.clear(name)
     missing = [each for number, each in enumerate(there) if number not in written]
-    return [f"what {each} writes into the {what} {path!r}, this driver does not see: {_SHARED}." for each in missing]
+    return [_unseen(each, what, path) for each in missing]
 
 
 def _remark(found: Sequence[Finding], there: Sequence[Executor], remark: Callable[[str], None]) -> None:

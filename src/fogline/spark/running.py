@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from fogline.files.layout import Layout
-from fogline.files.paths import absolute
+from fogline.files.paths import absolute, is_local
 from fogline.files.unread import Unread
 from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.resume import as_begun
@@ -41,6 +41,7 @@ class Run:
         self.writing = Writing(spark, self.output, report, remark)
         self.status = self.writing.status
         self.unread: Unread | None = None
+        self.strays: files.StraysThere | None = None
 
     def start(
         self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
@@ -68,6 +69,7 @@ class Run:
 
     def _source(self, files_per_batch: int | None, clock: str | None) -> tuple[DataFrame, Layout, bool]:
         """The files; how they are read, as settled when this run was first started; and whether that is now."""
+        self.writing.look_around()
         self.writing.mend()
         config, shape = self.config, self.output.shape()
         if shape is None:
@@ -77,14 +79,15 @@ class Run:
             layout = Layout.from_dict(shape, config.stream)
             layout.check(config.options, clock, config.output)
         self.unread = Unread(config.stream, SourceLog(self.output.place))
-        for text in self.unread.begin():
+        self.strays = None if is_local(config.stream) else files.StraysThere(self.spark, config.stream)
+        for text in [*self.unread.begin(), *([] if self.strays is None else self.strays.look())]:
             self.remark(text)
         there = files.stream(self.spark, config.stream, files_per_batch, by_name=self.output.by_name)
         return there, layout, shape is None
 
     def look(self) -> None:
         """Remark on files that are not read, each once."""
-        for text in [] if self.unread is None else self.unread.look():
+        for text in [each for place in (self.unread, self.strays) if place is not None for each in place.look()]:
             self.remark(text)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """A standalone cluster of Spark on this machine: a master and workers of one core, each with what it cannot see.
 
-A worker may lie in a mount namespace of its own, in which folders are hidden behind empty ones and files are replaced by
+A worker may lie in a mount namespace of its own, in which folders are hidden behind empty ones and files replaced by
 others: so it is another machine as far as files go.
 """
 
@@ -143,9 +143,10 @@ def python_at(path: Path, python: str = sys.executable) -> Path:
 def other_python() -> str:
     """A Python of another version than this; skipped where there is none."""
     here = sys.version_info.minor
-    for minor in (here + 1, here + 2, here - 1):
-        found = shutil.which(f"python3.{minor}")
-        if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+    names = [f"python3.{minor}" for minor in (here + 1, here + 2, here - 1)]
+    beside = [str(path) for name in names for path in Path(sys.base_prefix).parent.glob(f"*/bin/{name}")]
+    for found in [*filter(None, map(shutil.which, names)), *beside]:
+        if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
             return found
     pytest.skip(f"there is no other Python than 3.{here}: apt-get install python3.{here + 1}")
 
