@@ -20,7 +20,7 @@ import pyarrow as pa
 import fogline as fl
 from fogline.flow.embedded import Embedded
 from fogline.flow.output import RunConfig
-from fogline.flow.sink import Batches, RunInfo, Sink
+from fogline.flow.sink import Batches, RunInfo, Sink, begin_all, close_all
 from fogline.sinks.places import sink_for
 from tests.integration.scenario import QUERY
 
@@ -33,10 +33,10 @@ class Killer:
         self.kills = [(int(number), when) for number, _, when in (each.partition(":") for each in kills)]
 
     def begin(self, run: RunInfo) -> None:
-        self.sink.begin(run)  # type: ignore[attr-defined]
+        begin_all([self.sink], run)
 
     def close(self) -> None:
-        self.sink.close()  # type: ignore[attr-defined]
+        close_all([self.sink])
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
         self.sink.put(number, changes, rejects, self._torn(number, health))

@@ -15,10 +15,10 @@ from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.flow.answers import read_answer
 from fogline.flow.batches import counted
-from fogline.flow.collected import file_of
 from fogline.flow.folder import LocalFolder
 from fogline.flow.output import RunConfig
-from fogline.spark import running
+from fogline.flow.reported import file_of
+from fogline.spark import writing
 from fogline.spark.hadoop import HadoopFolder, folder
 from fogline.spark.running import Run
 
@@ -55,7 +55,7 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
         ("parts", f"{tmp_path}/parts", 20_000, 1),
         ("hadoop", f"file://{tmp_path}/hadoop", 20_000, None),
     ]:
-        monkeypatch.setattr(running, "COLLECTED", limit)
+        monkeypatch.setattr(writing, "COLLECTED", limit)
         stream = f"{'file://' if name == 'hadoop' else ''}{tmp_path}/in"
         run = Run(spark, RunConfig(stream, output, QUERY))
         run.start(files_per_batch=at_once).awaitTermination()

@@ -113,7 +113,7 @@ def run(
 
         known = None if repository is None else repository_at(repository, settings(), memory)
         asked, options = Query.load(query), stated()
-        output, sinks = where_to(output, to or [], checkpoint)
+        output, sinks = where_to(stream, output, to or [], checkpoint)
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)

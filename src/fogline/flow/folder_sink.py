@@ -106,7 +106,7 @@ class FolderSink:
     """A folder that is not the run's own: changes, rejects and health, and `about.json` with the query."""
 
     def __init__(self, folder: Folder, path: str) -> None:
-        self.folder, self.place = folder, path
+        self.folder, self.path, self.place = folder, path, path
         self.files: BatchFolder | None = None
 
     @classmethod

@@ -9,6 +9,7 @@ as iterators of record batches, which read one after another what lies in files:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -76,10 +77,9 @@ def put_all(sinks: Sequence[Sink], number: int, reported: Callable[[str], Batche
 
 def close_all(sinks: Sequence[Sink]) -> None:
     """No more batches come from this process; every sink is closed, whatever becomes of the others."""
-    for sink in sinks:
-        close = getattr(sink, "close", None)
-        if close is not None:
-            close()
+    with ExitStack() as closing:
+        for sink in sinks:
+            closing.callback(getattr(sink, "close", lambda: None))
 
 
 def refuse_gap(run: RunInfo, there: int | None, *, known: bool) -> None:

@@ -8,7 +8,7 @@ connection that is lost while a transaction is committed leaves open whether it 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -17,9 +17,10 @@ import pyarrow as pa
 from fogline.errors import QueryError, SinkError
 from fogline.flow.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.flow.sink import Batches, RunInfo, again, numbered, refuse_gap
+from fogline.sinks.casting import streamed
 from fogline.sinks.places import needs, shown
 from fogline.sinks.postgres_session import Session, TakenError
-from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, Tables, storable
+from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, RunTables, storable
 
 PATIENCE = 60.0  # seconds that a database may be away
 TAKEN = 10.0  # seconds in which another run must let go of the tables
@@ -31,7 +32,7 @@ _SHAPE = (
 
 
 class PostgresSink:
-    """Tables in a PostgreSQL database: NAME_changes, NAME_answer, NAME_rejects, NAME_health and NAME_run.
+    """RunTables in a PostgreSQL database: NAME_changes, NAME_answer, NAME_rejects, NAME_health and NAME_run.
 
     `url`: as libpq takes it; passwords better come from PGPASSWORD or ~/.pgpass. `table`: the NAME. `schema`: where
     the tables lie; by default the first schema of the search path. `patience`: for how many seconds a database that is
@@ -45,7 +46,7 @@ class PostgresSink:
         self.place = shown(with_table(url, table, schema))
         self.session = Session(url, patience)
         self.session.on_connect = self._hold
-        self.tables: Tables | None = None
+        self.tables: RunTables | None = None
         self.remark: Callable[[str], None] = lambda text: None
         self.replaced = False  # whether a remark on characters that were replaced was made
 
@@ -64,19 +65,28 @@ class PostgresSink:
     def begin(self, run: RunInfo) -> None:
         """Make the tables, or see that those that are there belong to this run."""
         needs("adbc_driver_postgresql", "postgres", "PostgreSQL as a sink")
-        self.tables, self.remark = Tables(self.schema, self.table, run), run.remark
-        self.tables.check_names()
+        self.remark = run.remark
+        RunTables("", self.table, run).check_names()
         self.session.close()
-        self.session.transaction(self._begin, starting=True, remark=self.remark)
+        self.session.transaction(lambda cursor: self._begin(cursor, run), starting=True, remark=self.remark)
 
-    def _begin(self, cursor: Any) -> None:
-        tables, run = self._tables(), self._tables().run
+    def _begin(self, cursor: Any, run: RunInfo) -> None:
+        cursor.execute("SELECT current_schema()")
+        here = self.schema or cursor.fetchone()[0]
+        if here is None:
+            raise SinkError("the database has no schema to make tables in; name one with schema=NAME.")
+        self.tables = tables = RunTables(here, self.table, run)
         there = {kind: dict(self._shape(cursor, kind)) for kind in (*KINDS, ANSWER, RUN)}
         known, last = False, None
         if there[RUN]:
             known, last = self._known(cursor, there[RUN])
         for kind, shape in there.items():
             if not shape:
+                if last is not None:
+                    raise SinkError(
+                        f"the table {tables.full(kind)} is gone, and the others hold batches up to {last}. "
+                        "Put it back, or begin a new run with another table=NAME."
+                    )
                 for statement in tables.create(kind):
                     cursor.execute(statement)
             else:
@@ -196,23 +206,8 @@ class PostgresSink:
         tables = self._tables()
         schema, wide = tables.arrow(kind), tables.run.schemas[kind]
         rows = numbered(number, batches, wide) if kind == CHANGES else batches
-        failed: list[Exception] = []
-
-        def stored() -> Iterator[pa.RecordBatch]:
-            try:
-                for each in rows:
-                    yield self._storable(each, schema)
-            except Exception as error:  # the driver would make it an error of its own
-                failed.append(error)
-                raise
-
-        reader = pa.RecordBatchReader.from_batches(schema, stored())
-        try:
-            cursor.adbc_ingest(tables.plain(kind), reader, mode="append", db_schema_name=self.schema)
-        except Exception:
-            if failed:
-                raise failed[0] from None
-            raise
+        with streamed(rows, schema, lambda each: self._storable(each, schema)) as reader:
+            cursor.adbc_ingest(tables.plain(kind), reader, mode="append", db_schema_name=tables.schema)
 
     def _storable(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         found, replaced = storable(batch, schema)
@@ -221,7 +216,7 @@ class PostgresSink:
             self.remark(f"{self.place}: PostgreSQL's texts cannot hold the character NUL; ␀ stands in its place.")
         return found
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> RunTables:
         assert self.tables is not None, "begin comes first"
         return self.tables
 

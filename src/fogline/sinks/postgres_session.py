@@ -51,13 +51,11 @@ class Session:
                     raise in_words(error) from None
                 if monotonic() - began + pause > self.patience:
                     raise SinkError(
-                        f"the database was away for {self.patience:.0f} seconds, and is not waited for any longer "
+                        f"the database was away for {self.patience:g} seconds, and is not waited for any longer "
                         f"({line_of(error)}). Run the same command again when it is back: it goes on from there."
                     ) from None
                 if pause == _FIRST:
-                    remark(
-                        f"the database is away ({line_of(error)}): waiting up to {self.patience:.0f} seconds for it."
-                    )
+                    remark(f"the database is away ({line_of(error)}): waiting up to {self.patience:g} seconds for it.")
                 sleep(pause)
                 pause = min(pause * 2, _LONGEST)
 

@@ -18,6 +18,7 @@ from fogline.errors import SinkError
 from fogline.flow.names import CHANGES, KINDS
 from fogline.flow.sink import BATCH, POSITION, RunInfo, beside, numbered_schema
 from fogline.rows.changes import LEAVING
+from fogline.sinks.casting import cast_to
 
 FORMAT = 1  # of the tables; a newer one is refused
 LONGEST = 63  # bytes of a name; PostgreSQL would cut off the rest
@@ -70,17 +71,16 @@ def stored_as(kind: pa.DataType) -> tuple[pa.DataType, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class RunTables:
     """The tables of one run, by the beginning of their names."""
 
-    schema: str | None  # of PostgreSQL; None: the first of the search path
+    schema: str  # of PostgreSQL
     name: str
     run: RunInfo
 
     def full(self, kind: str) -> str:
         """The table of a kind, as SQL has it."""
-        table = quoted(self.plain(kind))
-        return table if self.schema is None else f"{quoted(self.schema)}.{table}"
+        return f"{quoted(self.schema)}.{quoted(self.plain(kind))}"
 
     def plain(self, kind: str) -> str:
         """The same without its schema."""
@@ -142,16 +142,24 @@ class Tables:
             f"SELECT DISTINCT ON ({key}) * FROM {self.full(CHANGES)} WHERE {batch} = {number:d} "
             f"ORDER BY {key}, {position} DESC"
         )
-        same = " AND ".join(
-            f"a.{name} = l.{name}" if name in ('"id"', '"arrived"') else f"a.{name} IS NOT DISTINCT FROM l.{name}"
-            for name in map(quoted, self.key)
-        )
         names = ", ".join(map(quoted, self.columns(ANSWER)))
         return [
-            f"DELETE FROM {self.full(ANSWER)} a USING ({last}) l WHERE {same}",
+            *(f"DELETE FROM {self.full(ANSWER)} a USING ({last}) l WHERE {same}" for same in self._same()),
             f"INSERT INTO {self.full(ANSWER)} ({names}) SELECT {names} FROM ({last}) l "
             f"WHERE change <> '{WORDS[LEAVE]}'",
         ]
+
+    def _same(self) -> list[str]:
+        """When a row a of the answer is that of a change l: all is equal; or, which no index finds, both lack some."""
+        names, never = list(map(quoted, self.key)), ('"id"', '"arrived"')
+        equal = " AND ".join(f"a.{name} = l.{name}" for name in names)
+        lacking = [name for name in names if name not in never]
+        if not lacking:
+            return [equal]
+        missing = " OR ".join(f"l.{name} IS NULL" for name in lacking)
+        both = [f"a.{name} = l.{name}" for name in names if name in never]
+        both += [f"a.{name} IS NOT DISTINCT FROM l.{name}" for name in lacking]
+        return [equal, f"({missing}) AND {' AND '.join(both)}"]
 
 
 def column(name: str) -> str:
@@ -161,13 +169,10 @@ def column(name: str) -> str:
 
 def storable(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, int]:
     """A batch in types and texts that PostgreSQL can hold; and in how many cells something had to be replaced."""
-    columns, replaced = [], 0
-    for each, field in zip(batch.columns, schema, strict=True):
-        plain = each.dictionary_decode() if pa.types.is_dictionary(each.type) else each
-        cast = plain if plain.type == field.type else plain.cast(field.type)
-        if pa.types.is_string(field.type):
-            found = pc.sum(pc.match_substring(cast, "\0")).as_py() or 0
-            cast = pc.replace_substring(cast, "\0", NUL) if found else cast
-            replaced += found
-        columns.append(cast)
+    cast, replaced = cast_to(batch, schema), 0
+    columns = []
+    for each in cast.columns:
+        found = (pc.sum(pc.match_substring(each, "\0")).as_py() or 0) if pa.types.is_string(each.type) else 0
+        columns.append(pc.replace_substring(each, "\0", NUL) if found else each)
+        replaced += found
     return pa.record_batch(columns, schema=schema), replaced

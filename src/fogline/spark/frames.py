@@ -65,7 +65,14 @@ def run(
         raise FoglineError(
             "run takes a stream, such as spark.readStream gives it; of a table `watch` gives the changes."
         )
+    if type(df).__module__.startswith("pyspark.sql.connect"):
+        raise FoglineError(
+            "run puts batches into sinks of this process, which a server of Spark Connect cannot call: "
+            "use a session of this process, or `watch` with a sink of Spark's."
+        )
     places = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
+    if not places:
+        raise FoglineError("run needs at least one sink: an object with put, or a text that names a place.")
     for each in places:
         if not callable(getattr(each, "put", None)):
             raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")

@@ -18,7 +18,7 @@ from time import monotonic, sleep
 import pytest
 
 FETCH = "apt-get install postgresql (initdb and pg_ctl on the PATH, or in /usr/lib/postgresql/*/bin)"
-UNPRIVILEGED = ("postgres", "nobody")  # PostgreSQL refuses to be run by root
+UNPRIVILEGED = 65534  # the user without rights, if there is no user `postgres`: root may not run the server
 
 
 @dataclass
@@ -114,8 +114,9 @@ def _programs() -> Path:
 def _user() -> str | None:
     if os.geteuid() != 0:
         return None
-    known = {each.pw_name for each in pwd.getpwall()}
-    user = next((name for name in UNPRIVILEGED if name in known), None)
+    known = {each.pw_name: each.pw_uid for each in pwd.getpwall()}
+    plain = next((name for name, number in known.items() if number == UNPRIVILEGED), None)
+    user = "postgres" if "postgres" in known else plain
     if user is None or shutil.which("runuser") is None:
         pytest.skip("PostgreSQL refuses to be run by root, and there is no user to run it as: useradd postgres")
     return user

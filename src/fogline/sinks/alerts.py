@@ -1,0 +1,155 @@
+"""How does a program or a web address learn of each row that enters the answer?
+
+At least once: alerts of a batch that is put again after a crash are sent again, since no one can know whether they
+arrived. Each carries its batch and position, which together name the change for good: a receiver that remembers them
+recognises repeats. An alert that fails is tried again after a pause; then the run stops, or goes on without it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from time import sleep
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.arrays import CHANGES as WORDS
+from fogline.errors import QueryError, SinkError
+from fogline.flow.rejects import as_json
+from fogline.flow.sink import BATCH, POSITION, Batches, RunInfo
+from fogline.sinks.places import shown
+
+ENTER = "enter"
+STOP, SKIP = FAILURES = ("stop", "skip")
+
+
+class Sends(Protocol):
+    """One alert on its way; raises what went wrong."""
+
+    def __call__(self, alert: bytes) -> None: ...
+
+
+class Alerts:
+    """Sends a JSON object for each change of the answer that is asked for: its columns, its batch and position.
+
+    `changes`: which changes; by default rows that enter. `tries`: how often an alert is tried, with a pause that begins
+    with `pause` seconds and doubles. `on_failure`: then "stop" the run, or "skip" the alert, which is remarked and
+    counted (`skipped`).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        send: Sends,
+        *,
+        changes: Iterable[str] = (ENTER,),
+        tries: int = 5,
+        pause: float = 0.5,
+        on_failure: str = STOP,
+    ) -> None:
+        self.name, self.send, self.changes = name, send, tuple(changes)
+        self.tries, self.pause, self.on_failure, self.skipped = tries, pause, on_failure, 0
+        self.remark: Callable[[str], None] = lambda text: None
+        unknown = [each for each in self.changes if each not in WORDS]
+        if unknown or on_failure not in FAILURES or tries < 1:
+            raise QueryError(
+                f"alerts are sent for changes {', '.join(WORDS)}, tried at least once, and when they fail the run may "
+                f"{' or '.join(FAILURES)}; there was changes={self.changes!r}, tries={tries!r}, "
+                f"on_failure={on_failure!r}."
+            )
+
+    def begin(self, run: RunInfo) -> None:
+        """Remarks go to the user."""
+        self.remark = run.remark
+
+    def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
+        """Send what is asked for, one after the other, in the order of the changes."""
+        position = 0
+        for batch in changes:
+            wanted = pc.is_in(batch.column("change"), value_set=pa.array(self.changes, pa.string()))
+            places = pc.add(pc.indices_nonzero(wanted), position).to_pylist()
+            for place, row in zip(places, batch.filter(wanted).to_pylist(), strict=True):
+                self._alert(number, place, row)
+            position += batch.num_rows
+
+    def _alert(self, number: int, position: int, row: Mapping[str, Any]) -> None:
+        alert = as_json({BATCH: number, POSITION: position, "change": row["change"], "row": _plain(row)}).encode()
+        pause = self.pause
+        for left in range(self.tries - 1, -1, -1):
+            try:
+                return self.send(alert)
+            except (OSError, HTTPException, subprocess.SubprocessError, SinkError) as error:
+                if left:
+                    sleep(pause)
+                    pause *= 2
+                    continue
+                self._failed(number, position, error)
+
+    def _failed(self, number: int, position: int, error: Exception) -> None:
+        why = f"the alert of batch {number}, position {position} failed {self.tries} times, the last time with: {error}"
+        if self.on_failure == STOP:
+            raise SinkError(f"{why}. Run the same command again when it is mended: alerts of this batch come again.")
+        self.skipped += 1
+        self.remark(f"{self.name}: {why}. It was skipped, the {self.skipped:,}. one of this run.")
+
+
+class Webhook(Alerts):
+    """Sends each alert to a web address: POST, JSON. Any answer of 200 to 299 will do.
+
+    `headers`: more headers, such as a key. `timeout`: seconds for one alert. The others are those of `Alerts`.
+    """
+
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 10.0, **how: Any
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise QueryError(f"{shown(url)!r} is no web address; it begins with http:// or https://.")
+        self.parts, self.timeout = parts, timeout
+        self.headers = {"Content-Type": "application/json", "User-Agent": "fogline", **(headers or {})}
+        super().__init__(f"webhook+{shown(url)}", self._post, **how)
+
+    @classmethod
+    def from_url(cls, url: str) -> Webhook:
+        """As in `--to webhook+https://host/path`."""
+        return cls(url.partition("+")[2])
+
+    def _post(self, alert: bytes) -> None:
+        kind = HTTPSConnection if self.parts.scheme == "https" else HTTPConnection
+        path = (self.parts.path or "/") + (f"?{self.parts.query}" if self.parts.query else "")
+        with closing(kind(self.parts.hostname or "", self.parts.port, timeout=self.timeout)) as connection:
+            connection.request("POST", path, alert, self.headers)
+            answer = connection.getresponse()
+            answer.read()
+            if not 200 <= answer.status < 300:
+                raise SinkError(f"it answered {answer.status} {answer.reason}")
+
+
+class Command(Alerts):
+    """Runs a program for each alert, which is a line of JSON on its standard input; it must end with the status 0.
+
+    `words`: the program and its arguments, without a shell. `timeout`: seconds for one alert. The others are those of
+    `Alerts`.
+    """
+
+    def __init__(self, words: Sequence[str], *, timeout: float = 30.0, **how: Any) -> None:
+        if isinstance(words, str) or not words:
+            raise QueryError(f'a command is a list of words, such as ["logger", "-t", "fogline"], not {words!r}.')
+        self.words, self.timeout = list(words), timeout
+        super().__init__(f"the command {self.words[0]!r}", self._run, **how)
+
+    def _run(self, alert: bytes) -> None:
+        done = subprocess.run(self.words, input=alert + b"\n", capture_output=True, timeout=self.timeout, check=False)
+        if done.returncode:
+            why = " ".join(done.stderr.decode(errors="replace").split())[-200:]
+            raise SinkError(f"it ended with the status {done.returncode}{f': {why}' if why else ''}")
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a change, but those that are missing."""
+    return {name: value for name, value in row.items() if value is not None and name != "change"}

@@ -1,0 +1,211 @@
+"""Does every sink get each batch, once or again with the same content, whatever fails on the way?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fogline.errors import FoglineError, SinkError
+from fogline.flow import embedded, folder, spill
+from fogline.flow.answers import read_answer
+from fogline.flow.embedded import Embedded
+from fogline.flow.folder import LocalFolder
+from fogline.flow.folder_sink import FolderSink
+from fogline.flow.keeper import Keeper
+from fogline.flow.output import RunConfig
+from fogline.flow.parcel import Parcel
+from fogline.flow.plan import make_plan
+from fogline.flow.sink import Batches, RunInfo
+from fogline.flow.stages import screened
+from tests.flow.embedding import CASES, config_of, reported, run, write_stream
+
+CASE = CASES["rows that are appended, in groups"]
+
+
+@pytest.fixture(autouse=True)
+def _no_disk(monkeypatch):
+    monkeypatch.setattr(folder, "to_disk", lambda path: None)
+
+
+class Keeping:
+    """A user's own sink: what is written of each number, and how often it came."""
+
+    def __init__(self, fails: int | None = None, after: bool = False) -> None:
+        self.fails, self.after = fails, after
+        self.batches: dict[int, dict[str, list[dict[str, Any]]]] = {}
+        self.came: list[int] = []
+        self.run: RunInfo | None = None
+        self.closed = self.pieces = 0
+
+    def begin(self, run: RunInfo) -> None:
+        self.run = run
+
+    def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
+        self.came.append(number)
+        self.pieces += len(getattr(changes, "files", ()))
+        if number == self.fails and not self.after:
+            self.fails = None
+            raise ValueError("the disk\nis full")
+        found = {}
+        for kind, each in (("changes", changes), ("rejects", rejects), ("health", health)):
+            tables = list(each)
+            assert self.run is not None
+            assert all(table.schema.equals(self.run.schemas[kind]) for table in tables), kind
+            found[kind] = [row for table in tables for row in table.to_pylist()]
+        before = self.batches.setdefault(number, found)
+        assert before["changes"] == found["changes"]  # in the same order, if it comes again
+        assert before["rejects"] == found["rejects"]
+        if number == self.fails:
+            self.fails = None
+            raise KeyError("gone")
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        return [row for number in sorted(self.batches) for row in self.batches[number][kind]]
+
+
+def in_files(output: Path, kind: str) -> list[dict[str, Any]]:
+    return [row for path in sorted((output / kind).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_sink_gets_what_the_folder_holds_in_the_same_order(tmp_path, name):
+    case, sink = CASES[name], Keeping()
+    write_stream(case, tmp_path / "in")
+    running = run(config_of(case, tmp_path, sinks=(sink,)))
+    running.close()
+    assert sink.closed == 1
+    assert sink.came == sorted(set(sink.came))
+    for kind in ("changes", "rejects", "health"):
+        assert sink.rows(kind) == in_files(tmp_path / "out", kind), kind
+    assert sink.run is not None
+    assert sink.run.query == case.query
+    assert sink.run.last is None
+    assert set(sink.run.key) >= {"id", *case.query.by}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_sink_that_fails_stops_the_run_which_then_goes_on_exactly(tmp_path, after):
+    write_stream(CASE, tmp_path / "in")
+    run(config_of(CASE, tmp_path, "calm"), files_per_batch=1)
+    first, failing = Keeping(), Keeping(fails=2, after=after)
+    expected = "KeyError: 'gone'" if after else "ValueError: the disk is full"
+    with pytest.raises(SinkError, match=f"^Keeping could not take batch 2: {expected}$"):
+        run(config_of(CASE, tmp_path, sinks=(first, failing)), files_per_batch=1)
+    assert not list((tmp_path / "out" / "changes").glob("*2.parquet"))  # the folder comes last
+    run(config_of(CASE, tmp_path, sinks=(first, failing)), files_per_batch=1)
+    assert first.came == failing.came == [0, 1, 2, 2, 3, 4]
+    assert first.run is not None
+    assert first.run.last == 1
+    for kind in ("changes", "rejects"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+        assert first.rows(kind) == failing.rows(kind) == in_files(tmp_path / "out", kind)
+
+
+def test_sinks_read_pieces_that_workers_wrote_before_the_folder_takes_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(spill, "PIECE", 2000)
+    monkeypatch.setattr(embedded, "COLLECTED", 3000)
+    write_stream(CASE, tmp_path / "in")
+    sinks = Keeping(), Keeping()
+    run(config_of(CASE, tmp_path, sinks=sinks), files_per_batch=5)
+    parts = sorted(path.name for path in (tmp_path / "out" / "changes").iterdir())
+    assert parts == ["batch-000000000.0001of0002.parquet", "batch-000000000.0002of0002.parquet"]
+    for kind in ("changes", "rejects", "health"):
+        assert sinks[0].rows(kind) == sinks[1].rows(kind) == in_files(tmp_path / "out", kind)
+    assert not (tmp_path / "out" / ".pieces").exists()
+    assert sinks[0].pieces == 1
+
+
+def test_changes_of_a_batch_come_in_one_order_whichever_parcel_comes_first():
+    table = CASE.table()
+    plan = make_plan(CASE.query, table.schema)
+    parts = [table.take(pa.array(range(k, table.num_rows, 4))) for k in range(4)]
+
+    def changes(order: list[int]) -> list[pa.Table]:
+        parcels: dict[str, list[Parcel]] = {}
+        for k in order:
+            for out in screened(plan, parts[k].to_batches()):
+                for row in out.to_pylist():
+                    parcels.setdefault(row["group"], []).append(Parcel.from_bytes(row["parcel"], plan))
+        journals = (Keeper(plan).take(key, None, parcels[key]).journal for key in sorted(parcels))
+        return [each for journal in journals for kind, each in journal if kind == "changes"]
+
+    first = changes([0, 1, 2, 3])
+    assert sum(each.num_rows for each in first) > 50
+    assert changes([3, 1, 0, 2]) == changes([2, 3, 1, 0]) == first
+
+
+def test_a_folder_elsewhere_holds_the_same_and_is_answered(tmp_path):
+    write_stream(CASE, tmp_path / "in")
+    other = FolderSink.at(str(tmp_path / "other"))
+    run(config_of(CASE, tmp_path, sinks=(other,)))
+    run(config_of(CASE, tmp_path, "alone", sinks=(FolderSink.at(str(tmp_path / "third")),), keeps=False))
+    assert not (tmp_path / "alone" / "changes").exists()
+    for kind in ("changes", "rejects"):
+        assert in_files(tmp_path / "other", kind) == in_files(tmp_path / "out", kind)
+        assert in_files(tmp_path / "third", kind) == in_files(tmp_path / "out", kind)
+    answers = [read_answer(LocalFolder(tmp_path / name), name) for name in ("out", "other", "third")]
+    assert answers[0].num_rows > 0
+    assert answers[0].equals(answers[1])
+    assert answers[0].equals(answers[2])
+
+
+def test_a_run_goes_on_with_the_places_it_was_begun_with(tmp_path):
+    write_stream(CASE, tmp_path / "in")
+
+    def started(*places: str, keeps: bool = True, moved: bool = False) -> RunConfig:
+        sinks = tuple(FolderSink.at(str(tmp_path / place)) for place in places)
+        return config_of(CASE, tmp_path, sinks=(*sinks, Keeping()), keeps=keeps, moved=moved)
+
+    run(started("a"))
+    run(started("a"))  # a user's object without a place may come and go
+    refused = r"(?s)was begun with another list of sinks.*it was \['its own folder', '.*/a'\]\n  now it is "
+    for config in (started(), started("a", "b"), started("b"), started("a", keeps=False)):
+        with pytest.raises(FoglineError, match=refused):
+            run(config)
+    with pytest.raises(FoglineError, match=r"/b cannot be begun with: the run has done its batches up to 2 without it"):
+        run(started("b", moved=True))
+    (tmp_path / "a").rename(tmp_path / "c")
+    run(started("c", moved=True))
+    with pytest.raises(FoglineError, match="it holds the batches of another run; choose another folder"):
+        run(config_of(CASE, tmp_path, "next", sinks=(FolderSink.at(str(tmp_path / "c")),)))
+
+
+def test_a_sink_that_cannot_begin_stops_the_start_and_leaves_the_run_to_be_begun(tmp_path):
+    class Refusing(Keeping):
+        def begin(self, run: RunInfo) -> None:
+            raise FoglineError("the room is locked; open it")
+
+    write_stream(CASE, tmp_path / "in")
+    with pytest.raises(SinkError, match=r"^Refusing cannot be begun with: the room is locked; open it$"):
+        Embedded(config_of(CASE, tmp_path, sinks=(Refusing(),))).start()
+    sink = Keeping()
+    run(config_of(CASE, tmp_path, sinks=(sink,)))
+    assert sink.rows("changes") == in_files(tmp_path / "out", "changes")
+
+
+def test_the_example_in_the_pages_counts_what_enters(tmp_path):
+    """Twelve lines of a user."""
+
+    class Counting:
+        def __init__(self) -> None:
+            self.last, self.entered = -1, 0
+
+        def put(self, number: int, changes: Any, rejects: Any, health: Any) -> None:
+            if number <= self.last:
+                return  # it came before, and comes again after a crash
+            for batch in changes:
+                self.entered += pa.compute.sum(pa.compute.equal(batch["change"], "enter")).as_py() or 0
+            self.last = number
+
+    write_stream(CASE, tmp_path / "in")
+    sink = Counting()
+    run(config_of(CASE, tmp_path, sinks=(sink,)))
+    entered = [row for row in in_files(tmp_path / "out", "changes") if row["change"] == "enter"]
+    assert sink.entered == len(entered) > 0

@@ -1,0 +1,148 @@
+"""Does each row that enters raise an alert, at least once, that a receiver can recognise?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from fogline.errors import FoglineError, QueryError
+from fogline.sinks import Command, Webhook
+from tests.sinks.monitored import Batch, batches, begin, put
+
+
+class Receiver(HTTPServer):
+    """Keeps what it gets; answers with the statuses it is given, then with 204."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.got: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.statuses: list[int] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/alerts?room=1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        alert = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status = self.server.statuses.pop(0) if self.server.statuses else 204
+        if status < 300:
+            assert self.path == "/alerts?room=1"
+            self.server.got.append(alert)
+            self.server.keys.append(self.headers["X-Key"])
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def wanted(made: list[Batch], *which: str) -> list[tuple[int, int, Any]]:
+    return [
+        (number, position, row["id"])
+        for number, batch in enumerate(made)
+        for position, row in enumerate(batch.changes.to_pylist())
+        if row["change"] in which
+    ]
+
+
+def got(alerts: list[dict[str, Any]]) -> list[tuple[int, int, Any]]:
+    return [(each["batch"], each["position"], each["row"]["id"]) for each in alerts]
+
+
+def test_a_webhook_gets_every_row_that_enters_in_order_also_after_failures(receiver):
+    made = batches()
+    sink = Webhook(receiver.url, headers={"X-Key": "hush"}, pause=0.0)
+    begin(sink, made)
+    receiver.statuses = [500, 204, 503, 429, 404]
+    for number, batch in enumerate(made):
+        put(sink, number, batch)
+    assert got(receiver.got) == wanted(made, "enter")
+    first = next(row for row in made[0].changes.to_pylist() if row["change"] == "enter")
+    expected = {name: value for name, value in first.items() if value is not None and name != "change"}
+    assert receiver.got[0]["row"] == expected
+    assert receiver.got[0]["change"] == "enter"
+    assert set(receiver.keys) == {"hush"}
+    assert "hush" not in sink.name
+
+
+def test_what_comes_again_after_a_crash_can_be_recognised(receiver):
+    made = batches()
+    sink = Webhook.from_url(f"webhook+{receiver.url}")
+    for _ in range(2):
+        put(sink, 3, made[3])
+    half = len(receiver.got) // 2
+    assert receiver.got[:half] == receiver.got[half:]
+    assert got(receiver.got[:half]) == [each for each in wanted(made, "enter") if each[0] == 3]
+
+
+@pytest.mark.parametrize("on_failure", ["stop", "skip"])
+def test_an_alert_that_keeps_failing_stops_the_run_or_is_skipped(receiver, on_failure):
+    made, remarks = batches(), list[str]()
+    sink = Webhook(receiver.url, tries=3, pause=0.0, on_failure=on_failure)
+    begin(sink, made, remark=remarks.append)
+    receiver.statuses = [500, 500, 500]
+    expected = [each for each in wanted(made, "enter") if each[0] == 0]
+    text = f"the alert of batch 0, position {expected[0][1]} failed 3 times, the last time with: it answered 500"
+    if on_failure == "stop":
+        with pytest.raises(FoglineError, match=text):
+            put(sink, 0, made[0])
+        assert receiver.got == []
+    else:
+        put(sink, 0, made[0])
+        assert got(receiver.got) == expected[1:]
+        assert sink.skipped == 1
+        assert text in remarks[0]
+
+
+def test_a_command_reads_each_change_that_is_asked_for(tmp_path):
+    made, log = batches(), tmp_path / "log"
+    script = f"import sys; open({str(log)!r}, 'a').write(sys.stdin.read())"
+    sink = Command([sys.executable, "-S", "-c", script], changes=["leave"])
+    put(sink, 2, made[2])
+    assert got([json.loads(line) for line in log.read_text().splitlines()]) == [
+        each for each in wanted(made, "leave") if each[0] == 2
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([sys.executable, "-S", "-c", "import sys; sys.exit('no such room')"], "with the status 1: no such room"),
+        (["/nowhere/at-all"], "No such file"),
+        ([sys.executable, "-S", "-c", "import time; time.sleep(9)"], "timed out"),
+    ],
+)
+def test_a_command_that_fails_stops_the_run_with_its_words(words, text):
+    sink = Command(words, tries=1, timeout=2.0 if "sleep" not in words[-1] else 0.2)
+    with pytest.raises(FoglineError, match=text):
+        put(sink, 0, batches()[0])
+
+
+def test_what_cannot_be_meant_is_refused_at_once():
+    with pytest.raises(QueryError, match="a list of words"):
+        Command("logger -t fogline")
+    with pytest.raises(QueryError, match="is no web address"):
+        Webhook("ftp://host/x")
+    with pytest.raises(QueryError, match=r"changes=\('entr',\)"):
+        Webhook("http://host/x", changes=["entr"])
