@@ -19,6 +19,7 @@ from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.rows.changes import answer_of
 from fogline.spark.hadoop import folder
+from tests.spark.elsewhere import elsewhere
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nby: [site]\n"
 GARBAGE = {"heat": "broken", "t": "yesterday", "sensor": "", "gas": "inf"}
