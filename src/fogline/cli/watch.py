@@ -172,7 +172,9 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.late:
-        typer.echo(f"{status.late:,} rows were late: they entered behind the clocks of their groups (see --lateness).")
+        typer.echo(
+            f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such."
+        )
     if status.expired:
         typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.stale:

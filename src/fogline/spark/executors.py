@@ -75,16 +75,15 @@ def one_task_each(spark: SparkSession, there: list[Executor]) -> Any:
 
 
 @contextmanager
-def failures_of(spark: SparkSession) -> Iterator[dict[Executor, str]]:
-    """Which executors failed to run a task of the jobs that are started meanwhile, and why; known at the end.
+def noting_failures(spark: SparkSession, failed: dict[Executor, str]) -> Iterator[None]:
+    """Note at the end which executors failed to run a task of the jobs that are started meanwhile, and why.
 
     Those that were lost are left out: they are there no longer.
     """
-    failed: dict[Executor, str] = {}
     context, group = spark.sparkContext, uuid4().hex
     context.setLocalProperty("spark.jobGroup.id", group)
     try:
-        yield failed
+        yield
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
         context._jsc.sc().listenerBus().waitUntilEmpty()

@@ -31,7 +31,7 @@ from fogline.files.paths import absolute, is_local
 from fogline.repository.repository import Repository
 from fogline.spark import probe as probing
 from fogline.spark.errors import NO_MODULE, OTHER_PYTHON, cause_of, where_of
-from fogline.spark.executors import Executor, awaited, failures_of, one_task_each
+from fogline.spark.executors import Executor, awaited, noting_failures, one_task_each
 from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import context_of, master_of
 from fogline.spark.partitions import is_local as is_one_machine
@@ -85,9 +85,10 @@ def _asked(spark: SparkSession, there: Sequence[Executor], asked: dict[str, Any]
     Spark tries a task that failed again, after a while on another executor: so that a job has ended well means little.
     """
     found: list[Finding] = []
+    failed: dict[Executor, str] = {}
     cloudpickle.register_pickle_by_value(probing)
     try:
-        with failures_of(spark) as failed:
+        with noting_failures(spark, failed):
             found = one_task_each(spark, list(there)).mapPartitions(partial(probing.probe, asked)).collect()
     except (PySparkException, Py4JError) as error:
         if not failed:
@@ -164,7 +165,6 @@ def _tokens(places: Any) -> Iterator[tuple[str, list[str]]]:
     try:
         for folder in folders:
             folder.mkdir(parents=True)
-            folder.chmod(0o777)  # workers may be another user
             (folder / "driver").write_text(token)
         yield token, [str(folder) for folder in folders]
     finally:

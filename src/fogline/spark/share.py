@@ -38,8 +38,9 @@ def shared(repository: Repository, spark: SparkSession | None = None) -> Callabl
 
 def is_sent(repository: Repository, spark: SparkSession) -> bool:
     """Whether workers of this session get it with the job, since they cannot have it under its path."""
-    own = repository.folder is None or cache.holds(repository.folder)
-    return own and not is_local(master_of(spark))
+    if is_local(master_of(spark)):
+        return False
+    return repository.folder is None or cache.holds(repository.folder)
 
 
 @lru_cache(maxsize=4)
