@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,3 +80,11 @@ def test_one_process_without_java_imports_no_spark(place):
     assert done.returncode == 0, done.stderr
     assert "60 rows" in done.stdout
     assert done.stdout.endswith("False\n")
+
+
+def test_late_and_expired_rows_stand_in_the_summary(place):
+    (place / "in" / "3.csv").write_text("sensor,t,heat,gas\ns1,55,1,1\ns2,57,1,1\ns3,5,1,1\n")
+    printed = run(code=0)
+    assert "3 rows were late: they came behind the clocks of their groups; --lateness waits for such." in printed
+    assert "1 rows had expired before they could enter" in printed
+    assert re.search(r"batch 3: .* 3 late, 1 expired", printed)

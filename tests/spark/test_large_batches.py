@@ -21,6 +21,7 @@ from fogline.flow.reported import file_of
 from fogline.spark import writing
 from fogline.spark.hadoop import HadoopFolder, folder
 from fogline.spark.running import Run
+from tests.spark.elsewhere import elsewhere
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=40, by=["g"], alpha=0.1)
 
@@ -49,14 +50,14 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
     monitor = fl.Monitor(QUERY)
     monitor.advance((len(made) - 1) // 6, [row for row in made if row["id"] is not None])
     true = {(row["g"], row["id"], row["arrived"]) for row in monitor.answer().to_pylist()}
-    folders = {}
+    folders, there = {}, elsewhere(spark, tmp_path)
     for name, output, limit, at_once in [
         ("plain", f"{tmp_path}/plain", 2**20, None),
         ("parts", f"{tmp_path}/parts", 20_000, 1),
-        ("hadoop", f"file://{tmp_path}/hadoop", 20_000, None),
+        ("hadoop", f"{there}/hadoop", 20_000, None),
     ]:
         monkeypatch.setattr(writing, "COLLECTED", limit)
-        stream = f"{'file://' if name == 'hadoop' else ''}{tmp_path}/in"
+        stream = f"{there if name == 'hadoop' else tmp_path}/in"
         run = Run(spark, RunConfig(stream, output, QUERY))
         run.start(files_per_batch=at_once).awaitTermination()
         assert (run.status.total, run.status.rejected) == (len(made), 60)
@@ -71,8 +72,8 @@ def test_what_is_too_much_for_the_driver_is_written_into_files_once_and_whole(sp
     assert [len(each.names) > 1 for each in held["parts"]] == [True, True]
     for at in ("100", "249", "400"):
         assert answer(LocalFolder(folders["parts"]), at) == answer(LocalFolder(folders["plain"]), at)
-        assert answer(folder(f"file://{tmp_path}/hadoop", spark), at) == answer(LocalFolder(folders["plain"]), at)
-    printed = CliRunner().invoke(app, ["answer", f"file://{tmp_path}/hadoop", "--json"]).stdout.splitlines()
+        assert answer(folder(f"{there}/hadoop", spark), at) == answer(LocalFolder(folders["plain"]), at)
+    printed = CliRunner().invoke(app, ["answer", f"{there}/hadoop", "--json"]).stdout.splitlines()
     assert {(row["g"], row["id"], row["arrived"]) for row in map(json.loads, printed)} == true
 
 

@@ -19,6 +19,7 @@ from fogline.cli import app
 from fogline.errors import FoglineError
 from fogline.rows.changes import answer_of
 from fogline.spark.hadoop import folder
+from tests.spark.elsewhere import elsewhere
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\nby: [site]\n"
 GARBAGE = {"heat": "broken", "t": "yesterday", "sensor": "", "gas": "inf"}
@@ -186,7 +187,7 @@ def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlie
 
 
 def test_a_folder_in_any_file_system_keeps_files_whole(tmp_path, spark):
-    for place in (folder(str(tmp_path / "here"), spark), folder(f"file://{tmp_path}/there", spark)):
+    for place in (folder(str(tmp_path / "here"), spark), folder(elsewhere(spark, tmp_path / "there"), spark)):
         assert place.get("a/x") is None
         assert place.open("a/x") is None
         assert place.listing("a") == {}

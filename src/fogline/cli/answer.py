@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import app, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
+from fogline.files.paths import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,8 +25,9 @@ _WHERE = re.compile(r"\s*(.+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*")
 
 
 @app.command()
+@starts_spark
 def answer(
-    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.")],
+    output: Annotated[str, typer.Argument(help="The folder that `fogline run` writes.", callback=plain)],
     query: Annotated[
         str | None, typer.Option("--query", "-q", help="Of a run with several queries: only the one of this name.")
     ] = None,
@@ -42,6 +45,8 @@ def answer(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as `--format json`: JSON lines.")] = False,
     file: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Show the answer, now or at any instant, rebuilt from the changes.
 
@@ -52,7 +57,8 @@ def answer(
         from fogline.cli.queries import named
         from fogline.flow.answers import read_shown
 
-        every = of_query(reading(output, lambda place: read_shown(place, output, at)), query, output)
+        read = reading(output, settings(), lambda place: read_shown(place, output, at))
+        every = of_query(read, query, output)
         tables = {}
         for name, shown in every.items():
             with named(name):

@@ -8,6 +8,7 @@ import typer
 
 from fogline.cli.engine import Where
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -22,6 +23,7 @@ from fogline.cli.terminal import (
     must_be_there,
     number_or_text,
     remark,
+    repository_at,
 )
 from fogline.cli.topics import KafkaConfig
 
@@ -35,6 +37,7 @@ LISTED = 20  # reasons
 
 @app.command()
 @reads_files
+@starts_spark
 def check(
     stream: StreamFiles,
     query: QueryFiles,
@@ -47,6 +50,7 @@ def check(
     kafka_config: KafkaConfig = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
@@ -60,11 +64,10 @@ def check(
         from fogline.impute.chain import chain_of
         from fogline.kafka.address import is_topic
         from fogline.kafka.config import read_config
-        from fogline.repository.repository import Repository
         from fogline.rows.queries import each_of
 
         asked, options = each_of(queries_of(query)), stated()
-        known = None if repository is None else Repository.load(repository)
+        known = None if repository is None else repository_at(repository, settings(), memory)
         chains: dict[str | None, Chain | None] = {}
         for name, one in asked.items():
             with named(name):
@@ -75,7 +78,7 @@ def check(
         how = {"lateness": number_or_text(lateness), "ahead": number_or_text(ahead)}
         from fogline.cli.counting import census, census_of_topic
 
-        where = None if is_topic(stream) else Where.chosen(stream, master, memory)
+        where = None if is_topic(stream) else Where.chosen(stream, master, memory, settings())
         if where is None:
             remark("in this process: the newest messages")
         useless = False

@@ -7,11 +7,12 @@ it is, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fogline.cli.settings import spark_options
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError
 
@@ -29,16 +30,19 @@ class Where:
 
     master: str | None  # of Spark; None: in this process
     memory: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)  # of Spark
 
     @classmethod
-    def chosen(cls, path: str, master: str | None, memory: str | None) -> Where:
+    def chosen(cls, path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> Where:
         """For these files; a line states what was chosen, and why."""
-        why = why_spark(path, master, memory)
+        why = why_spark(path, master, memory, settings)
         remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
-        return cls(None if why is None else master or LOCAL, memory)
+        return cls(None if why is None else master or LOCAL, memory, settings)
 
     @classmethod
-    def of_history(cls, path: str, sql: str | None, master: str | None, memory: str | None) -> Where:
+    def of_history(
+        cls, path: str, sql: str | None, master: str | None, memory: str | None, settings: Mapping[str, str]
+    ) -> Where:
         """For these files or this table; a database is asked by Spark."""
         from fogline.cli.terminal import must_be_there
         from fogline.files.tables import JDBC, is_table
@@ -49,12 +53,12 @@ class Where:
             raise FoglineError(f"--sql and a database belong together: {shown(path)!r} {what}.")
         if not is_table(path):
             must_be_there(path)
-            return cls.chosen(path, master, memory)
+            return cls.chosen(path, master, memory, settings)
         refuse_secret(path)
-        why = "a database is asked" if sql is not None else None
-        why = f"--{'memory' if master is None else 'master'} is given" if master or memory else why
+        named = spark_options(master, memory, settings)
+        why = "a database is asked" if sql is not None else None if named is None else f"{named} given"
         remark("in this process: a Delta table" if why is None else f"on Spark: {why}")
-        return cls(None if why is None else master or LOCAL, memory)
+        return cls(None if why is None else master or LOCAL, memory, settings)
 
     @property
     def here(self) -> bool:
@@ -64,16 +68,16 @@ class Where:
     @contextmanager
     def spark(self) -> Iterator[tuple[Any, Report]]:
         """A session for one command, and a function to report its stages to."""
-        with on_spark(self.master or LOCAL, self.memory) as both:
+        with on_spark(self.master or LOCAL, self.memory, self.settings) as both:
             yield both
 
 
-def why_spark(path: str, master: str | None, memory: str | None) -> str | None:
+def why_spark(path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> str | None:
     """Why these files are read by Spark; None: this process reads them."""
     from fogline.files.paths import is_local
 
-    if master is not None or memory is not None:
-        return f"--{'memory' if master is None else 'master'} is given"
+    if (named := spark_options(master, memory, settings)) is not None:
+        return f"{named} given"
     if not is_local(path):
         return f"{path!r} is not on this machine"
     size = size_of(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from fogline.cli.engine import Where
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import (
     MaybeMaster,
     Memory,
@@ -21,7 +23,9 @@ from fogline.cli.terminal import (
     number_or_text,
     paper,
     reading,
+    repository_at,
 )
+from fogline.files.paths import plain
 from fogline.repository.methods import METHODS, PLAIN, VALUES, check_method
 
 if TYPE_CHECKING:
@@ -33,12 +37,14 @@ if TYPE_CHECKING:
 
 @app.command()
 @reads_files
+@starts_spark
 def fit(
     history: Annotated[
         str,
         typer.Argument(
             help="Rows of the past, (nearly) complete: parquet, csv, jsonl; a Delta table, `delta:PATH`; or with --sql "
-            "a database, `jdbc:postgresql://host/database?user=me&password=${NAME}`."
+            "a database, `jdbc:postgresql://host/database?user=me&password=${NAME}`.",
+            callback=plain,
         ),
     ],
     query: QueryFile,
@@ -65,6 +71,7 @@ def fit(
     memory: Memory = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Learn from complete history what a missing value may be.
 
@@ -85,7 +92,7 @@ def fit(
         kept = None if retention is None else number_or_text(retention)
         must_be_apart(history, str(output))
         store.check_folder(output)
-        where = Where.of_history(history, sql, master, memory)
+        where = Where.of_history(history, sql, master, memory, settings())
         how = {"rules": given, "method": method, "retention": kept, "hindsight": hindsight, "values": values}
         from fogline.cli.fitting import fitted
 
@@ -110,6 +117,7 @@ def unexplained(repository: Repository) -> list[str]:
 
 
 @app.command(name="rules")
+@starts_spark
 def show_rules(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
     explain: Annotated[
@@ -118,6 +126,8 @@ def show_rules(
     live: Annotated[
         str | None, typer.Option("--live", help="The folder that `fogline run` writes: how they do on that stream.")
     ] = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Show the rules of a repository, and how good they are.
 
@@ -143,7 +153,7 @@ def show_rules(
         loaded = Repository.load(repository)
         console = paper()
         if live is not None:
-            show_live(loaded, live)
+            show_live(loaded, live, settings())
             return
         table = Table("rule", box=None, pad_edge=False, header_style="bold")
         for name in ("rows", "finds", "error", "gain"):
@@ -173,13 +183,14 @@ def show_rules(
             console.print(f"  {step}", markup=False, soft_wrap=True)
 
 
-def show_live(repository: Repository, output: str) -> None:
+def show_live(repository: Repository, output: str, settings: Mapping[str, str]) -> None:
     """How rules do on the stream of a run, as a table; then what to think of it."""
     from fogline.flow.answers import read_scores
     from fogline.flow.resume import begun_with
     from fogline.impute.scores import by_age, listed, wrongly_sure
 
-    sums, begun = reading(output, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    both = reading(output, settings, lambda place: (read_scores(place, output), begun_with(place, output, repository)))
+    sums, begun = both
     scores, console = listed(sums, begun), paper()
     if begun is not repository:
         console.print("The run was begun with an older version of this repository: its rules are shown.")
@@ -221,9 +232,10 @@ def score_table(scores: list[Score], also: dict[str, list[str]]) -> Table:
 
 @app.command()
 @reads_files
+@starts_spark
 def refit(
     repository: Annotated[Path, typer.Argument(help="The folder that `fogline fit` made.")],
-    rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.")],
+    rows: Annotated[str, typer.Argument(help="Rows that came since: parquet, csv, jsonl.", callback=plain)],
     query: QueryFile,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Another folder to write; without it, a new version of this.")
@@ -233,6 +245,7 @@ def refit(
     memory: Memory = None,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Learn anew from the history and what came since.
 
@@ -254,7 +267,7 @@ def refit(
         must_be_apart(rows, str(target))
         store.check_folder(target)
         must_be_there(rows)
-        where = Where.chosen(rows, master, memory)
+        where = Where.chosen(rows, master, memory, settings())
         from fogline.cli.fitting import fitted_again
 
         made = fitted_again(known, rows, asked, options, newest, target, where)
@@ -296,11 +309,14 @@ def prune(
 
 @app.command()
 @reads_files
+@starts_spark
 def impute(
-    stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.")],
+    stream: Annotated[str, typer.Argument(help="Rows with gaps: parquet, csv, jsonl.", callback=plain)],
     repository: RepositoryFolder,
     query: QueryFile,
-    output: Annotated[str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A folder of files of the kind that its suffix names.", callback=plain)
+    ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     master: MaybeMaster = None,
     memory: Memory = None,
@@ -309,6 +325,7 @@ def impute(
     ] = False,
     *,
     stated: Stated,
+    settings: Settings,
 ) -> None:
     """Write out what each missing value may be, one row per possible value.
 
@@ -319,9 +336,8 @@ def impute(
     with helpful():
         from fogline.impute.chain import chain_of
         from fogline.model import Query
-        from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), stated(), Repository.load(repository)
+        asked, options, known = Query.load(query), stated(), repository_at(repository, settings(), memory)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import imputed
@@ -330,6 +346,6 @@ def impute(
 
         must_be_apart(stream, output)
         check_output(output, overwrite=overwrite)
-        where = Where.chosen(stream, master, memory)
+        where = Where.chosen(stream, master, memory, settings())
         imputed(stream, asked, options, known, output, where, overwrite=overwrite, fill=fill)
         typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")

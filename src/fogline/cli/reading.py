@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
+
+from fogline.cli.options import Command, with_options
 
 Stated = Callable[[], Any]  # gives `files.options.Options`, which is imported then
 OPTIONS = {
@@ -34,30 +34,18 @@ OPTIONS = {
 }
 
 
-def reads_files(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options; it gets one function in their place, `stated`, which makes `Options` of them.
+def reads_files(command: Command) -> Command:
+    """The command with these options; in their place it is passed one function, `stated`, that makes `Options` of them.
 
-    That reads the query's file, and so belongs where errors are printed.
+    That reads the query's file.
     """
-    own = [each for name, each in signature(command, eval_str=True).parameters.items() if name != "stated"]
-    added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in OPTIONS.items()]
+    return with_options(command, OPTIONS, "stated", _stated)
 
-    @wraps(command)
-    def with_options(*args: Any, **given: Any) -> None:
-        found = {name: given.pop(name, None) for name in OPTIONS}
-        nulls = found.pop("null")
 
-        def stated() -> Any:
-            from fogline.cli.queries import options_of
+def _stated(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
+    from fogline.cli.queries import options_of
 
-            files = given["query"]
-            return options_of(files if isinstance(files, list) else [str(files)]).stated(
-                **found, nulls=tuple(nulls) if nulls else None
-            )
-
-        command(*args, **given, stated=stated)
-
-    both = [*own, *added]
-    with_options.__dict__["__signature__"] = signature(command).replace(parameters=both)
-    with_options.__annotations__ = {each.name: each.annotation for each in both}
-    return with_options
+    named, files = dict(found), given["query"]
+    nulls = named.pop("null")
+    options = options_of(files if isinstance(files, list) else [str(files)])
+    return options.stated(**named, nulls=tuple(nulls) if nulls else None)

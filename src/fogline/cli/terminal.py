@@ -6,7 +6,7 @@ Nothing is imported here that takes long: `fogline --help` shows itself at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,12 +15,14 @@ import typer
 
 import fogline
 from fogline.errors import HistoryWarning
+from fogline.files.paths import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fogline.cli.progress import Report
     from fogline.flow.folder import Folder
+    from fogline.repository.repository import Repository
 
 Read = TypeVar("Read")
 
@@ -37,10 +39,10 @@ QueryFiles = Annotated[
         "under the NAME, the `name:` in the file, or else the name of the file.",
     ),
 ]
-StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.")]
-RepositoryFolder = Annotated[Path, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
+StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: parquet, csv, jsonl.", callback=plain)]
+RepositoryFolder = Annotated[str, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
 MaybeRepository = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--repository", "-r", help="What `fogline fit` made; without it, rows with gaps are rejected."),
 ]
 Lateness = Annotated[str, typer.Option(help="How long to wait for rows on their way, such as '30 seconds'.")]
@@ -138,18 +140,34 @@ def must_be_there(path: str) -> None:
         kind_of(path, existing=True)
 
 
+def repository_at(path: str, settings: Mapping[str, str], memory: str | None = None) -> Repository:
+    """The repository of a folder; one in another file system is fetched, by a Spark of this machine."""
+    from fogline.files.paths import is_local
+    from fogline.repository.repository import Repository
+
+    if is_local(path):
+        return Repository.load(path)
+    from fogline.spark.fetching import repository
+    from fogline.spark.session import for_a_while
+
+    with for_a_while(master="local[1]", memory=memory, settings=settings) as spark:
+        return repository(path, spark)
+
+
 @contextmanager
-def on_spark(master: str, memory: str | None, *, brisk: bool = False) -> Iterator[tuple[Any, Report]]:
+def on_spark(
+    master: str, memory: str | None, settings: Mapping[str, str], *, brisk: bool = False
+) -> Iterator[tuple[Any, Report]]:
     """A session for one command, and a function to report its stages to. `brisk`: it lasts less than a minute."""
     from fogline.cli.progress import stages
     from fogline.spark.session import BRISK_JVM, for_a_while
 
-    settings = BRISK_JVM if brisk else None
-    with stages("starting Spark") as report, for_a_while(master=master, memory=memory, settings=settings) as spark:
+    chosen = {**(BRISK_JVM if brisk else {}), **settings}
+    with stages("starting Spark") as report, for_a_while(master=master, memory=memory, settings=chosen) as spark:
         yield spark, report
 
 
-def reading(output: str, read: Callable[[Folder], Read]) -> Read:
+def reading(output: str, settings: Mapping[str, str], read: Callable[[Folder], Read]) -> Read:
     """Read an output folder; Spark is started only where nothing else reaches it."""
     from fogline.files.paths import absolute, is_local
     from fogline.flow.folder import LocalFolder
@@ -159,7 +177,7 @@ def reading(output: str, read: Callable[[Folder], Read]) -> Read:
     from fogline.spark.hadoop import folder
     from fogline.spark.session import for_a_while
 
-    with for_a_while() as spark:
+    with for_a_while(settings=settings) as spark:
         return read(folder(output, spark))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.options import Command, with_options
 from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
@@ -43,19 +42,13 @@ OPTIONS = {
 }
 
 
-def reads_topics(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options; it gets one function in their place, `topic`."""
-    own = [each for name, each in signature(command, eval_str=True).parameters.items() if name != "topic"]
-    added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in OPTIONS.items()]
+def reads_topics(command: Command) -> Command:
+    """The command with these options; in their place it is passed one function, `topic`."""
+    return with_options(command, OPTIONS, "topic", _topic)
 
-    @wraps(command)
-    def with_options(*args: Any, **given: Any) -> None:
-        found = {name: given.pop(name, None) for name in OPTIONS}
-        command(*args, **given, topic=lambda: topic_options(given["stream"], given["engine"], **found))
 
-    with_options.__dict__["__signature__"] = signature(command).replace(parameters=[*own, *added])
-    with_options.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
-    return with_options
+def _topic(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
+    return topic_options(given["stream"], given["engine"], **found)
 
 
 def topic_options(

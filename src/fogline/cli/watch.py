@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.settings import Settings, spark_options, starts_spark
 from fogline.cli.terminal import (
     Ahead,
     Clock,
@@ -25,6 +27,7 @@ from fogline.cli.terminal import (
     number_or_text,
     on_spark,
     remark,
+    repository_at,
 )
 from fogline.cli.topics import Topics, reads_topics
 
@@ -60,6 +63,7 @@ Checkpoint = Annotated[
 @app.command()
 @reads_files
 @reads_topics
+@starts_spark
 def run(
     stream: StreamFiles,
     query: QueryFiles,
@@ -89,6 +93,7 @@ def run(
     *,
     stated: Stated,
     topic: Topics,
+    settings: Settings,
 ) -> None:
     """Watch a stream of files or a topic of Kafka (kafka://host:port/topic), and write how the answer changes.
 
@@ -110,10 +115,9 @@ def run(
         from fogline.flow.output import RunConfig
         from fogline.flow.starting import ready
         from fogline.impute.chain import chain_of
-        from fogline.repository.repository import Repository
         from fogline.rows.queries import each_of
 
-        known = None if repository is None else Repository.load(repository)
+        known = None if repository is None else repository_at(repository, settings(), memory)
         asked, options = queries_of(query), stated()
         output, sinks = where_to(stream, output, to or [], checkpoint)
         if known is not None or hindsight:
@@ -127,10 +131,10 @@ def run(
         about |= {"sinks": sinks, "keeps": checkpoint is None}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
-        brisk = not follow and is_small(stream)
+        start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
         with (
             holding(output, engine, remark),
-            on_engine(config, master, memory, brisk) as (running, progress),
+            on_engine(config, start) as (running, progress),
             closing(running),
         ):
             if running.config.repository is not known:
@@ -186,6 +190,10 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         )
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+    if status.late:
+        typer.echo(
+            f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such."
+        )
     if status.expired:
         typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.stale:
@@ -196,8 +204,18 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         typer.echo(f"See the answer with: fogline answer {config.output}")
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What Spark is started with."""
+
+    master: str | None
+    memory: str | None
+    settings: Mapping[str, str]
+    brisk: bool
+
+
 @contextmanager
-def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: bool) -> Iterator[tuple[Any, Report]]:
+def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
     """A run on the engine that was asked for, and a function to report its stages to."""
 
     def shown(status: RunStatus) -> None:
@@ -207,8 +225,8 @@ def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: 
         from fogline.cli.progress import stages
         from fogline.flow.embedded import Embedded
 
-        if master or memory:
-            remark("--master and --memory are Spark's, and mean nothing to the embedded engine, which is this process.")
+        if (named := spark_options(start.master, start.memory, start.settings)) is not None:
+            remark(f"{named} Spark's, without meaning to the embedded engine, which is this process.")
         with stages("starting, in this process") as progress:
             yield Embedded(config, shown, remark), progress
         return
@@ -217,7 +235,7 @@ def on_engine(config: RunConfig, master: str | None, memory: str | None, brisk: 
 
     if is_cold():  # workers compile, and cannot state it
         remark(TEXT)
-    with on_spark(master or "local[*]", memory, brisk=brisk) as (spark, progress):
+    with on_spark(start.master or "local[*]", start.memory, start.settings, brisk=start.brisk) as (spark, progress):
         from fogline.spark.running import Run
         from fogline.spark.waking import wake
 
@@ -242,18 +260,25 @@ def finish(started: Any, running: Any) -> bool:
     before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
     try:
         with plain_errors(running.config.engine):
-            looked = perf_counter()
-            while not started.awaitTermination(0.2):
-                if perf_counter() - looked > LOOK:
-                    running.look()
-                    looked = perf_counter()
-                if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
-                    break
+            try:
+                wait_for(started, running, asked_to_stop)
+            finally:
+                started.stop()
     finally:
-        started.stop()
         for each, handler in zip(both, before, strict=True):
             signal.signal(each, handler)
     return not asked_to_stop
+
+
+def wait_for(started: Any, running: Any, asked_to_stop: list[int]) -> None:
+    """Until it ends, or the batch ends in which it was asked to stop."""
+    looked = perf_counter()
+    while not started.awaitTermination(0.2):
+        if perf_counter() - looked > LOOK:
+            running.look()
+            looked = perf_counter()
+        if asked_to_stop and (running.status.batch > asked_to_stop[0] or not started.status["isTriggerActive"]):
+            return
 
 
 def plain_errors(engine: str) -> AbstractContextManager[None]:
@@ -268,7 +293,7 @@ def plain_errors(engine: str) -> AbstractContextManager[None]:
 def status_line(status: RunStatus) -> str:
     """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
     rate = status.rows / status.seconds if status.seconds else 0.0
-    counts = ((status.held, "held"), (status.expired, "expired"))
+    counts = ((status.held, "held"), (status.late, "late"), (status.expired, "expired"))
     rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
     return (
         f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "

@@ -46,6 +46,16 @@ def kind_of_file(path: str, root: str) -> str | None:
     return kind_of_name(inner.name) or (kind_of_name(root) if "." not in inner.name else None)
 
 
+def is_stray(path: str, root: str) -> bool:
+    """Whether a file of another file system lies in the stream at `root`, is not hidden, and is not read.
+
+    >>> is_stray("hdfs://h/in/a.txt", "hdfs://h/in"), is_stray("hdfs://h/in/_tmp/a.csv", "hdfs://h/in")
+    (True, False)
+    """
+    hidden = any(part.startswith((".", "_")) for part in _below(path, root).parts)
+    return not hidden and kind_of_file(path, root) is None
+
+
 def _below(path: str, root: str) -> Path:
     """The path as seen from the root; the name alone where it does not lie there."""
     try:

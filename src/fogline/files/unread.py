@@ -39,7 +39,9 @@ class Unread:
 
     def begin(self) -> list[str]:
         """What is to be reported before a run begins or goes on."""
-        gone = [f"{_names(self.log.gone())} was to be read next when this run stopped, and is gone: its rows are lost."]
+        gone = [
+            f"{names_of(self.log.gone())} was to be read next when this run stopped, and is gone: its rows are lost."
+        ]
         return [*(gone if self.log.gone() else []), *self.look()]
 
     def look(self) -> list[str]:
@@ -54,7 +56,7 @@ class Unread:
             (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
                                              "Write new files instead, under another name first, then rename them."),
         )  # fmt: skip
-        return [sentence.format(_names(names)) for names, sentence in found if names]
+        return [sentence.format(names_of(names)) for names, sentence in found if names]
 
     def _new(self, paths: Iterable[Path], mark: str = "") -> list[str]:
         names = [str(each) for each in paths if f"{mark}{each}" not in self.named]
@@ -76,7 +78,7 @@ def not_read(path: str) -> list[str]:
     """Sentences about the files of a path that are not read; none: all are."""
     there, root = list(entries(path)), root_of(path)
     found = (strays(there, root), STRAYS), (links(there, root), DANGLING)
-    return [sentence.format(_names([str(each) for each in some])) for some, sentence in found if some]
+    return [sentence.format(names_of([str(each) for each in some])) for some, sentence in found if some]
 
 
 def _changed(path: Path) -> int:
@@ -86,6 +88,7 @@ def _changed(path: Path) -> int:
         return -1
 
 
-def _names(paths: list[str]) -> str:
+def names_of(paths: list[str]) -> str:
+    """Some of these files by their names, and how many there are besides."""
     names = ", ".join(Path(each).name for each in paths[:LISTED])
     return names if len(paths) <= LISTED else f"{names} and {len(paths) - LISTED:,} more"

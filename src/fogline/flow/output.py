@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
-from fogline.files.paths import absolute
+from fogline.files.paths import absolute, plain
 from fogline.flow.about import read_about
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
@@ -63,6 +63,11 @@ class RunConfig:
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
     sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
+
+    def __post_init__(self) -> None:
+        """Of this machine's own files, paths are plain: `file:///in` is `/in`."""
+        for name in ("stream", "output"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""

@@ -12,6 +12,7 @@ from fogline.errors import FoglineError, HistoryError
 from fogline.flow.about import read_about
 from fogline.flow.folder import Folder
 from fogline.flow.output import RunConfig, has_batches
+from fogline.repository import cache
 from fogline.repository.repository import Repository
 
 
@@ -24,7 +25,8 @@ def as_begun(config: RunConfig, place: Folder) -> RunConfig:
     if mark in (None, known.fingerprint):
         return config
     try:
-        return replace(config, repository=Repository.load(known.folder, mark))
+        folder = cache.root() / mark if cache.holds(known.folder) else known.folder  # there each lies by itself
+        return replace(config, repository=Repository.load(folder, mark))
     except HistoryError:  # the output refuses the run, and names both
         return config
 

@@ -101,8 +101,7 @@ def root_of(folder: str | Path) -> Path:
         return Path("/", str(folder)[named.end() :])
     raise HistoryError(
         f"{str(folder)!r} lies in {named[1]}, and a repository is mapped into memory from a folder with a plain path. "
-        "Write it into a folder that every machine sees under one path, or into a local one, and copy that to the same "
-        "path on every machine."
+        "Fetch it with fl.spark.repository(…), or write it into a folder that every machine sees under one path."
     )
 
 
@@ -159,7 +158,7 @@ def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
 
 def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, str]:
     """The newest repository of a folder, or the one with this fingerprint, mapped into memory; and its fingerprint."""
-    path = _place(folder, fingerprint)
+    path = version_of(folder, fingerprint)
     manifest, files = _manifest(path), Files(path)
     columns = {name: entries.get_column(each, files) for name, each in manifest["columns"].items()}
     rules = tuple(Rule(**each) for each in manifest["rules"])
@@ -171,7 +170,7 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     return fitted, manifest["fingerprint"]
 
 
-def _place(folder: str | Path, fingerprint: str | None) -> Path:
+def version_of(folder: str | Path, fingerprint: str | None) -> Path:
     """Where the version lies."""
     newest = _newest(folder)
     if fingerprint in (None, _manifest(newest)["fingerprint"]):

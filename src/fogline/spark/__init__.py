@@ -12,6 +12,7 @@ except ModuleNotFoundError as error:
     raise ImportError("Fogline on Spark needs pyspark: pip install 'fogline[spark]'") from error
 
 if TYPE_CHECKING:
+    from fogline.spark.fetching import repository
     from fogline.spark.fitting import fit
     from fogline.spark.frames import run
     from fogline.spark.imputing import impute
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from fogline.spark.session import SparkAdvice, session
     from fogline.spark.sql import register
 
-__all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "run", "session", "watch"]
+__all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "repository", "run", "session", "watch"]
 
 offer(
     __name__,
     {
+        "fetching": ("repository",),
         "fitting": ("fit",),
         "frames": ("run",),
         "imputing": ("impute",),

@@ -14,24 +14,37 @@ A worker ends when the JVM closes its socket: at `spark.stop()`, when a query st
 `limit` has enough rows. PySpark's worker then still writes its goodbye into the closed socket and prints the traceback
 of the broken pipe, often half of it, because the daemon's hang-up comes while it prints. Here it just ends. Errors in
 what a worker computes go to the JVM through the socket, as ever, and are raised there.
+
+Where something cannot be imported, PySpark's own daemon takes over, too: a worker that runs can report what it lacks
+(`spark.preflight`), one that does not start only confuses.
 """
 
 import os
 import socket
 import sys
 
-import numpy as np
-import pyspark.daemon
+PLAIN = "pyspark.daemon"  # takes our place where we cannot be
 
-import fogline.spark.census
-import fogline.spark.fitting
-import fogline.spark.imputing
-import fogline.spark.pipeline
-import fogline.spark.source  # noqa: F401
-from fogline.kernels.compile import load_compiler
-from fogline.kernels.notice import notice
-from fogline.spark.scratch import socket_folder
-from fogline.spark.threads import QUIET, threads
+try:
+    import numpy as np
+    import pyspark.daemon
+
+    import fogline.spark.census
+    import fogline.spark.fitting
+    import fogline.spark.imputing
+    import fogline.spark.pipeline
+    import fogline.spark.source  # noqa: F401
+    from fogline.kernels.compile import load_compiler
+    from fogline.kernels.notice import notice
+    from fogline.spark.scratch import socket_folder
+    from fogline.spark.threads import QUIET, threads
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    print(
+        f"Fogline's daemon cannot be started, since this Python lacks something: {error}", file=sys.stderr, flush=True
+    )
+    os.execv(sys.executable, [sys.executable, "-m", PLAIN, *sys.argv[1:]])
 
 CLOSED = 1  # an exit code: do not wait for another task
 SOCKETS = "PYTHON_WORKER_FACTORY_SOCK_DIR"
@@ -67,7 +80,7 @@ def _start_with_fewer_threads() -> None:
             file=sys.stderr,
             flush=True,
         )
-        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", PLAIN, *sys.argv[1:]])
     os.environ |= QUIET
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 

@@ -1,16 +1,19 @@
 """What did Spark mean?
 
 A job that fails in a Python worker comes back as a Java stack with our sentence somewhere in it; a file that cannot be
-read comes back as an error class in capitals. Here they become Fogline's own errors again, one sentence each.
+read comes back as an error class in capitals. Here they become Fogline's own errors again, one sentence each; of what
+is not known by name, the deepest cause is shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from fogline import errors
@@ -19,12 +22,83 @@ from fogline.spark.identity import other_plan
 from fogline.spark.topic_errors import of_topic
 
 SPARK_REPORTS = "Spark reports"
-_OURS = re.compile(
-    r"^fogline\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|SQLSTATE)|\s*SQLSTATE|\Z)", re.MULTILINE | re.DOTALL
+GO_ON = "run the same command again: it goes on from there"
+OTHER_PYTHON = re.compile(
+    r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: \(?'?(3[.,] ?\d+)"
+    r"(?:.*?driver:? \(?'?(3[.,] ?\d+))?"
+)
+NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+_END = r"(?=\n\s*(?:at |\n|SQLSTATE|===)|\s*SQLSTATE|\Z)"  # where a message ends in Spark's text
+_OURS = re.compile(r"^fogline\.errors\.(\w+): (.*?)" + _END, re.MULTILINE | re.DOTALL)
+_BROKEN = re.compile(r"(?:error while reading|read footer for) file:? (\S+?)\.?(?=\s|$)")
+_WHERE = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+[^\n]*\n)*(\S.*?)" + _END, re.DOTALL)
+_CAUSED = re.compile(r"^Caused by: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
+_PREFIXES = (
+    r"Query \S* ?\[id = .*?\] terminated with exception: ",
+    r"An error occurred while calling \S+\s*: ",
+    r"Job aborted due to stage failure: .*?\(\S+ executor \S+\): ",
+    r"org\.apache\.spark\.[\w.$]+: ",
+    r"(?:java|javax|org|scala)\.[\w.$]*?(?=[A-Z]\w*(?:Exception|Error)\b)",
+    r"\[[A-Z0-9_.]+\]\s*",
 )
 
 
-_BROKEN = re.compile(r"(?:error while reading|read footer for) file:? (\S+?)\.?(?=\s|$)")
+def _lost_state(found: re.Match[str]) -> str:
+    return (
+        f"the checkpoint lacks state that was written: {_shown(found[1])} is not there. Was it begun in a folder that "
+        "not all machines share, or was a part of it removed? Put it back, or begin with a new output in a folder that "
+        "driver and workers share."
+    )
+
+
+def _refused_python(found: re.Match[str]) -> str:
+    return (
+        f"a worker runs Python {found[1]}, and this driver {found[2] or 'another'}: set PYSPARK_PYTHON (or --conf "
+        "spark.pyspark.python=…) to a Python of the same version on every machine."
+    )
+
+
+_KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (OTHER_PYTHON, _refused_python),
+    (
+        NO_MODULE,
+        lambda found: (
+            f"a worker's Python has no package {found[1].partition('.')[0]!r}: install it there, or set PYSPARK_PYTHON "
+            "(or --conf spark.pyspark.python=…) to a Python that has it."
+        ),
+    ),
+    (
+        re.compile(
+            r"CANNOT_READ_(?:STREAMING_STATE_FILE|\w+)\S* .*?[Ee]rror reading streaming state file (?:of )?(\S+)"
+        ),
+        _lost_state,
+    ),
+    (re.compile(r"CANNOT_READ_STREAMING_STATE_FILE.*?(\S*/state/\S*)", re.DOTALL), _lost_state),
+    (
+        re.compile(r"java\.lang\.OutOfMemoryError(?:: (.*))?"),
+        lambda found: (
+            "Spark has run out of memory: give the driver more with --memory, the executors of a cluster with --conf "
+            f"spark.executor.memory=…, or take fewer files at once with --files-per-batch; then {GO_ON}."
+        ),
+    ),
+    (
+        re.compile(r"Python worker exited unexpectedly"),
+        lambda found: (
+            "a Python worker ended at once, as when the machine's memory has run out: see its log (dmesg), give it "
+            f"more, or take fewer files at once with --files-per-batch; then {GO_ON}."
+        ),
+    ),
+    (
+        re.compile(r"ExecutorLostFailure \(executor (\S+) .*?\) Reason: (.*)"),
+        lambda found: (
+            f"executor {found[1]} was lost again and again ({found[2].strip().rstrip('.')}): see its log, and whether "
+            f"its machine has memory for it; then {GO_ON}."
+        ),
+    ),
+)
 
 
 @contextmanager
@@ -32,8 +106,18 @@ def plainly() -> Iterator[None]:
     """Raise what Spark raises as a FoglineError that a person can read."""
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise translated(str(error)) from error
+    except (Py4JError, ConnectionError) as error:
+        raise ended() from error
+
+
+def ended() -> FoglineError:
+    """Spark's own process is gone."""
+    return FoglineError(
+        "Spark's JVM has ended: it was killed, or the machine's memory ran out. Give it less to do at once "
+        f"(--files-per-batch) or more memory (--memory), then {GO_ON}."
+    )
 
 
 def translated(text: str) -> FoglineError:
@@ -41,6 +125,8 @@ def translated(text: str) -> FoglineError:
 
     >>> translated("An exception was thrown …\\nfogline.errors.RowsError: no rows here\\n\\n\\tat org.apache…")
     RowsError('no rows here')
+    >>> translated("[X] An exception: Traceback (most recent call last):\\n  File\\nValueError: no\\n SQLSTATE: 38000")
+    FoglineError('Spark reports: ValueError: no')
     """
     if (refused := other_plan(text)) is not None:
         return refused
@@ -50,15 +136,69 @@ def translated(text: str) -> FoglineError:
         return kind(found[2].strip()) if issubclass(kind, FoglineError) else FoglineError(found[2].strip())
     if (lost := of_topic(text)) is not None:
         return lost
+    for pattern, sentence in _KNOWN:
+        if (known := pattern.search(text)) is not None:
+            machine = where_of(text)
+            return FoglineError(f"{'' if machine is None else f'{machine}: '}{sentence(known)}")
     if (broken := _BROKEN.search(text)) is not None:
         return FoglineError(
             f"{_shown(broken[1])} cannot be read: it is damaged, not whole yet, gone, or has columns of other types. "
-            "Put a good file in its place or take it away, then run the same command again: it goes on from there."
+            f"Put a good file in its place or take it away, then {GO_ON}."
         )
+    return FoglineError(f"{SPARK_REPORTS}: {cause_of(text)}")
+
+
+def cause_of(text: str) -> str:
+    """The deepest cause in Spark's words: what Python raised, else the last that Java was caused by, else its message.
+
+    >>> cause_of("[A_B] It failed.\\n\\tat x\\nCaused by: a.B: outer\\nCaused by: java.io.IOException: disk")
+    'IOException: disk'
+    """
+    if (raised := _RAISED.match(text, max(text.rfind(_TRACEBACK), 0))) is not None:
+        return _clean(raised[1])
+    for kind, message in reversed(_CAUSED.findall(text)):
+        if message.strip():
+            return _clean(f"{kind}: {message}")
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    message = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", lines[0].strip()) if lines else "nothing"
-    message = re.sub(r"^Query \S* ?\[id = .*?\] terminated with exception: ", "", message)
-    return FoglineError(f"{SPARK_REPORTS}: {re.sub(r' SQLSTATE: .*$', '', message)}")
+    if len(lines) > 1 and lines[1].startswith(": "):  # py4j puts the message below
+        lines[:2] = ["".join(lines[:2])]
+    return _clean(lines[0]) if lines else "nothing"
+
+
+def where_of(text: str) -> str | None:
+    """The machine of the task that failed; None: it is not named, or is this one."""
+    found = _WHERE.findall(text)
+    return None if not found or found[-1][1] == "driver" else f"{found[-1][0]} (executor {found[-1][1]})"
+
+
+def _clean(message: str) -> str:
+    """A message without the words around it."""
+    message, before = re.sub(r"\s*SQLSTATE: .*$", "", message.strip(), flags=re.DOTALL), ""
+    while message != before:
+        before = message
+        for prefix in _PREFIXES:
+            message = re.sub(f"^{prefix}", "", message)
+    return message
+
+
+def not_started(error: Exception, master: str, log: Path | None) -> FoglineError:
+    """Why no session came to be, from what the JVM has logged."""
+    logged = log.read_text(encoding="utf-8", errors="replace") if log is not None and log.exists() else ""
+    if missing := re.findall(r"unresolved dependency: ([\w.-]+)#([\w.-]+);([\w.+-]+): not found", logged):
+        names = ", ".join(":".join(each) for each in dict.fromkeys(missing))
+        return FoglineError(
+            f"Spark does not find the package {names}: not in this machine's Maven and Ivy folders, nor where it could "
+            "look in the network. See its name, its version and the network; --conf spark.jars.repositories=URL names "
+            "another place to look, --jars takes files."
+        )
+    if "All masters are unresponsive" in logged or "on a stopped SparkContext" in str(error):
+        return FoglineError(f"no master answers at {master}: is it running, and reached from here under this name?")
+    if "JAVA_GATEWAY_EXITED" not in str(error):
+        return translated(str(error))
+    if shown := re.search(r"^(?:Error: |Invalid |Unrecognized |Improperly |Exception in thread)[^\n]*", logged, re.M):
+        why = cause_of(logged) if "Exception in thread" in shown[0] else shown[0]
+        return FoglineError(f"{SPARK_REPORTS}: Java did not start. {why.removeprefix('Error: ')}")
+    return FoglineError(f"{SPARK_REPORTS}: Java ended before Spark had started; what it wrote is above, or in its log.")
 
 
 def _shown(address: str) -> str:

@@ -22,6 +22,7 @@ from fogline.files.listing import files_of, pattern_of
 from fogline.files.options import Options
 from fogline.files.paths import absolute, is_local
 from fogline.files.reading import batches
+from fogline.files.unread import STRAYS, names_of
 from fogline.files.writing import check_output
 from fogline.flow.machine import NOW
 from fogline.model import Query
@@ -40,6 +41,7 @@ def settle(spark: SparkSession, path: str, query: Asked | None, options: Options
     """`files.layout.layout_of`, wherever the files lie."""
     if is_local(path):
         return layout_of(path, query, options, **how)
+    HadoopFolder(spark, path).files()  # is it there?
     with plainly():
         first = listed(spark, path).limit(FILES).toArrow()
     contents = dict(zip(first["path"].to_pylist(), first["content"].to_pylist(), strict=True))
@@ -73,6 +75,21 @@ def _source(reader: Any, path: str) -> Any:
     reader = reader.format("binaryFile").option("recursiveFileLookup", True)
     pattern = pattern_of(path)
     return reader.option("pathGlobFilter", pattern) if pattern else reader
+
+
+class StraysThere:
+    """What lies beside the files of a stream in another file system and is not read: `look` reports each thing once."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.folder, self.root = HadoopFolder(spark, path), listing.root_of(path)
+        self.named: set[str] = set()
+
+    def look(self) -> list[str]:
+        """Sentences about what is new."""
+        others = [each for each in self.folder.files() if listing.is_stray(each, self.root)]
+        new = [each for each in others if each not in self.named]
+        self.named.update(new)
+        return [STRAYS.format(names_of(new))] if new else []
 
 
 def reader(layout: Layout) -> Read:
@@ -156,5 +173,5 @@ def kind_of(path: str, *, existing: bool) -> str:
     """What kind of files these are, wherever they lie; in another file system only once Spark is there."""
     shown = is_local(path) or not existing or listing.kind_of_name(path) is not None
     running = None if shown else SparkSession.getActiveSession()
-    there = () if running is None else HadoopFolder(running, path).listing("")
+    there = () if running is None else HadoopFolder(running, path).files()
     return listing.kind_of(path, existing=existing, others=there)

@@ -90,6 +90,7 @@ def run(
         held.enter_context(holding(root, config.engine, remark))
         writing = Writing(df.sparkSession, Output(place, config), remark=remark)
         held.callback(writing.close)
+        writing.look_around()
         writing.mend()
         new = writing.output.shape() is None
         how = {"every": every, "lateness": lateness, "imputer": imputer, "ahead": ahead, "idle": idle, "clock": clock}

@@ -20,13 +20,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
-from fogline.files.paths import is_local
+from fogline.files.paths import absolute, is_local
 from fogline.flow.folder import Folder, LocalFolder
 
 
 def folder(path: str, spark: SparkSession) -> Folder:
     """The folder of a path, wherever it lies."""
-    return LocalFolder(path) if is_local(path) else HadoopFolder(spark, path)
+    return LocalFolder(absolute(path)) if is_local(path) else HadoopFolder(spark, path)
 
 
 class HadoopFolder:
@@ -107,6 +107,24 @@ class HadoopFolder:
             }
         below = f"{below}/" if below else ""
         return {f"{below}{name}": found[name] for name in sorted(found) if not name.startswith((".", "_"))}
+
+    def files(self) -> list[str]:
+        """The files in the folder and its subfolders, or those that match, where it is a pattern; by whole paths."""
+        with _in_words("read", self.root):
+            roots = self.system.globStatus(self._path("")) or ()
+            found = []
+            for root in roots:
+                each = self.system.listFiles(root.getPath(), True)
+                while each.hasNext():
+                    found.append(str(each.next().getPath().toString()))
+        if not roots:
+            raise FoglineError(f"there is no file {self.root!r}.")
+        return sorted(found)
+
+    def fetch(self, name: str, to: Path) -> None:
+        """A file or a folder, with all that it holds, copied to a path of this machine."""
+        with _in_words("read", f"{self.root}/{name}"):
+            self.system.copyToLocalFile(False, self._path(name), self.hadoop.fs.Path(to.as_uri()), True)
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:

@@ -107,12 +107,16 @@ def setting(spark: SparkSession, key: str, otherwise: str) -> str:
         return otherwise
 
 
-def _asked(spark: SparkSession) -> int:
-    """The cores that the cluster's settings allow; 0 if they have no limit."""
-    each = int(setting(spark, "spark.executor.cores", "1"))
+def asked_executors(spark: SparkSession) -> int:
+    """The executors that the cluster's settings allow; 0 if they have no limit."""
     executors = "spark.dynamicAllocation.maxExecutors" if grows(spark) else "spark.executor.instances"
     given = setting(spark, executors, "0")
-    count = int(given) if given.isdecimal() and int(given) < 2**31 - 1 else 0
+    return int(given) if given.isdecimal() and int(given) < 2**31 - 1 else 0
+
+
+def _asked(spark: SparkSession) -> int:
+    """The cores that the cluster's settings allow; 0 if they have no limit."""
+    each, count = int(setting(spark, "spark.executor.cores", "1")), asked_executors(spark)
     limits = [n for n in (count * each, int(setting(spark, "spark.cores.max", "0"))) if n > 0]
     return min(limits, default=0)
 

@@ -181,7 +181,7 @@ def plan_for(
         raise FoglineError(
             f"repository is {type(repository).__name__}; use Repository.fit(…) or Repository.load(folder)."
         )
-    opened = None if repository is None else shared(repository)
+    opened = None if repository is None else shared(repository, df.sparkSession)
     number = buckets_for(df.sparkSession) if buckets is None else buckets
     columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema
     return plan_of(asked_of(query), columns, opened=opened, buckets=number, **how)

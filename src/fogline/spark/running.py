@@ -65,6 +65,7 @@ class Run:
             return self.writing.start(source, plan, trigger, self.source.read)
 
     def _source(self, files_per_batch: int | None, clock: str | None) -> Source:
+        self.writing.look_around()
         self.writing.mend()
         return opened(self.spark, self.output, files_per_batch=files_per_batch, clock=clock, remark=self.remark)
 

@@ -13,16 +13,18 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
-from fogline.spark.errors import SPARK_REPORTS
+from fogline.spark.errors import SPARK_REPORTS, not_started
 from fogline.spark.java import find_java, without_flags
 from fogline.spark.partitions import (
     AT_LEAST,
@@ -88,7 +90,10 @@ def session(
         if is_local(master) and chosen[_SOCKETS] == "true":
             chosen.setdefault(_SOCKET_FOLDER, str(socket_folder()))
         with _ready(master, chosen.get(_PYTHON)), nullcontext() if ran else stderr_to(log):
-            spark = SparkSession.builder.appName(name).config(map=chosen).getOrCreate()
+            try:
+                spark = SparkSession.builder.appName(name).config(map=chosen).getOrCreate()
+            except (PySparkException, Py4JError) as error:
+                raise not_started(error, master, log) from error
         advice = _kept(spark, master, memory) if ran else []
         if PARTITIONS not in chosen:
             spark.conf.set(PARTITIONS, str(parts_of_new(spark)))
@@ -119,7 +124,8 @@ def for_a_while(
             yield spark
         finally:
             if not ran:
-                spark.stop()
+                with suppress(Py4JError, ConnectionError):  # it has ended already; why, is on its way
+                    spark.stop()
     except BaseException as error:
         if str(error).startswith(SPARK_REPORTS) and log.exists():
             with log.open("a", encoding="utf-8") as file:

@@ -3,6 +3,10 @@
 By the name of its folder and its fingerprint: each worker process maps it into memory once, and processes of one
 machine share the pages. Whatever has been saved into the folder since, a worker opens the version that the query was
 started with, or none. A repository that lies in no folder yet is saved into a temporary one.
+
+One that workers of a cluster cannot have under that path, since it was fetched from another file system or lies in a
+temporary folder, is sent to them, packed: each machine unpacks it once, into its cache, by its fingerprint
+(`fogline.repository.cache`).
 """
 
 from __future__ import annotations
@@ -12,19 +16,31 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from fogline.errors import FoglineError
+from fogline.repository import cache
 from fogline.repository.repository import Repository
+from fogline.spark.partitions import context_of, is_local, master_of
 from fogline.spark.scratch import scratch
 
 
-def shared(repository: Repository) -> Callable[[], Repository]:
-    """A function that a worker calls for the repository."""
-    folder = repository.folder or _saved(repository)
-    mark = repository.fingerprint
+def shared(repository: Repository, spark: SparkSession | None = None) -> Callable[[], Repository]:
+    """A function that a worker calls for the repository; without a session, of the one that is active."""
+    mark, spark = repository.fingerprint, spark or SparkSession.getActiveSession()
+    if spark is not None and is_sent(repository, spark):
+        name = _send(repository, spark)
+        return lambda: _unpacked(name, mark)
+    folder = str(repository.folder or _saved(repository))
+    return lambda: _load(folder, mark)
 
-    def opened() -> Repository:
-        return _load(str(folder), mark)
 
-    return opened
+def is_sent(repository: Repository, spark: SparkSession) -> bool:
+    """Whether workers of this session get it with the job, since they cannot have it under its path."""
+    if is_local(master_of(spark)):
+        return False
+    return repository.folder is None or cache.holds(repository.folder)
 
 
 @lru_cache(maxsize=4)
@@ -32,7 +48,13 @@ def _load(folder: str, mark: str) -> Repository:
     return Repository.load(folder, mark)
 
 
+@lru_cache(maxsize=4)
+def _unpacked(name: str, mark: str) -> Repository:
+    return Repository.load(cache.unpacked(mark, lambda: Path(SparkFiles.get(name))), mark)
+
+
 _temporary: dict[str, Path] = {}  # fingerprint -> folder
+_sent: set[tuple[str, str]] = set()  # application, name of the file
 
 
 def _saved(repository: Repository) -> Path:
@@ -42,6 +64,23 @@ def _saved(repository: Repository) -> Path:
         repository.save(folder)
         _temporary[mark] = folder
     return _temporary[mark]
+
+
+def _send(repository: Repository, spark: SparkSession) -> str:
+    """Give the packed repository to the session, which carries it to each executor; the name of the file there."""
+    context = context_of(spark)
+    if context is None:
+        raise FoglineError(
+            "this repository lies in no folder that the workers see, and a session of Spark Connect cannot send it to "
+            "them: save it into a folder that they see under the same path, and load it from there."
+        )
+    name = f"{repository.fingerprint}.tar"
+    if (context.applicationId, name) not in _sent:
+        packed = temporary_folder() / name
+        cache.pack(repository.folder or _saved(repository), repository.fingerprint, packed)
+        context.addFile(str(packed))
+        _sent.add((context.applicationId, name))
+    return name
 
 
 def temporary_folder() -> Path:

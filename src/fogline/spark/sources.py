@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from fogline.files.paths import is_local
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.flow.output import Output, RunStatus
@@ -49,7 +50,12 @@ def opened(
         how = {"clock": clock, "lateness": config.lateness, "remark": remark}
         layout = files.settle(spark, config.stream, config.query, config.options, **how)
     unread = Unread(config.stream, SourceLog(output.place))
-    for text in unread.begin():
+    strays = None if is_local(config.stream) else files.StraysThere(spark, config.stream)
+
+    def others() -> list[str]:
+        return [] if strays is None else strays.look()
+
+    for text in [*unread.begin(), *others()]:
         remark(text)
     stream = files.stream(spark, config.stream, files_per_batch, by_name=output.by_name)
-    return Source(stream, layout, shape is None, files.reader(layout), lambda status: unread.look())
+    return Source(stream, layout, shape is None, files.reader(layout), lambda status: [*unread.look(), *others()])

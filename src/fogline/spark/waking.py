@@ -13,11 +13,18 @@ from threading import Thread
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from fogline.spark.partitions import is_local, master_of
+
 
 def wake(spark: SparkSession) -> Thread:
-    """Have workers started, beside what the caller does. It may fail without harm: they also start when needed."""
+    """Have workers started, beside what the caller does. It may fail without harm: they also start when needed.
+
+    On a cluster, what is looked at before the first batch starts them on every machine (`spark.preflight`).
+    """
 
     def job() -> None:
+        if not is_local(master_of(spark)):
+            return
         with suppress(Exception):  # the session may have ended; what is wrong with workers, a batch reports
             spark.range(0, 2, 1, 2).mapInArrow(_as_they_are, "id long").count()
 

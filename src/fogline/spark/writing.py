@@ -26,6 +26,7 @@ from fogline.spark.collecting import collect, collect_through_files
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
+from fogline.spark.preflight import preflight
 
 
 class Writing:
@@ -40,9 +41,15 @@ class Writing:
     ) -> None:
         self.spark, self.output, self.report, self.remark = spark, output, report, remark
         self.root = absolute(output.config.output)
-        self.status = RunStatus()
+        self.status, self.looked = RunStatus(), False
         self.checkpoint = Path(self.root) / CHECKPOINT if is_local(self.root) else None
         self.synced = None if self.checkpoint is None else Synced(self.checkpoint)
+
+    def look_around(self) -> None:
+        """An error, if a machine of the cluster cannot do its part; looked at once."""
+        if not self.looked:
+            preflight(self.spark, {"output": self.root}, self.output.config.repository, self.remark)
+            self.looked = True
 
     def mend(self) -> None:
         """The checkpoint of an earlier run may have lost its newest files in a power cut."""

@@ -1,0 +1,91 @@
+"""Where does a machine keep repositories that came from elsewhere?
+
+In a folder of the user's cache, one subfolder for each fingerprint. What lies there is complete: it is unpacked beside
+its place and renamed, by one process while the others of the machine wait for it. `FOGLINE_REPOSITORIES` names another
+folder. Nothing is removed here: it is a cache, and may be emptied while no run uses it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+
+from fogline.errors import HistoryError
+from fogline.repository import store
+
+PLACE = "FOGLINE_REPOSITORIES"
+
+
+def root() -> Path:
+    """The cache of this machine: the first of the places that can be written."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    places = [Path(home, "fogline", "repositories"), Path(gettempdir(), f"fogline-repositories-{os.getuid()}")]
+    if given := os.environ.get(PLACE):
+        places = [Path(given)]
+    for place in places:
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(place, os.W_OK):
+            return place
+    raise HistoryError(f"a repository can be kept in none of {', '.join(map(str, places))}; set {PLACE} to a folder.")
+
+
+def holds(folder: Path) -> bool:
+    """Whether this folder lies in the cache."""
+    return root() in folder.parents
+
+
+def pack(folder: Path, mark: str, to: Path) -> None:
+    """One version of a repository as one file."""
+    version = store.version_of(folder, mark)
+    with tarfile.open(to, "w") as file:
+        file.add(version, version.name)
+
+
+def unpacked(mark: str, packed: Callable[[], Path]) -> Path:
+    """The folder of the repository with this fingerprint; where it is not yet, made of the file that `packed` gives."""
+
+    def unpack(folder: Path) -> None:
+        with tarfile.open(packed()) as file:
+            file.extractall(folder, filter="data")
+
+    return kept(mark, unpack)
+
+
+def kept(mark: str, fill: Callable[[Path], None]) -> Path:
+    """The folder of the repository with this fingerprint; where it is not yet, `fill` puts its version into it."""
+    place = root() / mark
+    if (place / store.MANIFEST).exists():
+        return place
+    with _alone(root() / f"{mark}.lock"):
+        if (place / store.MANIFEST).exists():
+            return place
+        draft = Path(mkdtemp(prefix=f".{mark[:12]}-", dir=root()))
+        try:
+            fill(draft)
+            (version,) = draft.glob(f"{store.VERSION}*")
+            newest = {"format": store.FORMAT, "newest": version.name}
+            (draft / store.MANIFEST).write_text(json.dumps(newest), encoding="utf-8")
+            store.version_of(draft, mark)  # is it the one?
+            shutil.rmtree(place, ignore_errors=True)
+            draft.rename(place)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return place
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time, of this machine."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
