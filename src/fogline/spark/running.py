@@ -25,6 +25,7 @@ from fogline.flow.source_log import SourceLog
 from fogline.flow.spill import COLLECTED, Spill
 from fogline.spark import files
 from fogline.spark.collecting import collect, collect_through_files
+from fogline.spark.connect import must_have_jvm
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.partitions import PARTITIONS
@@ -41,6 +42,12 @@ class Run:
         report: Callable[[RunStatus], None] = lambda status: None,
         remark: Callable[[str], None] = lambda text: None,
     ) -> None:
+        must_have_jvm(
+            spark,
+            "a run writes its output from the driver after each batch",
+            "run it with the master of the cluster itself (spark://…, local[*]), or write the changes that "
+            "fl.spark.watch gives with a sink of Spark's own",
+        )
         place = folder(absolute(config.output), spark)
         config = as_begun(config, place)
         self.spark, self.config, self.report, self.remark = spark, config, report, remark
