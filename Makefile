@@ -8,13 +8,14 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-versions test-packaging explore check bench bench-impute bench-fit bench-spark bench-forks crash lab lab-quick clean
+.PHONY: help setup demo test test-integration test-versions test-packaging explore check bench bench-impute bench-fit bench-spark bench-forks crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
 	@echo "make test    every test, on the same examples every time"
 	@echo "make test-versions  the tests on Spark, with each version of PySpark that Fogline works with"
 	@echo "make test-packaging the wheel in empty environments of Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
+	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
 	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
 	@echo "make check   format, lint, types, import rules, words"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick: windows, and the newest row per id"
@@ -46,6 +47,9 @@ test-versions: $(STAMP)
 
 test-packaging: $(STAMP)
 	$(PY) tools/packaging.py $(addprefix --python ,$(PYTHONS))
+
+test-integration: $(STAMP)
+	$(PY) -m pytest -rs -o addopts="-q --strict-markers" tests/integration $(if $(SHORT),-m "not whole") $(if $(TESTS),-k "$(TESTS)")
 
 explore: $(STAMP)
 	$(PY) tools/explore.py --minutes $(or $(EXPLORE),10) $(if $(SEED),--seed $(SEED)) $(if $(TESTS),-- $(TESTS))

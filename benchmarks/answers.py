@@ -77,7 +77,7 @@ def main() -> None:
         root = Path(temporary, "out")
         output = Output(LocalFolder(root), RunConfig("in", str(root), QUERY))
         output.begin({})
-        block = output.compaction.block
+        block = output.folder.compaction.block
         quickly = max(given.batches - given.slowly, 0) // block * block
         write_joined(output, quickly, given.changes)
         write_each(output, range(quickly, given.batches), given.changes)
@@ -86,13 +86,13 @@ def main() -> None:
 
 def write_joined(output: Output, batches: int, changes: int) -> None:
     """Batches by the hundred, in files as they are when those have been joined."""
-    block, busy = output.compaction.block, {False: [0.0], True: [0.0]}
+    block, busy = output.folder.compaction.block, {False: [0.0], True: [0.0]}
     for first in range(0, batches, block):
         for kind, table in parts_of(first, block, changes).items():
             with output.place.filling(batch_name(kind, first, first + block - 1)) as path:
                 pq.write_table(table, path)
         worked = process_time()
-        output.compaction.before(first + block)
+        output.folder.compaction.before(first + block)
         busy[(first + block) % block**2 == 0].append(process_time() - worked)
     for large, times in busy.items():
         what = "joining ten thousand batches" if large else "writing down the answer of a hundred"
@@ -108,9 +108,9 @@ def write_each(output: Output, numbers: range, changes: int) -> None:
     for k, number in enumerate(numbers):
         parts = parts_of(number, 1, changes)
         began, worked = perf_counter(), process_time()
-        output.write(number, parts)
+        output.folder.write(number, parts)
         taken[:, k] = perf_counter() - began, process_time() - worked
-    joins = np.array([number % output.compaction.block == 0 for number in numbers])
+    joins = np.array([number % output.folder.compaction.block == 0 for number in numbers])
     for clock, took in zip(("", " of a core"), taken * 1000, strict=True):
         print(f"a batch: {np.median(took[~joins]):.2f} ms{clock}; with what is joined {took.mean():.2f} ms")
         print(f"  joining a hundred: {np.median(took[joins]):.0f} ms{clock}, at most {took[joins].max():.0f}")

@@ -10,6 +10,7 @@ from fogline.face import offer
 if TYPE_CHECKING:
     from fogline import errors as errors
     from fogline import impute as impute
+    from fogline import sinks as sinks
     from fogline import spark as spark
     from fogline.arrays import Distributions
     from fogline.errors import (
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
         QueryError,
         RowsError,
         RuleError,
+        SinkError,
         SnapshotError,
     )
+    from fogline.flow.sink import RunInfo, Sink
     from fogline.impute.function import ImputeFunction
     from fogline.impute.imputer import Evidence, Imputer
     from fogline.impute.scores import Score
@@ -64,7 +67,10 @@ __all__ = [
     "RowsError",
     "Rule",
     "RuleError",
+    "RunInfo",
     "Score",
+    "Sink",
+    "SinkError",
     "SnapshotError",
     "Step",
     "Violation",
@@ -87,8 +93,10 @@ offer(
             "QueryError",
             "RowsError",
             "RuleError",
+            "SinkError",
             "SnapshotError",
         ),
+        "flow.sink": ("RunInfo", "Sink"),
         "impute": ("impute",),
         "impute.function": ("ImputeFunction",),
         "impute.imputer": ("Evidence", "Imputer"),
@@ -102,6 +110,7 @@ offer(
         "repository.verify": ("Violation", "verify"),
         "rows.source": ("RowSource",),
         "skyline.explain": ("Explanation", "Rival"),
+        "sinks": ("sinks",),
         "spark": ("spark",),
         "static": ("skyline",),
     },

@@ -41,6 +41,10 @@ class SnapshotError(FoglineError, ValueError):
     """The saved state is not one this query can go on from."""
 
 
+class SinkError(FoglineError):
+    """A place where a run's batches go cannot take them."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A second line with a guess, or nothing.
 

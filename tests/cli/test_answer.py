@@ -35,7 +35,7 @@ def written(path, query, times, last):
     changes = pa.Table.from_pylist(rows)
     for name in ("time", "arrived"):
         changes = changes.set_column(changes.schema.get_field_index(name), name, changes[name].cast(kind))
-    output.write(3, {"changes": changes, "health": pa.table({"batch": [3], "time": pa.array([last], kind)})})
+    output.folder.write(3, {"changes": changes, "health": pa.table({"batch": [3], "time": pa.array([last], kind)})})
     return str(path)
 
 

@@ -12,8 +12,9 @@ from fogline.flow import answers, folder
 from fogline.flow.answers import read_answer
 from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import CHANGES, HEALTH
-from fogline.flow.output import Output, RunConfig, RunStatus, tables_of
+from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.plan import make_plan
+from fogline.flow.reported import tables_of
 from tests.flow.driving import Engine
 from tests.flow.test_latest import table_of
 from tests.test_latest import name_of
@@ -41,7 +42,7 @@ def test_the_answer_at_every_instant_is_one_row_per_id_however_files_are_joined(
     monkeypatch.setattr(answers, "MANY", 4)
     plan = make_plan(QUERY, table_of([], ["a", "b"]).schema, ahead="off")
     engine, output, status = Engine(plan), Output(LocalFolder(tmp_path), RunConfig("in", "out", QUERY)), RunStatus()
-    output.compaction.block = 3
+    output.folder.compaction.block = 3
     output.begin({})
     monitors = {g: fl.Monitor(QUERY) for g in "xy"}
     truth: dict[int, dict[Any, Any]] = {}
@@ -53,7 +54,7 @@ def test_the_answer_at_every_instant_is_one_row_per_id_however_files_are_joined(
         if HEALTH in parts:
             parts = tables_of([], number, 0.1, [parts[HEALTH]]) | {k: t for k, t in parts.items() if k != HEALTH}
             status.update(parts, number, 0.1, QUERY)
-        output.write(number, parts)
+        output.folder.write(number, parts)
         for g, monitor in monitors.items():
             if here := [row for row in rows if row["g"] == g]:
                 before = arrivals(monitor)

@@ -19,7 +19,8 @@ from fogline.flow import answers, compaction, folder, spill
 from fogline.flow.answers import read_answer, read_scores
 from fogline.flow.batches import counted, part_name
 from fogline.flow.folder import LocalFolder
-from fogline.flow.output import Output, RunConfig, tables_of
+from fogline.flow.output import Output, RunConfig
+from fogline.flow.reported import tables_of
 from fogline.flow.spill import Carrier, Spill, cut, spilled_files
 from fogline.flow.stages import opened
 from fogline.impute.scores import Sum, Sums, to_plain
@@ -115,7 +116,7 @@ def in_order(table: pa.Table) -> list[dict]:
 
 def output_in(place: LocalFolder, block: int = 3, keep: int | None = None) -> Output:
     output = Output(place, RunConfig("in", str(place.root), QUERY, keep=keep))
-    output.compaction.block = block
+    output.folder.compaction.block = block
     return output
 
 
@@ -134,7 +135,7 @@ def test_after_any_number_of_batches_the_answer_at_every_instant_is_that_of_all_
     made = batches(60, seed=1)
     output = begun(LocalFolder(tmp_path))
     for number, parts in enumerate(made):
-        output.write(number, parts)
+        output.folder.write(number, parts)
         assert number % 7 or answered(output.place) == expected(made[: number + 1])
     for at in range(-1, 90, 4):
         assert answered(output.place, at) == expected(made, at), at
@@ -158,7 +159,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path):
                 output.resume()
                 for k in range(number, len(made)):
                     number = k
-                    output.write(k, made[k])
+                    output.folder.write(k, made[k])
                 number += 1
             except Plug:
                 over = False
@@ -181,7 +182,7 @@ def test_files_that_are_large_together_are_not_joined(tmp_path, monkeypatch):
     made = batches(30, seed=3)
     output = begun(LocalFolder(tmp_path))
     for number, parts in enumerate(made):
-        output.write(number, parts)
+        output.folder.write(number, parts)
     sizes = [held.size for held in counted(output.place.listing("changes"))]
     assert 5 < len(sizes) < 30
     assert max(sizes) <= 5000
@@ -193,7 +194,7 @@ def test_what_is_older_than_asked_for_is_removed_and_asking_for_it_is_refused(tm
     made = batches(60, seed=4)
     output = begun(LocalFolder(tmp_path), keep=10)
     for number, parts in enumerate(made):
-        output.write(number, parts)
+        output.folder.write(number, parts)
     assert answered(output.place) == expected(made)
     oldest = counted(output.place.listing("changes"))[0].first
     assert 20 < oldest <= 50
@@ -209,12 +210,12 @@ def test_a_reader_lists_again_where_files_are_joined_meanwhile(tmp_path):
     made = batches(4, seed=5)
     output = begun(LocalFolder(tmp_path))
     for number in range(3):
-        output.write(number, made[number])
+        output.folder.write(number, made[number])
 
     class Late(LocalFolder):
         def open(self, name: str) -> pa.NativeFile | None:
-            if not output.compaction.next:
-                output.write(3, made[3])
+            if not output.folder.compaction.next:
+                output.folder.write(3, made[3])
             return super().open(name)
 
     assert answered(Late(tmp_path)) == expected(made)
@@ -262,11 +263,11 @@ def test_a_batch_in_parts_counts_when_all_are_there_and_replaces_what_a_crash_le
             place.delete([part_name("changes", 0, 2, 3)])
             assert counted(place.listing("changes")) == []
             assert read_answer(place, "out").num_rows == 0
-        output_in(place).write(0, here, spilled)
+        output_in(place).folder.write(0, here, spilled)
         assert [len(held.names) for held in counted(place.listing("changes"))] == [3]
         assert answered(place) == expected(made)
         assert rows_in(tmp_path, "changes") == whole.to_pylist()
-    output_in(place).write(0, {**parts})  # done again, and small this time
+    output_in(place).folder.write(0, {**parts})  # done again, and small this time
     assert rows_in(tmp_path, "changes") == whole.to_pylist()
 
 
@@ -298,9 +299,9 @@ def test_an_output_knows_its_checkpoint_and_its_stream(tmp_path):
     assert output_in(place).shape() is None  # no batch was begun: it begins now
     place.put("checkpoint/offsets/0", b"")
     assert output_in(place).shape() == {}
-    output.write(0, batches(1, seed=7)[0])
+    output.folder.write(0, batches(1, seed=7)[0])
     assert output_in(place).shape() == {}
-    output.write(1, batches(2, seed=7)[1])
+    output.folder.write(1, batches(2, seed=7)[1])
     with pytest.raises(FoglineError, match="an old copy: it knows of batches up to 0, but there are files of batch 1"):
         output_in(place).shape()
     place.put("checkpoint/offsets/1", b"")

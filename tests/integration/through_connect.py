@@ -59,6 +59,6 @@ def test_what_needs_the_jvm_is_refused_with_the_reason_and_the_way_out(spark, tm
     with pytest.raises(FoglineError, match="catalogue of the session's JVM, which cannot be reached through Spark Conn"):
         fl.spark.register(spark, QUERY)
     config = RunConfig(str(tmp_path), str(tmp_path / "out"), QUERY)
-    with pytest.raises(FoglineError, match=r"after each batch, which cannot .* Connect; run it with the master"):
+    with pytest.raises(FoglineError, match=r"into sinks from the driver, which cannot .* Connect; run it with the master"):
         Run(spark, config)
     assert not Path(config.output).exists()

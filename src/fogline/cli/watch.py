@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,6 +40,20 @@ Hindsight = Annotated[
         help="Revise what a missing value may be when its sensor has spoken again; by default where that was learnt.",
     ),
 ]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")
+]
+To = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Another place for each batch, exactly once: `postgresql://user@host/database?table=NAME`, "
+        "`delta:FOLDER`, `kafka://host:port/topic`, `webhook+https://host/path`, or a folder. May be given several "
+        "times."
+    ),
+]
+Checkpoint = Annotated[
+    str | None, typer.Option(help="With --to alone: the folder for what a run needs to go on after a crash.")
+]
 
 
 @app.command()
@@ -47,7 +61,9 @@ Hindsight = Annotated[
 def run(
     stream: StreamFiles,
     query: QueryFile,
-    output: Annotated[str, typer.Option("--output", "-o", help="The folder for changes, rejects, health, checkpoint.")],
+    output: Output = None,
+    to: To = None,
+    checkpoint: Checkpoint = None,
     repository: MaybeRepository = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on watching the folder for new files.")] = False,
     every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
@@ -76,9 +92,12 @@ def run(
     OUTPUT becomes a folder of Parquet files: `changes/`, `rejects/` (rows that could not be taken, with the reason) and
     `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
     and so it does after a crash. See the answer with `fogline answer`.
+
+    `--to` puts the same into other places, beside OUTPUT or, with `--checkpoint`, instead of it.
     """
     began = perf_counter()
     with helpful():
+        from fogline.cli.places import where_to
         from fogline.files.listing import must_exist
         from fogline.flow.answers import read_answer
         from fogline.flow.holding import holding
@@ -90,23 +109,29 @@ def run(
 
         known = None if repository is None else Repository.load(repository)
         asked, options = Query.load(query), stated()
+        output, sinks = where_to(output, to or [], checkpoint)
         if known is not None or hindsight:
             chain_of(known, asked, hindsight=hindsight)  # do they fit?
         must_exist(stream)
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
+        about |= {"sinks": sinks, "keeps": checkpoint is None}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, engine=engine)
         ready(config, clock=clock)
         brisk = not follow and is_small(stream)
-        with holding(output, engine, remark), on_engine(config, master, memory, brisk) as (running, progress):
+        with (
+            holding(output, engine, remark),
+            on_engine(config, master, memory, brisk) as (running, progress),
+            closing(running),
+        ):
             if running.config.repository is not known:
                 typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
             progress("reading the first files", 0, 0)
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:
                 finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
-            members = read_answer(running.output.place, output).num_rows
-        sum_up(running.status, members, output, lateness, perf_counter() - began)
+            members = read_answer(running.output.place, output).num_rows if config.keeps else None
+        sum_up(running.status, members, config, perf_counter() - began)
         warn_of_rejects(running.status)
 
 
@@ -128,14 +153,18 @@ def is_small(stream: str) -> bool:
     return is_local(stream) and sum(map(size_of, files_of(stream))) <= SMALL
 
 
-def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds: float) -> None:
+def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: float) -> None:
     """What a run has done; how many are in the answer, its output knows, also when no file is new."""
+    from fogline.flow.sink import name_of
+
     done = (
         f"{status.total:,} rows, {status.changes:,} changes, {status.rejected:,} rejected"
         if status.batch >= 0
         else "no new files"
     )
-    typer.echo(f"{done}, {members:,} in the answer, {seconds:.0f} s: {output}")
+    answer = "" if members is None else f", {members:,} in the answer"
+    where = [config.output] if config.keeps else []
+    typer.echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
     if status.held:
         typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.expired:
@@ -143,8 +172,9 @@ def sum_up(status: RunStatus, members: int, output: str, lateness: str, seconds:
     if status.stale:
         typer.echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
     if status.waiting:
-        typer.echo(f"{status.waiting:,} rows wait: they are not yet {lateness} behind the newest.")
-    typer.echo(f"See the answer with: fogline answer {output}")
+        typer.echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
+    if config.keeps:
+        typer.echo(f"See the answer with: fogline answer {config.output}")
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from fogline.demo.mine import ATTRIBUTES, OPENING
 from fogline.demo.view import BatchReport
 from fogline.flow.journal import CHANGES, HEALTH, changes_schema
 from fogline.flow.keeper import Keeper
-from fogline.flow.output import tables_of
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
+from fogline.flow.reported import tables_of
 from fogline.flow.stages import screened
 from fogline.model import Query
 from fogline.repository.repository import Repository

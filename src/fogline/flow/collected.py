@@ -6,15 +6,14 @@ What is small is at hand, packed; the rest lies in files of the output folder th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from fogline.errors import FoglineError
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
-from fogline.flow.output import Output, RunStatus, tables_of
+from fogline.flow.output import Output, RunStatus
+from fogline.flow.reported import Reported, file_of, tables_of
+from fogline.flow.sink import put_all
 from fogline.flow.spill import PIECES, spilled_files
 
 
@@ -48,21 +47,14 @@ def collected(
     return Collected(journals, files, rows, health)
 
 
-def file_of(place: Folder, name: str) -> Any:
-    """A Parquet file that has no place yet."""
-    found = place.open(name)
-    if found is None:
-        raise FoglineError(
-            f"a worker has written {name!r} into the output folder, where the driver does not see it: "
-            "the output must lie in a folder that all machines share, or in a file system such as hdfs://."
-        )
-    return pq.ParquetFile(found)
-
-
 def write_batch(output: Output, status: RunStatus, found: Collected, number: int, seconds: float) -> None:
-    """What was reported gets its place in the output, and the status knows of it."""
+    """What was reported goes to every sink, and the status knows of it."""
     parts = tables_of(found.journals, number, seconds, found.health)
-    output.write(number, parts, found.files)
+
+    def reported(kind: str) -> Reported:
+        return Reported(output.place, kind, number, parts.get(kind), [name for of, name in found.files if of == kind])
+
+    put_all(output.sinks, number, reported)
     if found.files or found.health:
         output.place.clear(PIECES)
     status.update(parts, number, seconds, output.config.query)

@@ -29,6 +29,7 @@ from fogline.flow.journal import Journal
 from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.plan import Plan
 from fogline.flow.resume import as_begun
+from fogline.flow.sink import begin_all, close_all
 from fogline.flow.spill import COLLECTED, Carrier, Spill
 from fogline.flow.starting import layout_for, plan_for_files
 
@@ -66,11 +67,16 @@ class Embedded:
         if new:
             self.output.begin(layout.to_dict(), plan.buckets)
         state = EmbeddedState(self.output.place)
+        begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
         log = TakenFiles(state, by_name=self.output.by_name)
         self.unread = Unread(self.config.stream, log)
         for text in self.unread.begin():
             self.remark(text)
         return EmbeddedRun(self, layout, plan, state, log, files_per_batch)
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        close_all(self.config.sinks)
 
     def look(self) -> None:
         """Remark on files that are not read, each once."""

@@ -48,6 +48,17 @@ def changes_schema(plan: Plan) -> pa.Schema:
     return change_schema(plan.query, plan.kinds)
 
 
+def rejects_schema(plan: Plan) -> pa.Schema:
+    """Of the rejects of a call."""
+    return pa.schema([*zip(group_columns(plan.query, REJECTS), plan.by, strict=True), *_REJECTED.items()])
+
+
+def health_schema(plan: Plan) -> pa.Schema:
+    """Of the health of a call."""
+    head = [*zip(group_columns(plan.query, HEALTH), plan.by, strict=True), ("time", plan.kind)]
+    return pa.schema([*head, *(_CHANGED if plan.query.latest else _COUNTED)])
+
+
 def journal(
     plan: Plan,
     key: Key,

@@ -1,45 +1,43 @@
-"""How do batches of a run become a folder of files, exactly once, and what does the folder know of its run?
+"""What does the folder of a run know of it, and where do its batches go?
 
-One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than one
-where workers have written parts of it (`flow.spill`), and one for many as time goes by (`flow.compaction`). A batch
-that is done again after a crash has the same number and the same content, and replaces what is there of it.
-
-`about.json` remembers the query, the columns of the stream and where it came from; going on with another is refused. It
-also holds a mark that lies in the checkpoint too: the numbers of batches are those of that checkpoint and of no other.
+The folder holds the checkpoint and, unless they go elsewhere alone, the batches (`flow.folder_sink`). `about.json`
+remembers the query, the columns of the stream, where it came from and where its batches go; going on with another is
+refused. It also holds a mark that lies in the checkpoint too: the numbers of batches are those of that checkpoint and
+of no other.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute
 from fogline.flow.about import read_about
-from fogline.flow.batches import counted, of_batch, part_name
-from fogline.flow.compaction import Compaction
-from fogline.flow.compaction import opened as opened_file
+from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
+from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
 from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
-from fogline.flow.plan import BUCKETS
+from fogline.flow.plan import BUCKETS, Plan
 from fogline.flow.rejects import kind_of_reason
+from fogline.flow.reported import schemas_of
+from fogline.flow.sink import RunInfo, Sink, places_of
 from fogline.flow.spill import PIECES
-from fogline.flow.stages import opened
 from fogline.model import Query
 from fogline.repository.repository import Repository
+from fogline.rows.changes import member_key
 
-BATCH = "batch"  # the column of rejects with the number of their batch
+HERE = "its own folder"  # among the sinks that a run was begun with
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 
 
@@ -60,6 +58,8 @@ class RunConfig:
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     options: Options = field(default_factory=Options)  # how files are read; what is not stated is looked for
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
+    sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
+    keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -70,6 +70,7 @@ class RunConfig:
             "lateness": str(self.lateness),
             "ahead": str(self.ahead),
             "hindsight": self.hindsight is not False and learnt_hindsight(self.repository),
+            "sinks": [*([HERE] if self.keeps else []), *places_of(self.sinks)],
         }
 
 
@@ -132,13 +133,23 @@ def _sum(column: pa.ChunkedArray) -> int:
 
 
 class Output:
-    """The folder that a run writes."""
+    """The folder of a run."""
 
     def __init__(self, place: Folder, config: RunConfig) -> None:
         self.place, self.config = place, config
         self.buckets: int | None = None  # of sensors, in the checkpoint of a run that has begun
-        self.compaction = Compaction(place, config.query, keep=config.keep)
-        self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
+        self.mark = ""  # of the checkpoint, once a run has begun
+        self.folder = BatchFolder(place, config.query, repr(config.output), config.keep)
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """All places, in the order in which they get a batch: the folder last, since files of workers end there."""
+        return (*self.config.sinks, *([self.folder] if self.config.keeps else []))
+
+    def info(self, plan: Plan, last: int | None, remark: Callable[[str], None]) -> RunInfo:
+        """What sinks may know of a run that has begun; `last`: the last batch that the engine has committed."""
+        query = self.config.query
+        return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark)
 
     def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
@@ -161,27 +172,30 @@ class Output:
         shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
         refuse_other_engine(before.pop("engine", SPARK), self.config)
-        refuse_other_checkpoint(self.place, before.pop("mark", None), self.config.output)
+        self.mark = before.pop("mark", None)
+        refuse_other_checkpoint(self.place, self.mark, self.config.output)
         came, _ = before.pop("stream", None), before.pop("moved", None)
+        places = before.pop("sinks", [HERE])
+        if not self.config.moved:  # each place knows by itself which run it belongs to
+            before["sinks"] = places
         refuse_other(before, self.config.about(), self.config.output)
         self._same_stream(came)
         return shape
 
     def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
-        self.buckets, mark = buckets, uuid4().hex
+        self.buckets, self.mark = buckets, uuid4().hex
         self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
-        self.place.put(MARK, json.dumps({"mark": mark}).encode())
-        known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": mark}
+        self.place.put(MARK, json.dumps({"mark": self.mark}).encode())
+        known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
         about = {**self.config.about(), "engine": self.config.engine, **known}
         self.place.put(ABOUT, json.dumps(about, indent=1).encode())
         self.resume()
 
     def resume(self) -> None:
         """End what an earlier run has begun, and forget what it has not finished."""
-        self.fresh = True
         self.place.clear(PIECES)
-        self.compaction.resume()
+        self.folder.resume()
 
     def _same_stream(self, came: str | None) -> None:
         now = absolute(self.config.stream)
@@ -205,70 +219,14 @@ class Output:
         """Whether files are recognised by their names alone, since the stream's folder was moved."""
         return bool((read_about(self.place) or {}).get("moved", False))
 
-    def write(self, number: int, parts: dict[str, pa.Table], spilled: Iterable[tuple[str, str]] = ()) -> None:
-        """One file for each kind that has rows; after it those that workers have written, by kind and name."""
-        files = list(spilled)
-        for kind in KINDS:
-            table, more = parts.get(kind), [name for of, name in files if of == kind]
-            first = [] if table is None or not table.num_rows else [table]
-            self._forget(kind, number)
-            for k, name in enumerate(more):
-                place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
-                if kind == REJECTS:
-                    self._numbered(name, place, number)
-                else:
-                    self.place.move(name, place)
-            for each in first:
-                with self.place.filling(part_name(kind, number, 1, 1 + len(more))) as path:
-                    pq.write_table(each, path)
-        self.fresh = False
-        self.compaction.before(number)
-
-    def _numbered(self, name: str, to: str, number: int) -> None:
-        """What a worker has written gets its place, and the batch's number beside its rows."""
-        file = pq.ParquetFile(opened_file(self.place, name))
-        schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
-        with self.place.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
-            for k in range(file.num_row_groups):
-                writer.write_table(with_batch(file.read_row_group(k), number))
-        self.place.delete([name])
-
-    def _forget(self, kind: str, number: int) -> None:
-        """What a crash has left of this batch, which may have had other parts."""
-        if self.fresh:
-            self.place.delete(of_batch(self.place.listing(kind), number))
-
-
-def tables_of(
-    journals: Iterable[pa.RecordBatch], number: int, seconds: float, health: Iterable[pa.Table] = ()
-) -> dict[str, pa.Table]:
-    """The tables of a batch by their kinds, from packed journals; health with the batch's number and seconds."""
-    batches = list(journals)
-    found = {kind: list(opened(batches, kind)) for kind in KINDS}
-    found[HEALTH] += health
-    parts = {kind: pa.concat_tables(tables) for kind, tables in found.items() if tables}
-    if HEALTH in parts:
-        whole = parts[HEALTH]
-        about = {"batch": pa.repeat(number, whole.num_rows), "seconds": pa.repeat(seconds, whole.num_rows)}
-        parts[HEALTH] = pa.table({**about, **dict(zip(whole.schema.names, whole.columns, strict=True))})
-    if REJECTS in parts:
-        parts[REJECTS] = with_batch(parts[REJECTS], number)
-    return parts
-
-
-def with_batch(rejects: pa.Table, number: int) -> pa.Table:
-    """Rejects, with the number of their batch."""
-    return rejects.append_column(
-        pa.field(BATCH, pa.int64()), pa.repeat(pa.scalar(number, pa.int64()), rejects.num_rows)
-    )
-
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
     """A run goes on with what it was started with, or not at all."""
     for name, was in before.items():
         if was != now[name]:
+            what = "list of sinks" if name == "sinks" else name
             raise FoglineError(
-                f"{output!r} was begun with another {name}.\n  it was {was}\n  now it is {now[name]}\n"
+                f"{output!r} was begun with another {what}.\n  it was {was}\n  now it is {now[name]}\n"
                 "Go on with the old one, or choose another output."
             )
 

@@ -107,6 +107,11 @@ def answer_of(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.T
     return there.select(names).sort_by(order)
 
 
+def member_key(query: Query) -> list[str]:
+    """The columns that name a row in the answer, or where only the newest row of an id counts, an id."""
+    return [*query.by, "id", *([] if query.latest else ["arrived"])]
+
+
 def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Table | None:
     """Of each row in the answer (or where only the newest row of an id counts, of each id) the last change, as it was
     reported; None: there are no changes.
@@ -119,7 +124,7 @@ def standing(changes: Iterable[pa.Table], query: Query, at: Any = None) -> pa.Ta
     reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
-    names, keys = reported.schema.names, [*query.by, "id", *([] if query.latest else ["arrived"])]
+    names, keys = reported.schema.names, member_key(query)
     kept = [name for name in names if name not in keys]
     last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])

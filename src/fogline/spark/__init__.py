@@ -21,17 +21,19 @@ if ".".join(pyspark.__version__.split(".")[:2]) not in WORKS_WITH:
 
 if TYPE_CHECKING:
     from fogline.spark.fitting import fit
+    from fogline.spark.frames import run
     from fogline.spark.imputing import impute
     from fogline.spark.pipeline import rejects, watch
     from fogline.spark.session import SparkAdvice, session
     from fogline.spark.sql import register
 
-__all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "session", "watch"]
+__all__ = ["SparkAdvice", "fit", "impute", "register", "rejects", "run", "session", "watch"]
 
 offer(
     __name__,
     {
         "fitting": ("fit",),
+        "frames": ("run",),
         "imputing": ("impute",),
         "pipeline": ("rejects", "watch"),
         "session": ("SparkAdvice", "session"),

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from fogline.flow.collected import Collected, collected, file_of, from_packed
+from fogline.flow.collected import Collected, collected, from_packed
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.reported import file_of
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
 

@@ -1,0 +1,152 @@
+"""How do batches become files of a folder, exactly once?
+
+One Parquet file per batch in each of `changes/`, `rejects/` and `health/`, named by the batch's number; more than one
+where workers have written parts of it (`flow.spill`), and one for many as time goes by (`flow.compaction`). A batch
+that is done again after a crash has the same number and the same content, and replaces what is there of it.
+
+`BatchFolder` is the part of a run's own folder that holds them; files of workers lie in it already, and get their
+names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.errors import FoglineError
+from fogline.files.paths import absolute, is_local
+from fogline.flow.about import read_about
+from fogline.flow.batches import batch_name, counted, of_batch, part_name
+from fogline.flow.compaction import Compaction
+from fogline.flow.compaction import opened as opened_file
+from fogline.flow.folder import Folder, LocalFolder
+from fogline.flow.names import ABOUT, KINDS, REJECTS
+from fogline.flow.reported import Reported, numbered_rejects
+from fogline.flow.sink import BATCH, Batches, RunInfo
+from fogline.model import Query
+
+
+class BatchFolder:
+    """The files of a run's batches in its folder."""
+
+    def __init__(self, folder: Folder, query: Query, name: str, keep: int | None = None) -> None:
+        self.folder, self.name = folder, name
+        self.compaction = Compaction(folder, query, keep=keep)
+        self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
+
+    def resume(self) -> None:
+        """End what an earlier run has begun."""
+        self.fresh = True
+        self.compaction.resume()
+
+    def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
+        """As a sink: files that lie in this folder get their names, the rest is written."""
+        reported = dict(zip(KINDS, (changes, rejects, health), strict=True))
+        found = {kind: each for kind, each in reported.items() if isinstance(each, Reported)}
+        if len(found) == len(reported) and all(each.place is self.folder for each in found.values()):
+            parts = {kind: each.table for kind, each in found.items() if each.table is not None}
+            self.write(number, parts, [(kind, name) for kind, each in found.items() for name in each.files])
+            return
+        for kind, batches in reported.items():
+            self._forget(kind, number)
+            self._stream(kind, number, batches)
+        self._done(number)
+
+    def write(self, number: int, parts: dict[str, pa.Table], spilled: Iterable[tuple[str, str]] = ()) -> None:
+        """One file for each kind that has rows; after it those that workers have written, by kind and name."""
+        files = list(spilled)
+        for kind in KINDS:
+            table, more = parts.get(kind), [name for of, name in files if of == kind]
+            first = [] if table is None or not table.num_rows else [table]
+            self._forget(kind, number)
+            for k, name in enumerate(more):
+                place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
+                if kind == REJECTS:
+                    self._numbered(name, place, number)
+                else:
+                    self.folder.move(name, place)
+            for each in first:
+                with self.folder.filling(part_name(kind, number, 1, 1 + len(more))) as path:
+                    pq.write_table(each, path)
+        self._done(number)
+
+    def _done(self, number: int) -> None:
+        self.fresh = False
+        self.compaction.before(number)
+
+    def _stream(self, kind: str, number: int, batches: Batches) -> None:
+        """One file of what comes, if anything does."""
+        first = next((each for each in batches if each.num_rows), None)
+        if first is None:
+            return
+        with self.folder.filling(batch_name(kind, number)) as path, pq.ParquetWriter(path, first.schema) as writer:
+            for each in chain([first], batches):
+                writer.write_batch(each)
+
+    def _numbered(self, name: str, to: str, number: int) -> None:
+        """What a worker has written gets its place, and the batch's number beside its rows."""
+        file = pq.ParquetFile(opened_file(self.folder, name))
+        schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
+        with self.folder.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
+            for k in range(file.num_row_groups):
+                writer.write_table(numbered_rejects(file.read_row_group(k), number))
+        self.folder.delete([name])
+
+    def _forget(self, kind: str, number: int) -> None:
+        """What a crash has left of this batch, which may have had other parts."""
+        if self.fresh:
+            self.folder.delete(of_batch(self.folder.listing(kind), number))
+
+
+class FolderSink:
+    """A folder that is not the run's own: changes, rejects and health, and `about.json` with the query."""
+
+    def __init__(self, folder: Folder, path: str) -> None:
+        self.folder, self.place = folder, path
+        self.files: BatchFolder | None = None
+
+    @classmethod
+    def at(cls, path: str) -> FolderSink:
+        """A folder of this machine."""
+        if not is_local(path):
+            raise FoglineError(f"{path!r} does not lie on this machine; only --output may lie elsewhere.")
+        return cls(LocalFolder(absolute(path)), absolute(path))
+
+    def begin(self, run: RunInfo) -> None:
+        """A folder that knows another run, or other batches, is refused."""
+        about = read_about(self.folder)
+        there = max((held.last for kind in KINDS for held in counted(self.folder.listing(kind))), default=None)
+        if about is None and there is not None:
+            raise FoglineError(f"it holds batches of a run, but no {ABOUT}; choose another folder.")
+        if there is not None and about is not None and about.get("mark") != run.mark:
+            raise FoglineError("it holds the batches of another run; choose another folder.")
+        refuse_gap(run, there, known=about is not None and about.get("mark") == run.mark)
+        if about is None or about.get("mark") != run.mark:
+            about = {"query": run.query.to_dict(), "shape": {}, "stream": None, "mark": run.mark}
+            self.folder.put(ABOUT, json.dumps(about, indent=1).encode())
+        self.files = BatchFolder(self.folder, run.query, self.place)
+        self.files.resume()
+
+    def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
+        """Write a batch, in place of what is there of it."""
+        assert self.files is not None, "begin comes first"
+        self.files.put(number, changes, rejects, health)
+
+
+def refuse_gap(run: RunInfo, there: int | None, *, known: bool) -> None:
+    """A place whose last batch is `there` takes the next one of this run; `known`: the run has begun with it."""
+    if run.last is not None and not known:
+        raise FoglineError(
+            f"the run has done its batches up to {run.last} without it: what it would hold were not the whole. "
+            "Begin a new run, with an output or checkpoint of its own."
+        )
+    reached = -1 if run.last is None else run.last
+    if there is not None and there > reached + 1:
+        raise FoglineError(
+            f"it has batch {there}, but the checkpoint knows of batches up to {reached} only: it is an old copy. "
+            "Put back the one that belongs to it, or begin a new run with a place of its own."
+        )

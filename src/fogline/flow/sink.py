@@ -1,0 +1,119 @@
+"""What does it take to be a place where the batches of a run go?
+
+An object with `put`. It is called for each batch that has something to report, after the batch was evaluated and before
+the engine commits it: so a batch may be put again after a crash, with the same number and the same rows in the same
+order. A sink that has the number already ignores it; then every change is there exactly once. What is reported comes
+as iterators of record batches, which read one after another what lies in files: no batch has to fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.errors import FoglineError, SinkError
+from fogline.flow.names import CHANGES, HEALTH, REJECTS
+from fogline.model import Query
+
+Batches = Iterator[pa.RecordBatch]
+BATCH, POSITION = "batch", "position"  # columns that sinks put beside changes: together they name one change
+
+
+class Sink(Protocol):
+    """Takes what a run reports, batch by batch.
+
+    Three more names are looked for, and may be missing: `begin(run: RunInfo)` is called before the first batch of a
+    process (again, if the process starts a run again), and refuses what cannot go well; `close()` is called at the end;
+    `place`, a text without secrets, names what is written to: a run that was begun with a place goes on only with it,
+    while objects without may come and go.
+    """
+
+    def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
+        """Take a batch, or ignore it, if it was taken before. Numbers rise; those of empty batches are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What a sink may know of a run before the first batch."""
+
+    mark: str  # names the checkpoint by which batches are numbered: what knows another one refuses
+    query: Query
+    schemas: Mapping[str, pa.Schema]  # of what is put, by kind: "changes", "rejects", "health"
+    key: tuple[str, ...]  # the columns of changes that name a member of the answer: its last change decides
+    last: int | None = None  # the last batch that the engine has committed; None: the run begins
+    remark: Callable[[str], None] = lambda text: None  # what the user should read
+
+
+def name_of(sink: Sink) -> str:
+    """What errors call it."""
+    return str(getattr(sink, "place", None) or getattr(sink, "name", None) or type(sink).__name__)
+
+
+def places_of(sinks: Sequence[Sink]) -> list[str]:
+    """The places that a run must go on with."""
+    return sorted(str(place) for sink in sinks if (place := getattr(sink, "place", None)) is not None)
+
+
+def begin_all(sinks: Sequence[Sink], run: RunInfo) -> None:
+    """Every sink learns what comes; the first that cannot take it stops the start."""
+    for sink in sinks:
+        begin = getattr(sink, "begin", None)
+        if begin is not None:
+            _in_words(sink, "cannot be begun with", lambda begin=begin: begin(run))
+
+
+def put_all(sinks: Sequence[Sink], number: int, reported: Callable[[str], Batches]) -> None:
+    """A batch goes to every sink, in their order, each with iterators of its own."""
+    for sink in sinks:
+        kinds = tuple(reported(kind) for kind in (CHANGES, REJECTS, HEALTH))
+        _in_words(sink, f"could not take batch {number}", lambda sink=sink, kinds=kinds: sink.put(number, *kinds))
+
+
+def close_all(sinks: Sequence[Sink]) -> None:
+    """No more batches come from this process; every sink is closed, whatever becomes of the others."""
+    for sink in sinks:
+        close = getattr(sink, "close", None)
+        if close is not None:
+            close()
+
+
+def _in_words(sink: Sink, what: str, do: Callable[[], None]) -> None:
+    """Any error names the sink: a run that stops must show which of its places it was."""
+    try:
+        do()
+    except FoglineError as error:
+        raise SinkError(f"{name_of(sink)} {what}: {error}") from None
+    except Exception as error:
+        raise SinkError(f"{name_of(sink)} {what}: {type(error).__name__}: {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    """What an error of others reads, on one line."""
+    return " ".join(str(error).split()) or "no reason given"
+
+
+def beside(name: str, schema: pa.Schema) -> str:
+    """The name of a column that is put beside others: with underscores, where one of the stream's has it."""
+    while name in schema.names:
+        name += "_"
+    return name
+
+
+def numbered_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of changes with batch and position before them."""
+    head = [pa.field(beside(name, schema), pa.int64(), False) for name in (BATCH, POSITION)]
+    return pa.schema([*head, *schema])
+
+
+def numbered(number: int, changes: Batches, schema: pa.Schema) -> Batches:
+    """Changes with their batch and position, which together name a change: time and id do not."""
+    wide, position = numbered_schema(schema), 0
+    for each in changes:
+        batch = pa.repeat(pa.scalar(number, pa.int64()), each.num_rows)
+        place = pa.array(np.arange(position, position + each.num_rows))
+        position += each.num_rows
+        yield pa.record_batch([batch, place, *each.columns], schema=wide)

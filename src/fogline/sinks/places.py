@@ -1,0 +1,109 @@
+"""Which sink does a text name?
+
+`postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
+`webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
+variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a history.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.flow.sink import Sink
+
+# scheme -> module of this room, class with `from_url`
+SCHEMES = {
+    "postgresql": ("postgres", "PostgresSink"),
+    "postgres": ("postgres", "PostgresSink"),
+    "delta": ("delta", "DeltaSink"),
+    "kafka": ("kafka", "KafkaSink"),
+    "webhook+http": ("alerts", "Webhook"),
+    "webhook+https": ("alerts", "Webhook"),
+}
+SECRETS = re.compile(r"password|passwd|secret|token|api_?key|passfile_content", re.IGNORECASE)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def sink_for(url: str, *, typed: bool = False) -> Sink:
+    """The sink that a text names. `typed`: the text was typed into a command line, and must not hold a secret."""
+    found = _SCHEME.match(url)
+    if typed:
+        refuse_secret(url)
+    if found is None:
+        from fogline.flow.folder_sink import FolderSink
+
+        return FolderSink.at(expanded(url))
+    known = SCHEMES.get(found[1].lower())
+    if known is None:
+        raise QueryError(
+            f"there is no sink {found[1]!r}, as in {shown(url)!r}; it may be {', '.join(SCHEMES)}, or a folder's path."
+            f"{did_you_mean(found[1], SCHEMES)}"
+        )
+    made: Callable[[str], Sink] = getattr(import_module(f"fogline.sinks.{known[0]}"), known[1]).from_url
+    return made(expanded(url))
+
+
+def expanded(url: str) -> str:
+    """The text with variables of the environment in their places; one that is not set is an error."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise QueryError(f"{shown(url)!r} names the variable {found[1]}, which is not set in the environment.")
+        return os.environ[found[1]]
+
+    return _VARIABLE.sub(value, url)
+
+
+def refuse_secret(url: str) -> None:
+    """A password in a command line is seen by others: it comes from the environment or a file."""
+    if has_secret(url):
+        raise QueryError(
+            f"{shown(url)!r} holds a password, and a command line can be seen by others: put ${{NAME}} in its place, "
+            "and the password into that variable of the environment (or, for PostgreSQL, into PGPASSWORD or ~/.pgpass)."
+        )
+
+
+def has_secret(url: str) -> bool:
+    """Whether a text holds something that should not be seen; a variable's name may be."""
+    parts = _split(url)
+    if parts is None:
+        return False
+    secrets = [parts.password or "", *(value for name, value in parse_qsl(parts.query) if SECRETS.search(name))]
+    return any(each and not _VARIABLE.fullmatch(each) for each in secrets)
+
+
+def shown(url: str) -> str:
+    """A text as it may be shown: without password, and without what looks like one.
+
+    >>> shown("postgresql://me:hush@host:5432/db?table=mine&password=hush")
+    'postgresql://me@host:5432/db?table=mine&password=…'
+    """
+    parts = _split(url)
+    if parts is None or "//" not in url:
+        return url
+    at = parts.netloc.rpartition("@")
+    netloc = f"{at[0].partition(':')[0]}@{at[2]}" if at[1] else parts.netloc
+    words = (pair.partition("=") for pair in parts.query.split("&") if pair)
+    query = "&".join(f"{name}{eq}{'…' if SECRETS.search(name) else value}" for name, eq, value in words)
+    return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
+
+
+def _split(url: str) -> Any:
+    try:
+        return urlsplit(url)
+    except ValueError:  # such as an address that is not closed
+        return None
+
+
+def needs(package: str, extra: str, what: str) -> None:
+    """An error that names the extra, where a library is not installed."""
+    if find_spec(package) is None:
+        raise FoglineError(f"{what} needs {package}, which is not installed: pip install 'fogline[{extra}]'")

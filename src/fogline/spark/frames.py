@@ -1,0 +1,101 @@
+"""How does a user's own stream reach sinks?
+
+As the stream of `fogline run` does: the folder `checkpoint` remembers what the run is about, and holds Spark's
+checkpoint, and each batch is put into every sink before Spark commits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from os import PathLike, fspath
+from threading import Thread
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from fogline.errors import FoglineError
+from fogline.files.paths import absolute
+from fogline.flow.holding import holding
+from fogline.flow.output import Output, RunConfig
+from fogline.flow.resume import as_begun
+from fogline.flow.sink import Sink
+from fogline.impute.function import ImputeFunction
+from fogline.impute.imputer import Imputer
+from fogline.model import Query
+from fogline.repository.repository import Repository
+from fogline.sinks.places import sink_for
+from fogline.spark.errors import plainly
+from fogline.spark.hadoop import folder
+from fogline.spark.pipeline import plan_for
+from fogline.spark.writing import Writing
+
+FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.json
+
+
+def run(
+    df: DataFrame,
+    query: Query,
+    repository: Repository | None = None,
+    *,
+    sinks: Sequence[Sink | str],
+    checkpoint: str | PathLike[str],
+    trigger: Mapping[str, Any] | None = None,
+    every: str = "tick",
+    lateness: Any = 0,
+    imputer: Imputer | ImputeFunction | None = None,
+    ahead: Any = "auto",
+    idle: Any = None,
+    buckets: int | None = None,
+    clock: str | None = None,
+    hindsight: bool | None = None,
+    remark: Callable[[str], None] = lambda text: None,
+) -> StreamingQuery:
+    """Watch a stream, and put changes, rejects and health of each batch into sinks; the query has been started.
+
+    `sinks`: objects with `put` (see `fogline.Sink`), or texts as for `fogline run --to`.
+    `checkpoint`: a folder that driver and workers share; the same call with the same folder goes on where it stopped,
+    also after a crash: every sink has each batch exactly once, if it ignores numbers that it knows.
+    `trigger`: as Spark's `trigger` takes it, such as {"availableNow": True}; by default a batch follows the other.
+    The others are those of `watch`. `remark` gets what the user should read.
+    """
+    if not isinstance(df, DataFrame) or not df.isStreaming:
+        raise FoglineError(
+            "run takes a stream, such as spark.readStream gives it; of a table `watch` gives the changes."
+        )
+    places = tuple(sink_for(each) if isinstance(each, str) else each for each in sinks)
+    for each in places:
+        if not callable(getattr(each, "put", None)):
+            raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")
+    root = absolute(fspath(checkpoint))
+    place = folder(root, df.sparkSession)
+    more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False}
+    config = as_begun(RunConfig(FRAME, root, query, repository, every, lateness, ahead, idle, **more), place)
+    when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)
+    with ExitStack() as held, plainly():
+        held.enter_context(holding(root, config.engine, remark))
+        writing = Writing(df.sparkSession, Output(place, config), remark=remark)
+        held.callback(writing.close)
+        writing.mend()
+        new = writing.output.shape() is None
+        how = {"every": every, "lateness": lateness, "imputer": imputer, "ahead": ahead, "idle": idle, "clock": clock}
+        how |= {"hindsight": hindsight, "buckets": writing.output.buckets or buckets}
+        moves = not when.get("availableNow") and not when.get("once")
+        plan = plan_for(df, query, config.repository, moves_idle=moves, **how)
+        if new:
+            writing.output.begin({}, plan.buckets)
+        started = writing.start(df, plan, when)
+        _at_the_end(started, held.pop_all())
+    return started
+
+
+def _at_the_end(started: StreamingQuery, held: ExitStack) -> None:
+    """When the query ends, however it does, sinks are closed and the folder is free."""
+
+    def wait() -> None:
+        with held, suppress(PySparkException):  # the caller of the query gets its errors
+            started.awaitTermination()
+
+    Thread(target=wait, name="fogline-sinks", daemon=True).start()

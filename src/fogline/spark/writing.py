@@ -1,0 +1,111 @@
+"""How does what Spark evaluates reach the sinks of a run, batch by batch?
+
+After each micro-batch is evaluated, exactly once, what it reports is put into every sink, and then Spark commits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from fogline.files.paths import absolute, is_local
+from fogline.flow.checkpoint import Synced, mend
+from fogline.flow.collected import write_batch
+from fogline.flow.names import CHECKPOINT
+from fogline.flow.output import Output, RunStatus
+from fogline.flow.plan import Plan
+from fogline.flow.sink import begin_all, close_all
+from fogline.flow.spill import COLLECTED, Spill
+from fogline.spark.collecting import collect, collect_through_files
+from fogline.spark.connect import must_have_jvm
+from fogline.spark.files import Read
+from fogline.spark.partitions import PARTITIONS
+from fogline.spark.pipeline import journal
+
+
+class Writing:
+    """A stream on its way to the sinks of a run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        output: Output,
+        report: Callable[[RunStatus], None] = lambda status: None,
+        remark: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        must_have_jvm(
+            spark,
+            "a run puts its batches into sinks from the driver",
+            "run it with the master of the cluster itself (spark://…, local[*]), or write the changes that "
+            "fl.spark.watch gives with a sink of Spark's own",
+        )
+        self.spark, self.output, self.report, self.remark = spark, output, report, remark
+        self.root = absolute(output.config.output)
+        self.status = RunStatus()
+        self.checkpoint = Path(self.root) / CHECKPOINT if is_local(self.root) else None
+        self.synced = None if self.checkpoint is None else Synced(self.checkpoint)
+
+    def mend(self) -> None:
+        """The checkpoint of an earlier run may have lost its newest files in a power cut."""
+        for path in [] if self.checkpoint is None else mend(self.checkpoint):
+            self.remark(f"{str(path)!r} had no content, as after a power cut: its batch is done again.")
+
+    def start(self, source: DataFrame, plan: Plan, trigger: dict[str, Any], read: Read | None = None) -> StreamingQuery:
+        """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
+        begin_all(self.output.config.sinks, self.output.info(plan, self._committed(), self.remark))
+        count = None if plan.query.by or plan.deals else 1
+        report = journal(source, plan, self._spill(count), read)
+        writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
+        writer = writer.option("checkpointLocation", f"{self.root}/{CHECKPOINT}").trigger(**trigger)
+        with _partitions(self.spark, count):
+            return writer.start()
+
+    def close(self) -> None:
+        """No more batches come from this process."""
+        close_all(self.output.config.sinks)
+
+    def _committed(self) -> int | None:
+        """The last batch that Spark has committed; None: none."""
+        names = (name.rsplit("/", 1)[1] for name in self.output.place.listing(f"{CHECKPOINT}/commits"))
+        return max((int(name) for name in names if name.isdigit()), default=None)
+
+    def _spill(self, partitions: int | None) -> Spill | None:
+        """Where tasks leave what is too much for the driver; None where only the JVM reaches the folder."""
+        if not is_local(self.root):
+            return None
+        tasks = int(self.spark.conf.get(PARTITIONS)) if partitions is None else partitions
+        return Spill(self.root, COLLECTED // tasks)
+
+    def _write(self, batch: DataFrame, number: int) -> None:
+        """The batch is evaluated exactly once: Spark counts how often its state is committed."""
+        began = perf_counter()
+        place = self.output.place
+        if is_local(self.root):
+            collected = collect(batch, place)
+        else:
+            collected = collect_through_files(batch, place, self.root, COLLECTED // 4)
+        if not collected:
+            return
+        seconds = perf_counter() - began
+        if self.synced is not None:
+            self.synced.sync()
+        write_batch(self.output, self.status, collected, number, seconds)
+        self.report(self.status)
+
+
+@contextmanager
+def _partitions(spark: SparkSession, count: int | None) -> Iterator[None]:
+    """What starts meanwhile has so many state stores: one group needs no more than one."""
+    before = spark.conf.get(PARTITIONS)
+    try:
+        if count is not None:
+            spark.conf.set(PARTITIONS, str(count))
+        yield
+    finally:
+        spark.conf.set(PARTITIONS, before)
