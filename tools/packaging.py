@@ -26,7 +26,9 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 MUST_HOLD = ("fogline/py.typed", "fogline/spark/log4j2.properties", "fogline/cli/__init__.py")
 SUFFIXES = (".py", ".typed", ".properties")
-README = "import doctest, sys; found = doctest.testfile(sys.argv[1], module_relative=False); sys.exit(bool(found.failed))"
+README = (
+    "import doctest, sys; found = doctest.testfile(sys.argv[1], module_relative=False); sys.exit(bool(found.failed))"
+)
 DEMOS = (["demo", "--latest", "--plain", "--seconds", "2"], ["demo", "--plain", "--seconds", "5", "--sensors", "60"])
 
 

@@ -50,9 +50,7 @@ def test_the_command_line_names_the_way_out(server, tmp_path):
     command = [sys.executable, "-c", "from fogline.cli import app; app()", "run", "in", "--query", "query.yaml"]
     paths = os.pathsep.join(map(str, ROOTS))
     command += ["--output", "out", "--master", server.url]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
     assert done.returncode == 2
     assert "cannot be reached through Spark Connect; run it with the master of the cluster itself" in done.stderr
     assert not (tmp_path / "out").exists()

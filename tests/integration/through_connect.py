@@ -56,9 +56,13 @@ def test_a_repository_is_fitted_and_gaps_are_imputed(spark, tmp_path):
 
 
 def test_what_needs_the_jvm_is_refused_with_the_reason_and_the_way_out(spark, tmp_path):
-    with pytest.raises(FoglineError, match="catalogue of the session's JVM, which cannot be reached through Spark Conn"):
+    with pytest.raises(
+        FoglineError, match="catalogue of the session's JVM, which cannot be reached through Spark Conn"
+    ):
         fl.spark.register(spark, QUERY)
     config = RunConfig(str(tmp_path), str(tmp_path / "out"), QUERY)
-    with pytest.raises(FoglineError, match=r"into sinks from the driver, which cannot .* Connect; run it with the master"):
+    with pytest.raises(
+        FoglineError, match=r"into sinks from the driver, which cannot .* Connect; run it with the master"
+    ):
         Run(spark, config)
     assert not Path(config.output).exists()

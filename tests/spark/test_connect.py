@@ -15,7 +15,9 @@ from fogline.spark.session import session
 
 
 def test_beside_a_session_with_a_jvm_there_is_none_of_a_server(spark):
-    with pytest.raises(FoglineError, match=r"a session with a JVM of its own runs in this process, and one of 'sc://x'"):
+    with pytest.raises(
+        FoglineError, match=r"a session with a JVM of its own runs in this process, and one of 'sc://x'"
+    ):
         session("sc://x")
 
 
@@ -31,7 +33,9 @@ def test_a_server_that_is_not_there_is_named_at_once(monkeypatch):
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    with pytest.raises(FoglineError, match=rf"no Spark Connect server answers at 127.0.0.1:{port} \(Connection refused"):
+    with pytest.raises(
+        FoglineError, match=rf"no Spark Connect server answers at 127.0.0.1:{port} \(Connection refused"
+    ):
         remote(f"sc://127.0.0.1:{port}", "x", {})
 
 

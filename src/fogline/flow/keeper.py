@@ -29,11 +29,12 @@ from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
 from fogline.flow.journal import CLIPPED, Journal, journal
+from fogline.flow.moving import moved_group
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow, as_json
-from fogline.flow.state import from_cell, from_state, to_cell, to_state
+from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_state
 from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
@@ -101,7 +102,7 @@ class Keeper:
         `pages`; without, all lie in its state.
         """
         plan = self.plan
-        loaded = self._taken_over(state) if isinstance(state, LoadedGroup) else self._load(state, pages)
+        loaded = self._taken_over(state) if isinstance(state, LoadedGroup) else self._load(state, pages, cells)
         found = sift_ahead(loaded.ahead, parcels, plan.ahead)
         parts = MemoryCells() if parts is None else parts
         before = self._begun_anew(key, loaded, cells, parts, pages) if found.anew else None
@@ -302,9 +303,11 @@ class Keeper:
             cache.pop((loaded.log.mark.encode(), self.plan.digest))
         return loaded
 
-    def _load(self, state: bytes | None, pages: Cells | None = None) -> LoadedGroup:
+    def _load(self, state: bytes | None, pages: Cells | None = None, cells: Cells | None = None) -> LoadedGroup:
         if state is None:
             return LoadedGroup(self._empty(), -np.inf, None, None)
+        if (was := saved_by(self.plan, state)) is not self.plan:
+            return moved_group(Keeper(was)._load(state, pages), was, self.plan, self._split, cells, pages)
         header, arrays = from_state(self.plan, state, _WHAT)
         group, where = self._open(header, arrays, pages)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}

@@ -27,8 +27,9 @@ _FIELD = re.compile(r"StructField\((\w+),DecimalType")
 
 def identity_of(plan: Plan) -> tuple[str, StructType]:
     """The name and the type of the variable that stands for the plan."""
-    described = {"version": str(MAGIC[-1]), **plan.described}
-    digits = blake2b(plan.digest, digest_size=64).digest()
+    begun = plan.begun  # a checkpoint keeps the types of its first run for life
+    described = {"version": str(MAGIC[-1]), **begun.described}
+    digits = blake2b(begun.digest, digest_size=64).digest()
     words = [_word(f"{name} {text}") for name, text in described.items()]
     return NAME, StructType([StructField(word, DecimalType(38, digits[k] % 39)) for k, word in enumerate(words)])
 

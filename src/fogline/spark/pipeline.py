@@ -8,7 +8,7 @@ A stream goes through `transformWithStateInPandas`, a table through `applyInArro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -150,6 +150,7 @@ def plan_for(
     *,
     buckets: int | None = None,
     schema: pa.Schema | None = None,
+    formers: Sequence[Repository | None] = (),
     **how: Any,
 ) -> Plan:
     """The plan for this DataFrame, or for rows of this schema; errors name what does not fit."""
@@ -162,7 +163,8 @@ def plan_for(
     opened = None if repository is None else shared(repository)
     number = buckets_for(df.sparkSession) if buckets is None else buckets
     columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema
-    return make_plan(query, columns, opened=opened, buckets=number, **how)
+    before = [None if each is None else shared(each) for each in formers]
+    return make_plan(query, columns, opened=opened, buckets=number, formers=before, **how)
 
 
 def buckets_for(spark: SparkSession) -> int:

@@ -15,7 +15,8 @@ from fogline.files.layout import Layout
 from fogline.files.paths import absolute
 from fogline.files.unread import Unread
 from fogline.flow.output import Output, RunConfig, RunStatus
-from fogline.flow.resume import as_begun
+from fogline.flow.resume import as_begun, moved
+from fogline.flow.plan import Plan
 from fogline.flow.source_log import SourceLog
 from fogline.spark import files
 from fogline.spark.errors import plainly
@@ -60,9 +61,17 @@ class Run:
                 "moves_idle": follow,
                 "buckets": self.output.buckets,
             }
-            plan = plan_for(source, config.query, config.repository, schema=layout.schema, **how)
+
+            def planned(config: RunConfig) -> Plan:
+                repositories = {"repository": config.repository, "formers": config.formers}
+                return plan_for(source, config.query, schema=layout.schema, **repositories, **how)
+
+            plan = planned(config)
             if new:
                 self.output.begin(layout.to_dict(), plan.buckets)
+            if config.successor is not None:
+                plan = self.writing.move(source, plan, planned(moved(config)), files.reader(layout))
+                self.config = self.output.config
             trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}
             return self.writing.start(source, plan, trigger, files.reader(layout))
 

@@ -113,9 +113,7 @@ def session(
     return spark
 
 
-def _of_server(
-    url: str, memory: str | None, name: str, settings: Mapping[str, Any]
-) -> tuple[SparkSession, list[str]]:
+def _of_server(url: str, memory: str | None, name: str, settings: Mapping[str, Any]) -> tuple[SparkSession, list[str]]:
     """A session of a Connect server, and what was asked for but cannot be had."""
     spark, kept = remote(url, name, {key: _text(value) for key, value in settings.items()})
     likes = {key: value for key, value in tuned(master_of(spark)).items() if key in _OF_A_SESSION}
