@@ -31,14 +31,17 @@ GROUPED = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifet
 NEWEST = fl.Query(
     attributes={"a": "max", "b": "min"}, id="id", time="t", by=["site"], latest=True, alpha=0.2, lifetime=60
 )
+CARRIED = fl.Query(
+    attributes={"a": "max", "b": "min"}, id="id", time="t", by=["site"], latest=True, alpha=0.2, lifetime=60, carry=["b"]
+)
 FILES = 6
 BORDER = 3  # files that come before the move
 
 
 def known(slope: float) -> pa.Table:
-    """A history in which a follows b, steeply or not."""
+    """A history in which a follows b, steeply or not; where it does, b is greater."""
     rng = np.random.default_rng(7)
-    b = rng.integers(0, 20, 300).astype(float)
+    b = rng.integers(0, 10 * (1 + slope), 300).astype(float)
     return pa.table({"a": slope * b + rng.integers(0, 4, 300), "b": b, "hall": rng.choice(["x", "y"], 300)})
 
 
@@ -59,16 +62,17 @@ def by_sensors(seed: int, *, hindsight: bool = False) -> fl.Repository:
     return fl.Repository.fit(table, QUERY, hindsight=hindsight)
 
 
-def rows_with_gaps(count: int, *, ids: int | None = None, late: int = 0) -> pa.Table:
-    """Rows of two sites; a third lacks a, a few lack b."""
+def rows_with_gaps(count: int, *, ids: int | None = None, late: int = 0, lacks_b: float = 0.1) -> pa.Table:
+    """Rows of two sites; a third lacks a, a few lack b. `ids`: so many, which come again and again."""
     rng = np.random.default_rng(3)
-    t = np.arange(count) // 3 - (rng.integers(0, late + 1, count) if late else 0)
-    lack = rng.random((count, 2)) < (0.35, 0.1)
+    t = np.arange(count) // 6 - (rng.integers(0, late + 1, count) if late else 0)
+    lack = rng.random((count, 2)) < (0.35, lacks_b)
     lack[lack.all(axis=1), 1] = False
-    cells = {"a": rng.integers(0, 40, count).astype(float), "b": rng.integers(0, 20, count).astype(float)}
+    b = rng.integers(0, 20, count).astype(float)
+    cells = {"a": np.round(1.3 * b) + rng.integers(0, 4, count), "b": b}
     return pa.table(
         {
-            "id": [f"r{k}" for k in (range(count) if ids is None else rng.integers(0, ids, count))],
+            "id": [f"r{k if ids is None else 7 * k % ids}" for k in range(count)],
             "site": rng.choice(["n", "s"], count),
             "t": t,
             **{name: pa.array(each, mask=lack[:, j]) for j, (name, each) in enumerate(cells.items())},
@@ -89,13 +93,17 @@ class Move:
 
 
 MOVES = {
-    "rules": Move(GROUPED, lambda: rows_with_gaps(360), lambda: by_rules(1, GROUPED), lambda: by_rules(2, GROUPED)),
+    "rules": Move(GROUPED, lambda: rows_with_gaps(720), lambda: by_rules(1, GROUPED), lambda: by_rules(2, GROUPED)),
     "rules, with lateness": Move(
-        GROUPED, lambda: rows_with_gaps(360, late=8), lambda: by_rules(1, GROUPED), lambda: by_rules(2, GROUPED),
+        GROUPED, lambda: rows_with_gaps(720, late=8), lambda: by_rules(1, GROUPED), lambda: by_rules(2, GROUPED),
         {"lateness": 9},
     ),
     "the newest of each id": Move(
         NEWEST, lambda: rows_with_gaps(600, ids=90), lambda: by_rules(1, NEWEST), lambda: by_rules(2, NEWEST)
+    ),
+    "carried over, with lateness": Move(
+        CARRIED, lambda: rows_with_gaps(600, ids=90, late=5, lacks_b=0), lambda: by_rules(1, CARRIED),
+        lambda: by_rules(2, CARRIED), {"lateness": 6},
     ),
     "sensors": Move(
         QUERY, lambda: walks(steps=36, gaps=0.2, begin=200), lambda: by_sensors(1), lambda: by_sensors(2)
@@ -142,14 +150,19 @@ def expected(move: Move) -> dict[Any, dict[Any, float]]:
     query, lateness = move.query, move.how.get("lateness", 0)
     parts = cut(move)
     old, new = (distributions(move, repository) for repository in (move.before(), move.after()))
-    settles = lateness and move.before().sensors is not None  # then gaps are imputed when rows are due
-    clock = max(max(each["t"].to_pylist()) for each in parts[:BORDER]) - lateness
+    waits = old  # by what gaps of rows are imputed that wait when the run moves
+    settles = lateness and (query.carry or move.before().sensors)
+    if settles:  # gaps are imputed when rows are due; and of rows that wait, only what was asked for is there
+        waits = distributions(move, move.after(), without="" if move.before().sensors else "hall")
+    clock: dict[Any, int] = {}  # of each group, when the run moves
+    for row in (row for part in parts[:BORDER] for row in part.to_pylist()):
+        by = tuple(row[name] for name in query.by)
+        clock[by] = max(row["t"] - lateness, clock.get(by, -lateness))
     rows: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for k, part in enumerate(parts):
         for row in part.to_pylist():
             by = tuple(row[name] for name in query.by)
-            first = row["t"] <= clock if settles else k < BORDER
-            given = old if first else new
+            given = new if k >= BORDER else old if row["t"] <= clock[by] else waits
             cells = {name: given[_name(row, query), row["t"], name] for name in query.names if row[name] is None}
             rows[by].append(row | cells)
     out: dict[Any, dict[Any, float]] = {}
@@ -171,9 +184,11 @@ def _name(row: dict[str, Any], query: fl.Query) -> tuple[Any, ...]:
     return *(row[name] for name in query.by), row[query.id]
 
 
-def distributions(move: Move, repository: fl.Repository) -> dict[Any, list[tuple[float, float]]]:
+def distributions(move: Move, repository: fl.Repository, without: str = "") -> dict[Any, list[tuple[float, float]]]:
     """(name, time, attribute) -> what a gap of the stream may be, by a repository that sees all of it."""
     query, table = move.query, move.table()
+    if without:
+        table = table.set_column(table.schema.names.index(without), without, pa.nulls(table.num_rows, pa.string()))
     table = table.take(pa.array(np.argsort(table["t"].to_numpy(), kind="stable")))
     plan = make_plan(query, table.schema, opened=lambda: repository, hindsight=False if repository.sensors else None,
                      buckets=1)  # fmt: skip
