@@ -4,9 +4,9 @@ python tools/packaging.py                         every Python that is found: 3.
 python tools/packaging.py --python PATH …         these
 python tools/packaging.py --without-spark         quicker: without the pipeline on Spark
 
-Builds the source archive, and the wheel from that archive, as an index would get them; looks at what they hold; installs the
-wheel into an empty environment of each Python and runs there, from an empty folder, what the README shows and
-`fogline demo`. Fails with the first command that does.
+Builds the source archive, and the wheel from that archive, as an index would get them; looks at what they hold;
+installs the wheel into an empty environment of each Python and runs there, from an empty folder, what the README shows
+and `fogline demo`. Fails with the first command that does.
 """
 
 from __future__ import annotations

@@ -32,7 +32,14 @@ NEWEST = fl.Query(
     attributes={"a": "max", "b": "min"}, id="id", time="t", by=["site"], latest=True, alpha=0.2, lifetime=60
 )
 CARRIED = fl.Query(
-    attributes={"a": "max", "b": "min"}, id="id", time="t", by=["site"], latest=True, alpha=0.2, lifetime=60, carry=["b"]
+    attributes={"a": "max", "b": "min"},
+    id="id",
+    time="t",
+    by=["site"],
+    latest=True,
+    alpha=0.2,
+    lifetime=60,
+    carry=["b"],
 )
 FILES = 6
 BORDER = 3  # files that come before the move

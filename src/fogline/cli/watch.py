@@ -83,7 +83,7 @@ def run(
         bool,
         typer.Option(
             "--accept-repository",
-            help="Go on with another repository than before: what was imputed stays, what comes is imputed by this one.",
+            help="Go on with another repository: what was imputed stays, what comes is imputed by this one.",
         ),
     ] = False,
     engine: Annotated[

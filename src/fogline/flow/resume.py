@@ -32,14 +32,13 @@ def as_begun(config: RunConfig, place: Folder) -> RunConfig:
     if known is None or known.folder is None or about is None or not has_batches(place):
         return _refuse_to_move(config, about)
     mark = about.get("repository")
-    earlier, there = [], str(known.folder)
-    for each in about.get(REPOSITORIES, [])[:-1]:
-        earlier.append(_earlier(each["fingerprint"], [each["folder"], there], config.output))
+    there, had = str(known.folder), about.get(REPOSITORIES, [])
+    earlier = (_earlier(each["fingerprint"], [each["folder"], there], config.output) for each in had[:-1])
     config = replace(config, formers=tuple(earlier))
     if mark == known.fingerprint:
         return config
     if config.accepts:
-        folder = about.get(REPOSITORIES, [{"folder": None}])[-1]["folder"]
+        folder = had[-1]["folder"] if had else None
         return replace(config, repository=_earlier(mark, [folder, there], config.output), successor=known)
     if mark is None:
         return config

@@ -82,7 +82,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
 def _same_names(
     arrived: Floats, expires: Floats, now: float, ids: Objects, known: Floats, revisions: Revisions
 ) -> tuple[Ints, Ints]:
-    """Which rows, neither expired nor settled for good, have the arrival and the id that a revision names, and which revision that is.
+    """Which rows, neither expired nor settled for good, a revision names by arrival and id, and which one that is.
 
     By row; a row may have several, and those are in the order in which they came.
     """

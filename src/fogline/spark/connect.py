@@ -19,7 +19,7 @@ from fogline.errors import FoglineError
 from fogline.spark.partitions import context_of
 
 SCHEME = "sc://"
-PORT = 15002  # where a server listens that was not told otherwise
+PORT = 15002  # where a server listens, unless it is set
 PATIENCE = 5.0  # seconds for a first answer; Spark's client asks for ten minutes
 
 

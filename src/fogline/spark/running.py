@@ -15,8 +15,8 @@ from fogline.files.layout import Layout
 from fogline.files.paths import absolute
 from fogline.files.unread import Unread
 from fogline.flow.output import Output, RunConfig, RunStatus
-from fogline.flow.resume import as_begun, moved
 from fogline.flow.plan import Plan
+from fogline.flow.resume import as_begun, moved
 from fogline.flow.source_log import SourceLog
 from fogline.spark import files
 from fogline.spark.errors import plainly
@@ -63,8 +63,8 @@ class Run:
             }
 
             def planned(config: RunConfig) -> Plan:
-                repositories = {"repository": config.repository, "formers": config.formers}
-                return plan_for(source, config.query, schema=layout.schema, **repositories, **how)
+                known, formers = config.repository, config.formers
+                return plan_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
 
             plan = planned(config)
             if new:

@@ -81,7 +81,8 @@ def session(
     """A quiet session with the settings a streaming skyline likes; `settings` are Spark's own and have the last word.
 
     `master` may also be the address of a Spark Connect server, `sc://host:port`: the session is then one of that
-    server, with those of the settings that are not the server's alone. `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
+    server, with those of the settings that are not the server's alone.
+    `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
     returned as it is: only `settings` change it, and warnings name what will hurt and what was asked for but cannot be
     had. On a cluster, workers run what `spark.pyspark.python` or the environment's PYSPARK_PYTHON names. What a new
     JVM writes to stderr goes to `log`, if there is one, instead of this process's stderr.
