@@ -82,7 +82,7 @@ def try_out(python: str, wheel: Path, folder: Path, *, spark: bool) -> None:
     """In an empty environment, from an empty folder: the README's example, `fogline demo`."""
     version, place = version_of(python), Path(tempfile.mkdtemp(dir=folder))
     there = environment(python, place / "venv")
-    install = [there, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install: list[str | Path] = [there, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*install, wheel])
     run([there, "-c", README, ROOT / "README.md"], place)
     script = there.with_name("fogline")

@@ -43,7 +43,7 @@ def environment(version: str) -> Path:
         lines = [f"pyspark=={version}" if line.startswith("pyspark==") else line for line in held]
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
         (place / "constraints.txt").write_text("\n".join(lines), encoding="utf-8")
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, "--constraint", place / "constraints.txt", "--editable", f"{ROOT}[dev]"], check=True)
         ready.touch()
     return python

@@ -45,7 +45,7 @@ FILES = 6
 BORDER = 3  # files that come before the move
 
 
-def known(slope: float) -> pa.Table:
+def known(slope: int) -> pa.Table:
     """A history in which a follows b, steeply or not; where it does, b is greater."""
     rng = np.random.default_rng(7)
     b = rng.integers(0, 10 * (1 + slope), 300).astype(float)
@@ -53,9 +53,9 @@ def known(slope: float) -> pa.Table:
 
 
 @cache
-def by_rules(slope: float, query: fl.Query) -> fl.Repository:
+def by_rules(slope: int, query: fl.Query) -> fl.Repository:
     """Rules for a; nothing is known of b but the whole history. The steeper one also asks for the hall."""
-    rules = ["b(1) -> a(4)"] if slope < 1.5 else ["b(1), hall -> a(4)"]
+    rules = ["b(1) -> a(4)"] if slope == 1 else ["b(1), hall -> a(4)"]
     return fl.Repository.fit(known(slope), query, rules=rules)
 
 

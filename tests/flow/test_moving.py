@@ -246,5 +246,5 @@ def test_a_repository_that_the_run_had_must_stay(tmp_path):
     with pytest.raises(FoglineError, match=r"has imputed values by the repository \w{12}…, and needs it (?s:.*)Put it"):
         ready(config)
     by_rules(1, GROUPED).save(tmp_path / "after.repo")  # an older version may lie beside the newer one
-    config = replace(config, repository=fl.Repository.load(tmp_path / "after.repo", config.repository.fingerprint))
-    ready(config)
+    assert config.repository is not None
+    ready(replace(config, repository=fl.Repository.load(tmp_path / "after.repo", config.repository.fingerprint)))

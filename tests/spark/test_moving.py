@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from fogline.errors import FoglineError
@@ -72,5 +73,5 @@ def test_a_batch_that_spark_has_begun_is_finished_by_the_old_repository(spark, t
     assert set(written) < set(found)
     about = json.loads((tmp_path / SPARK / "about.json").read_bytes())
     assert [each["since"] for each in about["repositories"]] == [0, 2]
-    table = moving.pq.read_table(tmp_path / SPARK / "changes")
+    table = pq.read_table(tmp_path / SPARK / "changes")
     assert moving.as_expected(table, move) > 30
