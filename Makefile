@@ -8,11 +8,13 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-integration components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
+.PHONY: help setup demo test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
 	@echo "make test    every test, on the same examples every time"
+	@echo "make test-versions  the tests on Spark, with each version of PySpark that Fogline works with"
+	@echo "make test-packaging the wheel in empty environments of Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
 	@echo "make components         fetch the jars that these need, with Maven; FOGLINE_JARS names another folder"
 	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
@@ -41,6 +43,12 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(PY) -m pytest -n 2 --dist loadgroup
+
+test-versions: $(STAMP)
+	$(PY) tools/versions.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(if $(TESTS),-- $(TESTS))
+
+test-packaging: $(STAMP)
+	$(PY) tools/packaging.py $(addprefix --python ,$(PYTHONS))
 
 test-integration: $(STAMP)
 	$(PY) -m pytest -rs -o addopts="-q --strict-markers" tests/integration $(if $(SHORT),-m "not whole") $(if $(TESTS),-k "$(TESTS)")
@@ -95,5 +103,5 @@ lab-quick: $(STAMP)
 	$(VENV)/bin/fogline lab report --quick
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-pyspark-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fogline.skyline.explain import Explanation, Rival
     from fogline.static import skyline
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Change",

@@ -22,6 +22,7 @@ Slots32 = NDArray[np.int32]  # slots, where there are many
 Objects = NDArray[Any]
 
 ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them; …
+SETTLED = float("inf")  # what is kept for imputers of a row that none is asked about again
 SHARED = -3  # … or has the one that many rows share, which the live set holds once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2

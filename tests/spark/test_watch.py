@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
@@ -26,18 +27,25 @@ from tests.spark.crowd import (
 )
 
 
-def run(frame, folder, trigger=None) -> list[pa.Table]:
-    """A streaming query over what there is; returns what each micro-batch reports."""
-    reported: list[pa.Table] = []
+def run(frame, folder) -> list[pa.Table]:
+    """A streaming query over what there is; returns what each micro-batch reports.
+
+    Through files: behind a Connect server what is called for each batch runs in another process.
+    """
+    before = set(folder.glob("reported-*.parquet"))
+
+    def report(batch, number: int) -> None:
+        pq.write_table(batch.toArrow(), folder / f"reported-{number:04}.parquet")
+
     query = (
-        frame.writeStream.foreachBatch(lambda batch, _: reported.append(batch.toArrow()))
+        frame.writeStream.foreachBatch(report)
         .outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return reported
+    return [pq.read_table(path) for path in sorted(set(folder.glob("reported-*.parquet")) - before)]
 
 
 def stream_of(spark, folder, schema, files=1):

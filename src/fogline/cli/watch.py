@@ -85,6 +85,13 @@ def run(
     ] = False,
     clock: Clock = None,
     hindsight: Hindsight = None,
+    accept_repository: Annotated[
+        bool,
+        typer.Option(
+            "--accept-repository",
+            help="Go on with another repository: what was imputed stays, what comes is imputed by this one.",
+        ),
+    ] = False,
     engine: Annotated[
         str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
     ] = "spark",
@@ -128,7 +135,7 @@ def run(
         must_exist(stream)
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
-        about |= {"sinks": sinks, "keeps": checkpoint is None}
+        about |= {"sinks": sinks, "keeps": checkpoint is None, "accepts": accept_repository}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
@@ -137,8 +144,13 @@ def run(
             on_engine(config, start) as (running, progress),
             closing(running),
         ):
-            if running.config.repository is not known:
-                typer.echo("The repository is newer than the run, which goes on with the version it was begun with.")
+            if running.config.successor is not None:
+                typer.echo("The run goes on with another repository than before; what was imputed stays.")
+            elif running.config.repository is not known:
+                typer.echo(
+                    "The repository is newer than the run, which goes on with the version it was begun with; "
+                    "--accept-repository goes on with the newer one."
+                )
             progress("reading the first files", 0, 0)
             there = running.start(files_per_batch=files_per_batch, clock=clock)
             if finish(there, running) and follow:

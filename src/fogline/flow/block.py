@@ -13,7 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import ONE, VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Removals, empty_clouds, objects
+from fogline.arrays import (
+    ONE,
+    SETTLED,
+    VAGUE,
+    Batch,
+    Clouds,
+    Flags,
+    Floats,
+    Ints,
+    Objects,
+    Removals,
+    empty_clouds,
+    objects,
+)
 from fogline.kernels.clouds import dense
 from fogline.model import Query
 from fogline.packing import Arrays, table_as_bytes, table_from_bytes
@@ -110,7 +123,7 @@ def concat(blocks: Sequence[RowBlock]) -> RowBlock:
     """All rows of some blocks (of at least one), in order."""
     if len(blocks) == 1:
         return blocks[0]
-    columns = joined([each.columns for each in blocks])
+    columns = joined(_alike([each.columns for each in blocks]))
     names = ("arrived", "expires", "raw", "known", "covering")
     arrived, expires, raw, known, covering = (
         np.concatenate([getattr(each, name) for each in blocks]) for name in names
@@ -118,6 +131,23 @@ def concat(blocks: Sequence[RowBlock]) -> RowBlock:
     clouds = _joined([each.clouds for each in blocks])
     gone, version = (_both([getattr(each, name) for each in blocks]) for name in ("gone", "version"))
     return RowBlock(columns, arrived, expires, raw, known, clouds, covering, gone, version)
+
+
+def _alike(parts: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """Batches of the same columns; where some have others, as after a change of the repository, all have all."""
+    if all(each.schema.names == parts[0].schema.names for each in parts):
+        return parts
+    types = {field.name: field.type for each in parts for field in each.schema}
+    return [
+        pa.RecordBatch.from_arrays(
+            [
+                each[name] if name in each.schema.names else pa.nulls(each.num_rows, kind)
+                for name, kind in types.items()
+            ],
+            list(types),
+        )
+        for each in parts
+    ]
 
 
 def _both(parts: Sequence[Any]) -> Any:
@@ -149,7 +179,7 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
         out |= {"gone": np.flatnonzero(block.gone), "version": block.version}
     clouds, came = block.clouds, block.raw * signs + 0.0
     if block.known.shape[1]:
-        lacking = np.flatnonzero((clouds.start == VAGUE).any(axis=1))
+        lacking = np.flatnonzero((clouds.start == VAGUE).any(axis=1) | (block.known[:, 0] == SETTLED))
         out |= {"lacking": lacking, "known": block.known[lacking]}
     same = (clouds.start == ONE) & ((clouds.lo == came) | (np.isnan(clouds.lo) & np.isnan(came)))
     if not same.all():

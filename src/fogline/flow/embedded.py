@@ -27,10 +27,10 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
 from fogline.flow.output import Output, RunConfig, RunStatus
 from fogline.flow.plans import AnyPlan
-from fogline.flow.resume import as_begun
+from fogline.flow.resume import as_begun, moved
 from fogline.flow.sink import begin_all, close_all
 from fogline.flow.spill import COLLECTED, Carrier, Spill
-from fogline.flow.starting import layout_for, plan_for_files
+from fogline.flow.starting import layout_for, plans_for_files
 
 PAUSE = 0.2  # seconds between looks for new files
 _PACKED = pa.schema([("kind", pa.string()), ("part", pa.binary())])
@@ -62,7 +62,7 @@ class Embedded:
     ) -> EmbeddedRun:
         """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read."""
         layout, new = layout_for(self.output, clock, self.remark)
-        plan = plan_for_files(self.config, layout, follow=follow, buckets=self.output.buckets)
+        plan, after = plans_for_files(self.output, layout, follow=follow)
         if new:
             self.output.begin(layout.to_dict(), plan.buckets)
         state = EmbeddedState(self.output.place)
@@ -71,7 +71,13 @@ class Embedded:
         self.unread = Unread(self.config.stream, log)
         for text in self.unread.begin():
             self.remark(text)
-        return EmbeddedRun(self, layout, plan, state, log, files_per_batch)
+        begun = EmbeddedRun(self, layout, plan, state, log, files_per_batch)
+        if after is None:
+            return begun
+        begun.finish()
+        self.config = moved(self.config)
+        self.output.move(self.config, state.batch + 1)
+        return EmbeddedRun(self, layout, after, state, log, files_per_batch)
 
     def close(self) -> None:
         """No more batches come from this process."""
@@ -123,6 +129,11 @@ class EmbeddedRun:
                 sleep(PAUSE if timeout is None else timeout)
             if timeout is not None:
                 return False
+
+    def finish(self) -> None:
+        """Do the batch that was begun and not finished, if there is one."""
+        if self.interrupted is not None:
+            self._again(self.interrupted)
 
     def _again(self, intent: Intent) -> None:
         """Do a batch that was interrupted, as it was meant to be done."""

@@ -28,11 +28,12 @@ from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
 from fogline.flow.journal import CLIPPED, GroupReport, Journal, journal
+from fogline.flow.moving import moved_group
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow, as_json
-from fogline.flow.state import from_cell, from_state, to_cell, to_state
+from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_state
 from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import later, reached, timer
@@ -108,7 +109,7 @@ class Keeper:
         Where many rows wait they lie in the `cells` of this group, many readings in its `parts`, and many ids in its
         `pages`; without, all lie in its state.
         """
-        loaded = self.load(state, pages)
+        loaded = self.load(state, pages, cells)
         done = self.turn(key, loaded, parcels, watermark, cells, parts, pages, end=end)
         report = journal(self.plan, self.tables, [done.report])
         return Outcome(
@@ -307,17 +308,25 @@ class Keeper:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)
 
-    def load(self, state: bytes | LoadedGroup | None, pages: Cells | None = None) -> LoadedGroup:
+    def load(
+        self, state: bytes | LoadedGroup | None, pages: Cells | None = None, cells: Cells | None = None
+    ) -> LoadedGroup:
         """A group from its state; or one that is at hand, which from now on is another than the one that was saved."""
         if isinstance(state, LoadedGroup):
             if state.log is not None:
                 cache.pop((state.log.mark.encode(), self.plan.digest))
             return state
-        return self._load(state, pages)
+        return self._load(state, pages, cells)
 
-    def _load(self, state: bytes | None, pages: Cells | None = None) -> LoadedGroup:
+    def moved(self, loaded: LoadedGroup, was: Plan, pages: Cells | None, cells: Cells | None) -> LoadedGroup:
+        """A group of a plan that the run had before, as this one goes on with it."""
+        return moved_group(loaded, was, self.plan, self._split, cells, pages)
+
+    def _load(self, state: bytes | None, pages: Cells | None = None, cells: Cells | None = None) -> LoadedGroup:
         if state is None:
             return LoadedGroup(self.empty(), -np.inf, None, None)
+        if (was := saved_by(self.plan, state)) is not self.plan:
+            return self.moved(Keeper(was)._load(state, pages), was, pages, cells)
         header, arrays = from_state(self.plan, state, _WHAT)
         group, where = self._open(header, arrays, pages)
         waiting = {n.removeprefix(_WAITING): array for n, array in arrays.items() if n.startswith(_WAITING)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 ABOUT = "about.json"
 CHECKPOINT = "checkpoint"
 MARK = f"{CHECKPOINT}/fogline.json"
+REPOSITORIES = "repositories"  # in about.json: those that the run has had, the last one it has
 ANSWERS = "answers"
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 SCORES = "scores"  # a column of health: of values that were hidden for a moment, as JSON (`fogline.impute.scores`)

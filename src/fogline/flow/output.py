@@ -27,7 +27,7 @@ from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
-from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS, REPOSITORIES
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan
 from fogline.flow.rejects import kind_of_reason
@@ -62,6 +62,9 @@ class RunConfig:
     topic: TopicOptions | None = None  # how a topic of Kafka is read; None: as usual, or the stream is none
     engine: str = SPARK  # what carries rows and state between stages: one of ENGINES
     sinks: tuple[Sink, ...] = ()  # where batches go, beside the folder
+    accepts: bool = False  # going on with another repository than before
+    successor: Repository | None = None  # the one that the run is to go on with, from the next batch on
+    formers: tuple[Repository | None, ...] = ()  # those that it had before, the first one first
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
 
     def __post_init__(self) -> None:
@@ -209,7 +212,9 @@ class Output:
         refuse_other_engine(before.pop("engine", SPARK), self.config)
         self.mark = before.pop("mark", None)
         refuse_other_checkpoint(self.place, self.mark, self.config.output)
-        came, _ = before.pop("stream", None), before.pop("moved", None)
+        came = before.pop("stream", None)
+        for name in ("moved", REPOSITORIES):
+            before.pop(name, None)
         places = before.pop("sinks", [HERE])
         if not self.config.moved:  # each place knows by itself which run it belongs to
             before["sinks"] = places
@@ -223,9 +228,18 @@ class Output:
         self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
         self.place.put(MARK, json.dumps({"mark": self.mark}).encode())
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
+        known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
         about = {**self.config.about(), "engine": self.config.engine, **known}
         self.place.put(ABOUT, json.dumps(about, indent=1).encode())
         self.resume()
+
+    def move(self, config: RunConfig, since: int) -> None:
+        """From this batch on the run has the repository of this config; the folder knows all that it had."""
+        about = read_about(self.place)
+        assert about is not None
+        history = [*about.get(REPOSITORIES, [entry_of(self.config.repository, 0)]), entry_of(config.repository, since)]
+        self.place.put(ABOUT, json.dumps({**about, **config.about(), REPOSITORIES: history}, indent=1).encode())
+        self.config = config
 
     def resume(self) -> None:
         """End what an earlier run has begun, and forget what it has not finished."""
@@ -255,6 +269,12 @@ class Output:
         return bool((read_about(self.place) or {}).get("moved", False))
 
 
+def entry_of(repository: Repository | None, since: int) -> dict[str, Any]:
+    """What a folder knows of a repository: which one, where it lay, and from which batch on it was the run's."""
+    place = None if repository is None or repository.folder is None else absolute(str(repository.folder))
+    return {"fingerprint": None if repository is None else repository.fingerprint, "folder": place, "since": since}
+
+
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
     """A run goes on with what it was started with, or not at all."""
     for name, was in before.items():
@@ -268,7 +288,8 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
             what = "list of sinks" if name == "sinks" else name
             raise FoglineError(
                 f"{output!r} was begun with another {what}.\n  it was {was}\n  now it is {now[name]}\n"
-                "Go on with the old one, or choose another output."
+                f"Go on with the old one, {'add --accept-repository, ' if name == 'repository' else ''}"
+                "or choose another output."
             )
 
 

@@ -7,11 +7,11 @@ value that travels with the code. Everything else comes with the rows or from th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ BUCKETS = 8  # of sensors, and shelves of groups, at least
 
 # Fields of a plan that are described in words of their own, or that state does not depend on.
 _OTHERWISE = (
+    "formers",
     "query",
     "kind",
     "id",
@@ -45,6 +46,13 @@ _OTHERWISE = (
     "hindsight",
     "versions",
 )
+
+
+class Former(NamedTuple):
+    """A repository that a run had before."""
+
+    digest: bytes  # of the plan with it
+    opened: Callable[[], Repository] | None  # gives it; None: there was none
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,17 @@ class Plan:
     hindsight: bool | None = None  # whether gaps are revised by later readings; None: where that was learnt
     buckets: int = BUCKETS  # of sensors, and shelves of groups: so many work in parallel; as long as a checkpoint lives
     versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
+    formers: tuple[Former, ...] = ()  # the repositories that the run had before this one, the first one first
+
+    @cached_property
+    def formers_by_digest(self) -> dict[bytes, Plan]:
+        """The plans that the run had before this one: some state may still be theirs."""
+        return {each.digest: replace(self, opened=each.opened, formers=()) for each in self.formers}
+
+    @property
+    def begun(self) -> Plan:
+        """The plan that the run was begun with."""
+        return self.formers_by_digest[self.formers[0].digest] if self.formers else self
 
     @cached_property
     def described(self) -> dict[str, str]:
@@ -215,12 +234,14 @@ def make_plan(
     clock: str | None = None,
     hindsight: bool | None = None,
     versions: str | None = None,
+    formers: Sequence[Callable[[], Repository] | None] = (),
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
     `hindsight`: whether gaps are revised by later readings of their sensors; None: where that was learnt.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     `versions`: the same of versions that are texts; without, they are numbers.
+    `formers`: what gave the repositories that the run had before, the first one first.
     """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
@@ -246,7 +267,13 @@ def make_plan(
     answers: Every = "tick" if every == "tick" else "batch"
     plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how)
     _ = plan.chain  # imputers refuse what does not fit
-    return plan
+    return with_formers(plan, formers)
+
+
+def with_formers(plan: Plan, formers: Sequence[Callable[[], Repository] | None]) -> Plan:
+    """The plan of a run that had other repositories before, the first one first."""
+    before = tuple(Former(replace(plan, opened=each).digest, each) for each in formers)
+    return replace(plan, formers=before) if before else plan
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ hindsight gaps stay open for as long as their rows live, so there kin have one l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -29,8 +29,9 @@ from fogline.errors import FoglineError, QueryError
 from fogline.flow.crate import from_crate
 from fogline.flow.lengths import AUTO
 from fogline.flow.parcel import Parcel
-from fogline.flow.plan import Plan, make_plan
+from fogline.flow.plan import Plan, make_plan, with_formers
 from fogline.model import Query
+from fogline.repository.repository import Repository
 from fogline.rows.clock import REAL
 from fogline.rows.keys import Key
 from fogline.rows.queries import OPENS, Asked, Queries
@@ -92,6 +93,11 @@ class Plans:
     def digest(self) -> bytes:
         """16 bytes that are the same for the same description only."""
         return blake2b(json.dumps(self.described, sort_keys=True).encode(), digest_size=16).digest()
+
+    @property
+    def begun(self) -> Plans:
+        """The plans that the run was begun with."""
+        return Plans(tuple((name, plan.begun) for name, plan in self.named))
 
     @property
     def first(self) -> Plan:
@@ -222,7 +228,14 @@ def plan_of(asked: Asked, schema: pa.Schema, **how: Any) -> AnyPlan:
     return make_plan(asked, schema, **how) if isinstance(asked, Query) else make_plans(asked, schema, **how)
 
 
-def make_plans(queries: Mapping[str, Query], schema: pa.Schema, *, ahead: Any = AUTO, **how: Any) -> Plans:
+def make_plans(
+    queries: Mapping[str, Query],
+    schema: pa.Schema,
+    *,
+    ahead: Any = AUTO,
+    formers: Sequence[Callable[[], Repository] | None] = (),
+    **how: Any,
+) -> Plans:
     """Plans for a stream of this schema, if the queries fit it and each other; `how`: as of `make_plan`."""
     found = {}
     for name, query in Queries(queries).items():
@@ -239,7 +252,9 @@ def make_plans(queries: Mapping[str, Query], schema: pa.Schema, *, ahead: Any = 
             "give all of them lifetimes of one kind, or state clock."
         )
     longest = max(plan.ahead for plan in found.values())
-    plans = Plans(tuple((name, replace(plan, kind=kind, ahead=longest)) for name, plan in found.items()))
+    plans = Plans(
+        tuple((name, with_formers(replace(plan, kind=kind, ahead=longest), formers)) for name, plan in found.items())
+    )
     if len({plan.settles for _, plan in plans.named}) > 1:
         carrying = next(name for name, plan in plans.named if plan.query.carry)
         raise QueryError(

@@ -18,7 +18,7 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.flow.cells import Cells
 from fogline.flow.plan import Plan
-from fogline.flow.state import from_cell, from_state, to_cell, to_state
+from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_state
 from fogline.packing import Arrays
 from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
@@ -77,6 +77,7 @@ class Opened(NamedTuple):
     sensors: int  # in the bucket
     parts: int  # 0: all lie in the state
     touched: list[int]  # the parts that were read
+    left: int = 0  # so many parts lie there of a plan that the run had before
 
 
 class ReadingStore:
@@ -88,8 +89,10 @@ class ReadingStore:
     def open(self, at: int | Key, state: bytes | None, names: Sequence[Name], cells: Cells) -> Opened:
         """The readings of these sensors; without a state, what history knows of this bucket, or of this group."""
         if state is None:
-            kept = self.sensors.state(self._known(at))
+            kept = self._begun(at)
             return Opened(kept, len(kept.number), len(kept.number), 0, [])
+        if (was := saved_by(self.plan, state)) is not self.plan:
+            return self._moved(was, state, cells)
         header, arrays = from_state(self.plan, state, _WHAT)
         if not header["parts"]:
             return Opened(self._held([(header, arrays)]), header["count"], header["count"], 0, [])
@@ -99,6 +102,8 @@ class ReadingStore:
 
     def save(self, opened: Opened, cells: Cells) -> bytes | None:
         """Write what may have changed; the state, or None if it is as it was."""
+        for k in range(opened.left):
+            cells.remove(k)
         kept, parts = opened.kept, opened.parts
         count = opened.sensors + len(kept.number) - opened.read
         if not parts and count <= SMALL:
@@ -116,8 +121,23 @@ class ReadingStore:
 
     def clear(self, state: bytes, cells: Cells) -> None:
         """What lies beside this state leaves with it."""
-        for k in range(from_state(self.plan, state, _WHAT)[0]["parts"]):
+        for k in range(from_state(saved_by(self.plan, state), state, _WHAT)[0]["parts"]):
             cells.remove(k)
+
+    def _begun(self, at: int | Key) -> SensorState:
+        """What history knows: that of the repository that the run was begun with, so that it is one for all sensors."""
+        if (begun := self.plan.begun) is self.plan:
+            return self.sensors.state(self._known(at))
+        before = store_of(begun)
+        return self.sensors.taken_over(before._begun(at), before.sensors.names)
+
+    def _moved(self, was: Plan, state: bytes, cells: Cells) -> Opened:
+        """The readings of a state of a plan that the run had before; all are written anew."""
+        before, (header, arrays) = store_of(was), from_state(was, state, _WHAT)
+        parts = header["parts"]
+        there = before._read(range(parts), cells) if parts else before._held([(header, arrays)])
+        kept = self.sensors.taken_over(there, before.sensors.names)
+        return Opened(kept, len(kept.number), len(kept.number), 0, [], parts)
 
     def _known(self, at: int | Key) -> Sequence[int]:
         known = self.sensors.known_sensors
@@ -157,6 +177,13 @@ class ReadingStore:
 
     def _part(self, name: Name, parts: int) -> int:
         return _code(name) // self.plan.buckets % parts
+
+
+def store_of(plan: Plan) -> ReadingStore:
+    """Of a plan that remembers sensors."""
+    assert plan.chain is not None
+    assert plan.chain.sensors is not None
+    return ReadingStore(plan, plan.chain.sensors)
 
 
 def _held_by(kept: SensorState, which: Ints | None = None) -> tuple[dict[str, Any], Arrays]:

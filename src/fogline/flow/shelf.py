@@ -27,7 +27,7 @@ from fogline.flow.journal import Journal, journal
 from fogline.flow.keeper import Keeper, Turned
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
-from fogline.flow.state import from_state, to_state
+from fogline.flow.state import from_state, saved_by, to_state
 from fogline.packing import Arrays
 from fogline.rows.keys import Key
 
@@ -238,11 +238,11 @@ class Shelf:
         return out
 
     def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
-        turns = self.store.cells(key)[2]
+        waiting, _, turns = self.store.cells(key)
         if each.mark is None:
-            return self.keeper.load(each.saved, turns)
+            return self.keeper.load(each.saved, turns, waiting)
         known = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
-        return self.keeper.load(self.store.large.get(key) if known is None else known, turns)
+        return self.keeper.load(self.store.large.get(key) if known is None else known, turns, waiting)
 
     def _taken(
         self, key: Key, found: tuple[LoadedGroup, str | None] | None, parcels: Sequence[Parcel], watermark: int | None
@@ -277,7 +277,24 @@ class Shelf:
         return Apart(then.timer, mark.hex(), b"")
 
     def _open(self, number: int) -> Page:
-        return opened(self.plan, self.store.pages.get(number))
+        saved = self.store.pages.get(number)
+        was = saved_by(self.plan, saved)
+        page = opened(was, saved)
+        return page if was is self.plan else self._moved(page, was)
+
+    def _moved(self, page: Page, was: Plan) -> Page:
+        """A page of a plan that the run had before. What lies apart is moved when it is loaded: it knows its plan."""
+        small: list[tuple[Key, LoadedGroup]] = []
+        apart = dict(page.apart)
+        if page.small is not None:
+            for key, each in zip(page.small.keys, unbundled(Keeper(was), page.small), strict=True):
+                waiting, _, turns = self.store.cells(key)
+                then = self.keeper.moved(each, was, turns, waiting)
+                if fits(then):
+                    small.append((key, then))
+                else:
+                    apart[key] = self._saved_apart(key, then)
+        return Page(bundled(self.keeper, small) if small else None, apart)
 
     def _write(self, number: int, page: Page) -> None:
         """Keep the page, or nothing if it is empty."""

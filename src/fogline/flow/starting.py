@@ -19,8 +19,9 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.output import ENGINES, Output, RunConfig
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan, plan_of
-from fogline.flow.resume import as_begun
+from fogline.flow.resume import as_begun, moved, must_fit
 from fogline.repository.files import must_be_writable
+from fogline.repository.repository import Repository
 
 
 def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
@@ -44,7 +45,7 @@ def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str]
         place = LocalFolder(absolute(config.output))
         output = Output(place, as_begun(config, place))
         layout, _ = _layout_for(output, output.begun(), clock, remark)
-        plan_for_files(output.config, layout, follow=True, buckets=output.buckets)
+        plans_for_files(output, layout, follow=True)
 
 
 def layout_for(
@@ -66,10 +67,25 @@ def _layout_for(
     return layout, False
 
 
+def plans_for_files(output: Output, layout: Layout, *, follow: bool) -> tuple[AnyPlan, AnyPlan | None]:
+    """The plan of a run, and that of its next batches, if it is to go on with another repository."""
+    config, buckets = output.config, output.buckets
+    plan = plan_for_files(config, layout, follow=follow, buckets=buckets)
+    if config.successor is None:
+        return plan, None
+    after = plan_for_files(moved(config), layout, follow=follow, buckets=buckets)
+    must_fit(plan, after)
+    return plan, after
+
+
 def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> AnyPlan:
     """The plan of a run over files; errors name what does not fit."""
     repository = config.repository
     how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
     how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
-    opened = None if repository is None else lambda: repository
-    return plan_of(config.query, layout.schema, opened=opened, buckets=buckets or BUCKETS, **how)
+    how |= {"formers": [_giving(each) for each in config.formers]}
+    return plan_of(config.query, layout.schema, opened=_giving(repository), buckets=buckets or BUCKETS, **how)
+
+
+def _giving(repository: Repository | None) -> Callable[[], Repository] | None:
+    return None if repository is None else lambda: repository

@@ -28,6 +28,12 @@ def to_state(plan: Plan, header: Mapping[str, Any], arrays: Arrays) -> bytes:
     return MAGIC + plan.digest + to_cell({**header, "plan": plan.described}, arrays)
 
 
+def saved_by(plan: Plan, saved: bytes) -> Plan:
+    """The plan that a state was saved with: this one, or this one with a repository that the run had before."""
+    digest = bytes(saved[_DIGEST])
+    return plan if digest == plan.digest else plan.formers_by_digest.get(digest, plan)
+
+
 def from_state(plan: Plan, saved: bytes, what: str) -> tuple[dict[str, Any], Arrays]:
     """The inverse of `to_state`, for the plan that it was saved with and no other."""
     if saved[: len(MAGIC)] != MAGIC:

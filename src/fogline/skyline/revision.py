@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Revisions
+from fogline.arrays import SETTLED, VAGUE, Batch, Clouds, Flags, Floats, Ints, Objects, Revisions
 from fogline.errors import FoglineError
 from fogline.kernels.revise import NARROWER, WIDER, arrived_at, compare_boxes, release
 from fogline.kernels.states import DEAD, IS_GONE, OUT
@@ -51,11 +51,11 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
         revisions = revisions.part(np.argsort(revisions.time, kind="stable"))
     columns, n, count = slots.columns, slots.used, 0
     if rows is not None and len(rows.id):
-        which, event = _same_names(rows.arrived, rows.expires, now, rows.id, revisions)
+        which, event = _same_names(rows.arrived, rows.expires, now, rows.id, rows.known, revisions)
         if len(which):
             rows = _revise_arriving(rows, which, revisions.part(event), note)
             count += len(np.unique(which))
-    target, event = _same_names(columns.arrived[:n], columns.expires[:n], now, slots.id, revisions)
+    target, event = _same_names(columns.arrived[:n], columns.expires[:n], now, slots.id, slots.known, revisions)
     if not len(target):
         return Returning(rows, NO_SLOTS, NO_SLOTS, count)
     which, known, cells = _learn(slots.known, slots.clouds, target, revisions.part(event), note)
@@ -79,8 +79,10 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     return Returning(_join(rows, again), np.concatenate((np.full(len(rows.id), -1), went)), went, count)
 
 
-def _same_names(arrived: Floats, expires: Floats, now: float, ids: Objects, revisions: Revisions) -> tuple[Ints, Ints]:
-    """Which rows, not expired, have the arrival and the id that a revision names, and which revision that is.
+def _same_names(
+    arrived: Floats, expires: Floats, now: float, ids: Objects, known: Floats, revisions: Revisions
+) -> tuple[Ints, Ints]:
+    """Which rows, neither expired nor settled for good, a revision names by arrival and id, and which one that is.
 
     By row; a row may have several, and those are in the order in which they came.
     """
@@ -89,7 +91,7 @@ def _same_names(arrived: Floats, expires: Floats, now: float, ids: Objects, revi
     if not len(row):
         return NO_SLOTS, NO_SLOTS
     event = order[at]
-    same = np.flatnonzero(ids[row] == revisions.id[event])
+    same = np.flatnonzero((ids[row] == revisions.id[event]) & ~(known[row] == SETTLED).any(axis=1))
     return row[same], event[same]
 
 

@@ -4,12 +4,20 @@ from typing import TYPE_CHECKING
 
 from fogline.face import offer
 
+WORKS_WITH = ("4.2", "4.3")  # versions of PySpark; tools/versions.py tests both
+
 try:
-    import pyspark  # noqa: F401
+    import pyspark
 except ModuleNotFoundError as error:
     if error.name != "pyspark":
         raise
     raise ImportError("Fogline on Spark needs pyspark: pip install 'fogline[spark]'") from error
+
+if ".".join(pyspark.__version__.split(".")[:2]) not in WORKS_WITH:
+    raise ImportError(
+        f"Fogline works with PySpark {' and '.join(WORKS_WITH)}, not with {pyspark.__version__}, which is installed "
+        "here: pip install --upgrade 'fogline[spark]'"
+    )
 
 if TYPE_CHECKING:
     from fogline.spark.fetching import repository

@@ -29,6 +29,7 @@ from fogline.model import Query
 from fogline.rows.queries import Asked
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
+from fogline.spark.partitions import AT_LEAST, running
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 BATCH = 256 * 2**20  # bytes of files in one micro-batch, at most
@@ -55,7 +56,7 @@ def listed(spark: SparkSession, path: str) -> DataFrame:
     if not is_local(path):
         return _source(spark.read, path).load(path).select("path", "content")
     paths = [(str(each),) for each in files_of(path)]
-    tasks = max(1, min(len(paths), 4 * spark.sparkContext.defaultParallelism))
+    tasks = max(1, min(len(paths), 4 * (running(spark) or AT_LEAST)))
     return spark.createDataFrame(paths, "path string").repartition(tasks)
 
 
@@ -172,6 +173,6 @@ def write(df: DataFrame, path: str, *, overwrite: bool = False) -> None:
 def kind_of(path: str, *, existing: bool) -> str:
     """What kind of files these are, wherever they lie; in another file system only once Spark is there."""
     shown = is_local(path) or not existing or listing.kind_of_name(path) is not None
-    running = None if shown else SparkSession.getActiveSession()
-    there = () if running is None else HadoopFolder(running, path).files()
+    active = None if shown else SparkSession.getActiveSession()
+    there = () if active is None else HadoopFolder(active, path).files()
     return listing.kind_of(path, existing=existing, others=there)

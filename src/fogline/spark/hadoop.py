@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute, is_local
 from fogline.flow.folder import Folder, LocalFolder
+from fogline.spark.connect import must_have_jvm
 
 
 def folder(path: str, spark: SparkSession) -> Folder:
@@ -33,6 +34,9 @@ class HadoopFolder:
     """In any file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
+        must_have_jvm(
+            spark, f"{root!r} is read by the session's JVM", "name a folder of this machine, or a cluster's master"
+        )
         self.hadoop = spark._jvm.org.apache.hadoop
         self.root = root.rstrip("/")
         self.settings = spark.sparkContext._jsc.hadoopConfiguration()

@@ -27,8 +27,9 @@ _FIELD = re.compile(r"StructField\((\w+),DecimalType")
 
 def identity_of(plan: AnyPlan) -> tuple[str, StructType]:
     """The name and the type of the variable that stands for the plan."""
-    described = {"version": str(MAGIC[-1]), **plan.described}
-    digits = blake2b(plan.digest, digest_size=64).digest()
+    begun = plan.begun  # a checkpoint keeps the types of its first run for life
+    described = {"version": str(MAGIC[-1]), **begun.described}
+    digits = blake2b(begun.digest, digest_size=64).digest()
     words = dict.fromkeys(_word(f"{name} {text}") for name, text in described.items())
     kinds = (DecimalType(38, digits[k % len(digits)] % 39) for k in range(len(words)))
     return NAME, StructType([StructField(*each) for each in zip(words, kinds, strict=True)])

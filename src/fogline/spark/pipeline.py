@@ -8,7 +8,7 @@ A stream goes through `transformWithStateInPandas`, a table through `applyInArro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -169,6 +169,7 @@ def plan_for(
     *,
     buckets: int | None = None,
     schema: pa.Schema | None = None,
+    formers: Sequence[Repository | None] = (),
     **how: Any,
 ) -> Any:
     """The `Plan` for this DataFrame, or for rows of this schema; of several queries, their `Plans`.
@@ -184,7 +185,8 @@ def plan_for(
     opened = None if repository is None else shared(repository, df.sparkSession)
     number = buckets_for(df.sparkSession) if buckets is None else buckets
     columns = to_arrow_schema(df.schema, timezone="UTC") if schema is None else schema
-    return plan_of(asked_of(query), columns, opened=opened, buckets=number, **how)
+    before = [None if each is None else shared(each, df.sparkSession) for each in formers]
+    return plan_of(asked_of(query), columns, opened=opened, buckets=number, formers=before, **how)
 
 
 def buckets_for(spark: SparkSession) -> int:

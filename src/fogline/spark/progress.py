@@ -12,6 +12,7 @@ from threading import Event, Thread
 from pyspark.sql import SparkSession
 
 from fogline.repository.fit import Progress as Progress
+from fogline.spark.partitions import context_of
 
 EVERY = 0.25  # seconds
 
@@ -23,11 +24,12 @@ def silent(what: str, done: int, of: int) -> None:
 @contextmanager
 def followed(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
     """Report how the jobs of this block come along."""
-    if progress is silent:
+    context = None if progress is silent else context_of(spark)
+    if context is None:  # a Connect server does not show its tasks
         yield
         return
     over = Event()
-    tracker = spark.sparkContext.statusTracker()
+    tracker = context.statusTracker()
 
     def report() -> None:
         while not over.wait(EVERY):

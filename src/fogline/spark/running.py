@@ -13,7 +13,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from fogline.files.paths import absolute
 from fogline.flow.output import Output, RunConfig, RunStatus
-from fogline.flow.resume import as_begun
+from fogline.flow.plans import AnyPlan
+from fogline.flow.resume import as_begun, moved
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.pipeline import plan_for
@@ -58,9 +59,17 @@ class Run:
                 "moves_idle": follow,
                 "buckets": self.output.buckets,
             }
-            plan = plan_for(source, config.query, config.repository, schema=layout.schema, **how)
+
+            def planned(config: RunConfig) -> AnyPlan:
+                known, formers = config.repository, config.formers
+                return plan_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
+
+            plan = planned(config)
             if self.source.new:
                 self.output.begin(layout.to_dict(), plan.buckets)
+            if config.successor is not None:
+                plan = self.writing.move(source, plan, planned(moved(config)), self.source.read)
+                self.config = self.output.config
             trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}
             return self.writing.start(source, plan, trigger, self.source.read)
 

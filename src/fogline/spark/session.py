@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fogline.errors import FoglineError
+from fogline.spark.connect import is_remote, remote
 from fogline.spark.errors import SPARK_REPORTS, not_started
 from fogline.spark.java import find_java, without_flags
 from fogline.spark.partitions import (
@@ -53,6 +54,12 @@ PLAIN_FILES = (
 # the JVM does until the first answer.
 BRISK_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
+ZONE = "spark.sql.session.timeZone"
+_OF_A_SESSION = (PROVIDER, FILES, CHANGELOG, COUNTING, RETAINED, ZONE)  # what each session of a server may have
+
 _ANY_MASTER = "local[*]"
 _ADVISED = "spark.fogline.advised"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -66,8 +73,8 @@ class SparkAdvice(UserWarning):
 
 
 def session(
-    *,
     master: str = _ANY_MASTER,
+    *,
     memory: str | None = None,
     name: str = "fogline",
     settings: Mapping[str, Any] | None = None,
@@ -75,13 +82,17 @@ def session(
 ) -> SparkSession:
     """A quiet session with the settings a streaming skyline likes; `settings` are Spark's own and have the last word.
 
+    `master` may also be the address of a Spark Connect server, `sc://host:port`: the session is then one of that
+    server, with those of the settings that are not the server's alone.
     `memory` is the driver's, such as "4g": with a local master everything lives in it. A session that already runs is
     returned as it is: only `settings` change it, and warnings name what will hurt and what was asked for but cannot be
     had. On a cluster, workers run what `spark.pyspark.python` or the environment's PYSPARK_PYTHON names. What a new
     JVM writes to stderr goes to `log`, if there is one, instead of this process's stderr.
     """
     _gigabytes(memory)
-    if SparkContext._active_spark_context is not None:
+    if is_remote(master):
+        spark, advice = _of_server(master, memory, name, settings or {})
+    elif SparkContext._active_spark_context is not None:
         spark = SparkSession.builder.getOrCreate()
         advice = [*_kept(spark, master, memory), *_changed(spark, settings or {}), *_advice_once(spark)]
     else:
@@ -106,6 +117,18 @@ def session(
     for text in advice:
         warnings.warn(text, SparkAdvice, stacklevel=2)
     return spark
+
+
+def _of_server(url: str, memory: str | None, name: str, settings: Mapping[str, Any]) -> tuple[SparkSession, list[str]]:
+    """A session of a Connect server, and what was asked for but cannot be had."""
+    spark, kept = remote(url, name, {key: _text(value) for key, value in settings.items()})
+    likes = {key: value for key, value in tuned(master_of(spark)).items() if key in _OF_A_SESSION}
+    for key, value in ({PARTITIONS: str(parts_of_new(spark))} | likes).items():
+        if key not in settings and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    if memory is not None:
+        kept.append(f"memory={memory!r} is for a JVM of this process; that of {url!r} has what it was started with.")
+    return spark, kept
 
 
 @contextmanager
@@ -144,13 +167,13 @@ def tuned(
     chosen = {
         "spark.master": master,
         PROVIDER: ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        CHANGELOG: "true",
+        COUNTING: "false",
         _SOCKETS: "true",
-        "spark.sql.streaming.minBatchesToRetain": "10",  # versions of state on disk, instead of 100
+        RETAINED: "10",  # versions of state on disk, instead of 100
         "spark.python.daemon.module": "fogline.spark.daemon",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
+        ZONE: "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

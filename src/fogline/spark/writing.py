@@ -20,9 +20,11 @@ from fogline.flow.collected import write_batch
 from fogline.flow.names import CHECKPOINT
 from fogline.flow.output import Output, RunStatus
 from fogline.flow.plans import AnyPlan
+from fogline.flow.resume import moved, must_fit
 from fogline.flow.sink import begin_all, close_all
 from fogline.flow.spill import COLLECTED, Spill
 from fogline.spark.collecting import collect, collect_through_files
+from fogline.spark.connect import must_have_jvm
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS
 from fogline.spark.pipeline import journal
@@ -39,6 +41,12 @@ class Writing:
         report: Callable[[RunStatus], None] = lambda status: None,
         remark: Callable[[str], None] = lambda text: None,
     ) -> None:
+        must_have_jvm(
+            spark,
+            "a run puts its batches into sinks from the driver",
+            "run it with the master of the cluster itself (spark://…, local[*]), or write the changes that "
+            "fl.spark.watch gives with a sink of Spark's own",
+        )
         self.spark, self.output, self.report, self.remark = spark, output, report, remark
         self.root = absolute(output.config.output)
         self.status, self.looked = RunStatus(), False
@@ -60,7 +68,7 @@ class Writing:
         self, source: DataFrame, plan: AnyPlan, trigger: dict[str, Any], read: Read | None = None
     ) -> StreamingQuery:
         """Begin, or go on from the checkpoint; `read` makes rows of what the source has."""
-        begin_all(self.output.config.sinks, self.output.info(plan, self._committed(), self.remark))
+        begin_all(self.output.config.sinks, self.output.info(plan, self._last("commits"), self.remark))
         count = None if plan.grouped or plan.deals else 1
         report = journal(source, plan, self._spill(count), read)
         writer = report.writeStream.foreachBatch(self._write).queryName("fogline")
@@ -68,13 +76,23 @@ class Writing:
         with _partitions(self.spark, count):
             return writer.start()
 
+    def move(self, source: DataFrame, plan: AnyPlan, after: AnyPlan, read: Read | None = None) -> AnyPlan:
+        """Go on with the successor of the run's repository: the plan then. What was begun is finished before."""
+        must_fit(plan, after)
+        last = self._last("commits")
+        if self._last("offsets") != last:
+            self.start(source, plan, {"once": True}, read).awaitTermination()
+            last = self._last("commits")
+        self.output.move(moved(self.output.config), 0 if last is None else last + 1)
+        return after
+
     def close(self) -> None:
         """No more batches come from this process."""
         close_all(self.output.config.sinks)
 
-    def _committed(self) -> int | None:
-        """The last batch that Spark has committed; None: none."""
-        names = (name.rsplit("/", 1)[1] for name in self.output.place.listing(f"{CHECKPOINT}/commits"))
+    def _last(self, log: str) -> int | None:
+        """The last batch in a log of the checkpoint: `offsets` (begun) or `commits` (done); None: none."""
+        names = (name.rsplit("/", 1)[1] for name in self.output.place.listing(f"{CHECKPOINT}/{log}"))
         return max((int(name) for name in names if name.isdigit()), default=None)
 
     def _spill(self, partitions: int | None) -> Spill | None:

@@ -19,6 +19,7 @@ from fogline.kernels import sensors as kernels
 from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
 from fogline.model import Query, Rule
 from fogline.repository.history import History
+from fogline.repository.sensors.gaps import no_gaps
 from fogline.repository.sensors.state import READINGS, Name, SensorState
 from fogline.repository.sensors.training import newest_state
 from fogline.repository.sensors.transition import Lacking, Transition, by_attribute
@@ -66,6 +67,20 @@ class SensorModel:
         begun = self.empty_state().holding(known, self.times[these], self.values[these])
         begun.untouched = True
         return begun
+
+    def taken_over(self, kept: SensorState, names: Sequence[str]) -> SensorState:
+        """The readings of a state of another model, whose attributes had these names; its gaps are open no longer."""
+        (times, values), heard = kept.arrays(), kept.open_gaps().heard
+        shape = (len(times), len(self.names), READINGS)
+        all_times, all_values = np.full(shape, -np.inf), np.full(shape, np.nan)
+        for j, name in enumerate(self.names):
+            if name in names:
+                all_times[:, j], all_values[:, j] = times[:, names.index(name)], values[:, names.index(name)]
+        found = self.empty_state()
+        found.holding(list(kept.number), all_times, all_values, no_gaps(heard, len(self.names)))
+        found.untouched = kept.untouched
+        found.versions = None if kept.versions is None else kept.versions[: len(times)].copy()
+        return found
 
     def empty_state(self) -> SensorState:
         """A state without readings."""
