@@ -23,11 +23,15 @@ from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
+from fogline.flow.plans import plan_of as any_plan
 from fogline.flow.shelf import PageIndex, Shelf, once, shelf_of
 from fogline.flow.stages import screened
 from fogline.flow.watermark import event
+from fogline.rows.queries import Queries
 from tests.flow import test_latest as newest
 from tests.flow.driving import Engine, MemoryStore, ShelfEngine, cut, plan_of, rows_of
+from tests.flow.moving import BORDER, MOVES
+from tests.flow.moving import cut as cut_into_files
 from tests.flow.test_keeper import drives, flush
 from tests.test_latest import changing
 
@@ -166,6 +170,29 @@ def test_state_of_another_plan_is_refused():
         SnapshotError, match=r"page of groups is that of another query: lifetime was 10\.0 and is now 11"
     ):
         handed(other, store, ("b", "x", 2, 1.0))
+
+
+@pytest.mark.parametrize("tiny", [(1, 256, 10**6), (1, 1, 10**6), (1, 2, 0)], ids=["pages", "apart", "large"])
+@pytest.mark.parametrize("name", ["rules", "rules, with lateness", "the newest of each id", "several queries"])
+def test_a_run_that_moves_to_another_repository_moves_its_shelves(name, tiny):
+    several, move = name == "several queries", MOVES["rules" if name == "several queries" else name]
+    other = fl.Query(**move.query.to_dict() | {"alpha": 0.6, "lifetime": 9})
+    asked = Queries({"one": move.query, "two": other}) if several else move.query
+    parts, before, after = cut_into_files(move), move.before(), move.after()
+    how = {"schema": parts[0].schema, "buckets": 2, **move.how}
+    old, new = (
+        any_plan(asked, opened=lambda: before, **how),
+        any_plan(asked, opened=lambda: after, formers=[lambda: before], **how),
+    )
+    alone, together = Engine(old, at_hand=False), ShelfEngine(old)
+    with sizes(*tiny):
+        for k, part in enumerate(parts):
+            if k == BORDER:
+                alone.plan = together.plan = new
+            reports = [sorted(json.dumps(row, default=str) for row in rows_of(engine.batch([part]), CHANGES))
+                       for engine in (alone, together)]  # fmt: skip
+            assert reports[0] == reports[1]
+            assert reports[0]
 
 
 def test_a_large_group_lies_under_its_own_key_and_comes_back_when_it_is_small(monkeypatch):
