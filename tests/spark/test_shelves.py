@@ -1,4 +1,4 @@
-"""Does a shelf's processor keep its state and its one timer as Spark expects? Without a JVM: the handle is a dictionary."""
+"""Does the processor of a shelf keep its state and its one timer as Spark expects? (No JVM: a handle of dictionaries.)"""
 
 from __future__ import annotations
 
