@@ -1,4 +1,4 @@
-"""Does the processor of a shelf keep its state and its one timer as Spark expects? (No JVM: a handle of dictionaries.)"""
+"""Does the processor of a shelf keep its state, and its one timer, as Spark expects? No JVM: the handle is a dict."""
 
 from __future__ import annotations
 
