@@ -50,9 +50,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12, help="measured in each turn, after as many to warm up")
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument(
-        "--groups", type=int, default=10_000, help="so many groups, for --only many and --only latest"
-    )
+    parser.add_argument("--groups", type=int, default=10_000, help="so many groups, for --only many and --only latest")
     parser.add_argument("--only", choices=["throughput", "fixed", "groups", "many", "table", "living", "latest"])
     asked = parser.parse_args()
     log = Path(gettempdir()) / "fogline-bench-spark.log"
@@ -209,16 +207,14 @@ def groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, coun
     print(f"{count:,} groups, {20 * count:,} rows in one stream: {took:.1f} s, {wrong} groups with a wrong answer")
 
 
-def many_groups(
-    spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, count: int
-) -> None:
+def many_groups(spark: SparkSession, query: fl.Query, repository: fl.Repository, batches: int, count: int) -> None:
     """What does a micro-batch cost in which every one of many groups has rows?"""
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     apart = fl.Query.from_dict(query.to_dict() | {"by": ["site"], "lifetime": 20})
     df = stream(spark, reader=spark.readStream, batch=count, rate=count, groups=count, partitions=2)
     took = measured(fl.spark.watch(df, apart, repository, every="batch"), batches)
     each = median(took) * spark.sparkContext.defaultParallelism / count
-    print(f"{count:,} active groups, {count:,} rows a batch: {median(took):.2f} s ({each * 1e6:,.0f} us of a core each)")
+    print(f"{count:,} active groups, {count:,} rows a batch: {median(took):.2f} s ({each * 1e6:,.0f} µs·core each)")
 
 
 def _over(rows: Callable[[], DataFrame], way: Callable[[DataFrame], DataFrame]) -> DataFrame:

@@ -23,8 +23,8 @@ from fogline.flow import cache
 from fogline.flow.bundle import Bundle, bundled, fits, joined, unbundled
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells
-from fogline.flow.journal import Journal, journal
-from fogline.flow.keeper import Keeper, Turned
+from fogline.flow.journal import GroupReport, Journal, journal
+from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_state, saved_by, to_state
@@ -32,7 +32,7 @@ from fogline.packing import Arrays
 from fogline.rows.keys import Key
 
 FULL = 48  # groups in a page, on average, for which there are twice as many pages
-AT_ONCE = 2_000  # groups that are loaded at once, about
+AT_ONCE = 1_000  # groups that are loaded at once, about
 
 _APART = "apart "  # before the names of arrays
 _WHAT = "page of groups"
@@ -212,30 +212,44 @@ class Shelf:
         """The groups of these pages that are concerned take what has come."""
         pages = {number: self._open(number) if self.index.counts[number] else Page(None, {}) for number in numbers}
         keys = {n: numbers[n] if watermark is None else _due(pages[n], watermark) for n in numbers}
-        loaded = self._loaded([pages[n].part(set(keys[n])) for n in numbers])
-        done = {
-            key: self._taken(key, loaded.get(key), parcels.get(key, ()), watermark) for n in numbers for key in keys[n]
-        }
-        small, apart = self._saved(done, loaded)
+        small, apart, reports = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, parcels, watermark)
         place = {} if small is None else {key: k for k, key in enumerate(small.keys)}
         for n, page in pages.items():
-            gone = set(keys[n])
-            rest = page.part(set(page.keys) - gone)
+            rest = page.part(set(page.keys) - set(keys[n]))
             come = [] if small is None else [small.part([place[key] for key in keys[n] if key in place])]
             both = joined([*([] if rest.small is None else [rest.small]), *come])
             self._write(n, Page(both, rest.apart | {key: apart[key] for key in keys[n] if key in apart}))
-        return journal(self.plan, self.keeper.tables, [each.report for each in done.values()])
+        return journal(self.plan, self.keeper.tables, reports)
 
-    def _loaded(self, pages: list[Page]) -> dict[Key, tuple[LoadedGroup, str | None]]:
-        """The groups of these pages, and the marks of those that lie apart."""
-        small = joined([page.small for page in pages if page.small is not None])
-        out: dict[Key, tuple[LoadedGroup, str | None]] = {}
-        if small is not None:
-            out = {key: (each, None) for key, each in zip(small.keys, unbundled(self.keeper, small), strict=True)}
-        for page in pages:
-            for key, each in page.apart.items():
-                out[key] = self._loaded_apart(key, each), each.mark
-        return out
+    def _groups(
+        self,
+        pages: list[Page],
+        keys: Mapping[int, list[Key]],
+        parcels: Mapping[Key, Sequence[Parcel]],
+        watermark: int | None,
+    ) -> tuple[Bundle | None, dict[Key, Apart], list[GroupReport]]:
+        """The groups as they are to lie, those that are not forgotten, and what they report.
+
+        Small ones are loaded and saved together, the others one after the other.
+        """
+        before = {key: each for page in pages for key, each in page.apart.items()}
+        bundle = joined([page.small for page in pages if page.small is not None])
+        loaded = {} if bundle is None else dict(zip(bundle.keys, unbundled(self.keeper, bundle), strict=True))
+        small: list[tuple[Key, LoadedGroup]] = []
+        apart: dict[Key, Apart] = {}
+        reports = []
+        for key in (key for some in keys.values() for key in some):
+            was = before.get(key)
+            group = loaded.pop(key, None) or (self.keeper.load(None) if was is None else self._loaded_apart(key, was))
+            done = self.keeper.turn(key, group, parcels.get(key, ()), watermark, *self.store.cells(key))
+            reports.append(done.report)
+            if not done.forgotten and fits(done.then):
+                small.append((key, done.then))
+            elif not done.forgotten:
+                apart[key] = self._saved_apart(key, done.then)
+            if was is not None and was.mark is not None and (key not in apart or apart[key].mark is None):
+                self.store.large.remove(key)
+        return bundled(self.keeper, small) if small else None, apart, reports
 
     def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
         waiting, _, turns = self.store.cells(key)
@@ -243,28 +257,6 @@ class Shelf:
             return self.keeper.load(each.saved, turns, waiting)
         known = cache.pop((bytes.fromhex(each.mark), self.plan.digest))
         return self.keeper.load(self.store.large.get(key) if known is None else known, turns, waiting)
-
-    def _taken(
-        self, key: Key, found: tuple[LoadedGroup, str | None] | None, parcels: Sequence[Parcel], watermark: int | None
-    ) -> Turned:
-        loaded = self.keeper.load(None) if found is None else found[0]
-        return self.keeper.turn(key, loaded, parcels, watermark, *self.store.cells(key))
-
-    def _saved(
-        self, done: Mapping[Key, Turned], before: Mapping[Key, tuple[LoadedGroup, str | None]]
-    ) -> tuple[Bundle | None, dict[Key, Apart]]:
-        """The groups as they are to lie, those that are not forgotten."""
-        small: list[tuple[Key, LoadedGroup]] = []
-        apart: dict[Key, Apart] = {}
-        for key, each in done.items():
-            was_large = key in before and before[key][1] is not None
-            if not each.forgotten and fits(each.then):
-                small.append((key, each.then))
-            elif not each.forgotten:
-                apart[key] = self._saved_apart(key, each.then)
-            if was_large and (key not in apart or apart[key].mark is None):
-                self.store.large.remove(key)
-        return bundled(self.keeper, small) if small else None, apart
 
     def _saved_apart(self, key: Key, then: LoadedGroup) -> Apart:
         state = self.keeper.save(then)

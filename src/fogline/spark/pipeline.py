@@ -78,9 +78,9 @@ def watch(
     wrong clock does not end the answer; a length of time, "off", or "auto": ten lifetimes, else a day for timestamps.
     `idle`: how far the clock of a silent group stays behind that of the query, so that its rows expire; a length of
     time. Without it a group's clock is moved by its own rows alone, and groups that lag lose nothing.
-    `buckets`: into how many the sensors are dealt that a repository remembers, so many tasks can work at once; by
-    default as many as there are shuffle partitions, or a multiple of that which is eight or more. A checkpoint keeps
-    the number it was begun with, as it keeps the number of partitions.
+    `buckets`: into how many the sensors are dealt that a repository remembers, and on how many shelves groups lie: so
+    many tasks can work at once; by default as many as there are shuffle partitions, or a multiple of that which is
+    eight or more. A checkpoint keeps the number it was begun with, as it keeps the number of partitions.
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     `hindsight`: revise what a missing value may be when its sensor has spoken again; by default where the repository
     has learnt it.
