@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fogline.repository.imputed import Imputation
     from fogline.repository.repository import Repository, Step
     from fogline.repository.verify import Violation, verify
+    from fogline.rows.queries import Queries
     from fogline.rows.source import RowSource
     from fogline.skyline.explain import Explanation, Rival
     from fogline.static import skyline
@@ -58,6 +59,7 @@ __all__ = [
     "Monitor",
     "Node",
     "Quality",
+    "Queries",
     "Query",
     "QueryError",
     "Reject",
@@ -108,6 +110,7 @@ offer(
         "repository.imputed": ("Imputation",),
         "repository.repository": ("Repository", "Step"),
         "repository.verify": ("Violation", "verify"),
+        "rows.queries": ("Queries",),
         "rows.source": ("RowSource",),
         "skyline.explain": ("Explanation", "Rival"),
         "sinks": ("sinks",),

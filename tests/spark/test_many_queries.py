@@ -83,6 +83,6 @@ def test_queries_that_do_not_go_together_are_refused(spark):
     with pytest.raises(FoglineError, match="agree on its id"):
         watch(frame, {"one": PLAIN["sites"], "two": fl.Query(attributes={"a": "max"}, id="site", time="t", last=3)})
     with pytest.raises(FoglineError, match="or several by their names, not list"):
-        watch(frame, [PLAIN["sites"]])  # type: ignore[arg-type]
+        watch(frame, [PLAIN["sites"]])
     with pytest.raises(FoglineError, match="rejects looks at rows for one query"):
-        rejects(frame, Queries(PLAIN))  # type: ignore[arg-type]
+        rejects(frame, Queries(PLAIN))
