@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIMIT = 240  # seconds of one start
+LIMIT = 900  # seconds of one start
 
 
 def run_until_done(folder: Path, *urls: str, kills: list[str], engine: str = "embedded") -> int:

@@ -40,19 +40,19 @@ def repository() -> fl.Repository:
     return fl.Repository.fit(readings(10**6, 3000, gaps=0.0), QUERY, rules=RULES)
 
 
-def batch_rows(k: int) -> pa.Table:
+def batch_rows(k: int, rows: int = ROWS) -> pa.Table:
     """The rows of a file; one of them cannot be taken."""
-    table = readings(k * ROWS, ROWS, gaps=0.3)
+    table = readings(k * rows, rows, gaps=0.3)
     bad = table.slice(0, 1).set_column(0, "sensor", pa.array([None], pa.string()))
     return pa.concat_tables([bad, table])
 
 
-def prepare(root: Path, files: int = FILES) -> None:
+def prepare(root: Path, files: int = FILES, rows: int = ROWS) -> None:
     """The stream, the question and the repository as files."""
     (root / "in").mkdir(parents=True)
     for k in range(files):
         path = root / "in" / f"{k:03}.parquet"
-        pq.write_table(batch_rows(k), path)
+        pq.write_table(batch_rows(k, rows), path)
         os.utime(path, (1e9 + k, 1e9 + k))
     repository().save(root / "repository")
 
@@ -66,11 +66,11 @@ class Truth:
 
 
 @cache
-def truth(files: int = FILES) -> list[Truth]:
+def truth(files: int = FILES, rows: int = ROWS) -> list[Truth]:
     monitor, out = fl.Monitor(QUERY, repository=repository()), []
     for k in range(files):
-        rows = batch_rows(k)
-        changes = monitor.advance(int(rows["t"][-1].as_py()), rows)
+        come = batch_rows(k, rows)
+        changes = monitor.advance(int(come["t"][-1].as_py()), come)
         out.append(Truth(in_order(changes, CHANGE), in_order(monitor.answer(), MEMBER)))
     return out
 
@@ -89,5 +89,5 @@ def _rounded(value: Any) -> Any:
     return round(value, 9) + 0.0 if isinstance(value, float) else value
 
 
-def all_changes(files: int = FILES) -> list[tuple[Any, ...]]:
-    return sorted((each for batch in truth(files) for each in batch.changes), key=repr)
+def all_changes(files: int = FILES, rows: int = ROWS) -> list[tuple[Any, ...]]:
+    return sorted((each for batch in truth(files, rows) for each in batch.changes), key=repr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -97,3 +98,21 @@ def test_what_is_no_stream_or_no_sink_is_refused(spark, tmp_path):
     with pytest.raises(FoglineError, match="at least one sink"):
         fl.spark.run(df, CASE.query, sinks=[], checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_query_that_was_stopped_goes_on_at_once_and_one_that_runs_is_left_alone(spark, tmp_path):
+    class Slow(Keeping):
+        def close(self) -> None:
+            sleep(0.5)  # the folder is held until its sinks are closed
+            super().close()
+
+    write_stream(CASE, tmp_path / "in")
+    sink, df = Slow(), stream(spark, tmp_path / "in", 9)
+    first = fl.spark.run(df, CASE.query, sinks=[sink], checkpoint=tmp_path / "run")
+    with pytest.raises(FoglineError, match=r"is being written by process .* choose another output"):
+        fl.spark.run(df, CASE.query, sinks=[Keeping()], checkpoint=tmp_path / "run")
+    first.processAllAvailable()
+    first.stop()
+    run(spark, tmp_path, sink)
+    assert sink.closed >= 1
+    assert sink.came == [0]

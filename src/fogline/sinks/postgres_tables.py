@@ -65,7 +65,7 @@ def stored_as(kind: pa.DataType) -> tuple[pa.DataType, str]:
         return pa.date32(), "date"
     if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.binary(), "bytea"
-    if isinstance(kind, pa.UuidType):
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid":
         return kind, "uuid"
     return pa.string(), "text"
 

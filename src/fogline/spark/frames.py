@@ -33,6 +33,8 @@ from fogline.spark.pipeline import plan_for
 from fogline.spark.writing import Writing
 
 FRAME = "dataframe:/"  # where the stream of such a run comes from, in about.json
+_CLOSING = 60.0  # seconds that sinks of a query that has ended may take to close
+_started: dict[str, tuple[StreamingQuery, Thread]] = {}  # by folder: the last query of this process, and what ends it
 
 
 def run(
@@ -81,6 +83,7 @@ def run(
     more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False}
     config = as_begun(RunConfig(FRAME, root, query, repository, every, lateness, ahead, idle, **more), place)
     when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)
+    _wait_for_the_last(root)
     with ExitStack() as held, plainly():
         held.enter_context(holding(root, config.engine, remark))
         writing = Writing(df.sparkSession, Output(place, config), remark=remark)
@@ -94,15 +97,23 @@ def run(
         if new:
             writing.output.begin({}, plan.buckets)
         started = writing.start(df, plan, when)
-        _at_the_end(started, held.pop_all())
+        _started[root] = started, _at_the_end(started, held.pop_all())
     return started
 
 
-def _at_the_end(started: StreamingQuery, held: ExitStack) -> None:
+def _wait_for_the_last(root: str) -> None:
+    """A query of this process that has ended there may still be closing its sinks."""
+    if root in _started and not _started[root][0].isActive:
+        _started.pop(root)[1].join(_CLOSING)
+
+
+def _at_the_end(started: StreamingQuery, held: ExitStack) -> Thread:
     """When the query ends, however it does, sinks are closed and the folder is free."""
 
     def wait() -> None:
         with held, suppress(PySparkException):  # the caller of the query gets its errors
             started.awaitTermination()
 
-    Thread(target=wait, name="fogline-sinks", daemon=True).start()
+    thread = Thread(target=wait, name="fogline-sinks", daemon=True)
+    thread.start()
+    return thread
