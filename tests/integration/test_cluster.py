@@ -54,8 +54,8 @@ def started(there: Cluster, place: Path, out: str, *more: str, repository: str =
     words = ["run", "in", "-q", "q.yaml", "-r", repository, "-o", out, "--files-per-batch", "1", "--master", there.url]
     paths = {"PYTHONPATH": os.pathsep.join(map(str, ROOTS)), "PYSPARK_PYTHON": str(place / "python")}
     environment = {**os.environ, **paths, "SPARK_LOCAL_IP": "127.0.0.1", "FOGLINE_REPOSITORIES": str(place / "cache")}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([*COMMAND, *words, *conf, *more], cwd=place, env=environment, **pipes)  # type: ignore[call-overload, no-any-return]
+    command, merged = [*COMMAND, *words, *conf, *more], subprocess.STDOUT
+    return subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=merged, text=True)
 
 
 def refused(there: Cluster, place: Path, out: str, machine: Machine) -> str:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,9 +177,9 @@ def _started(command: list[str], folder: Path, environment: dict[str, str]) -> s
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment | more)
 
 
-def _wait(done: object, machine: Machine) -> None:
+def _wait(done: Callable[[], bool], machine: Machine) -> None:
     limit = monotonic() + PATIENCE
-    while not done():  # type: ignore[operator]
+    while not done():
         if machine.process.poll() is not None or monotonic() > limit:
             raise RuntimeError(f"a process of the cluster did not start:\n{machine.log[-3000:]}")
         sleep(0.05)
