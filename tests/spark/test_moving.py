@@ -21,7 +21,7 @@ def on_spark(spark, config, files_per_batch: int = 1) -> None:
     assert started.awaitTermination(300)
 
 
-@pytest.mark.parametrize("name", ["rules, with lateness", "sensors, with hindsight", "the newest of each id"])
+@pytest.mark.parametrize("name", ["rules, with lateness", "sensors, with hindsight"])
 def test_both_engines_move_alike(spark, tmp_path, monkeypatch, name):
     """And on Spark the plug is pulled between a batch's files and its commit, before the move and after it."""
     monkeypatch.setattr(moving, "FILES", 4)
