@@ -42,7 +42,7 @@ def there() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     """A stream, a repository, a query, and a Python under a path of its own."""
-    folder = tmp_path_factory.mktemp("cluster")
+    folder: Path = tmp_path_factory.mktemp("cluster")
     prepare(folder)
     (folder / "q.yaml").write_text(yaml.safe_dump(QUERY.to_dict(), allow_unicode=True))
     python_at(folder / "python")

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 import fogline as fl
 from fogline.flow.plan import Plan, make_plan
+from fogline.flow.plans import Kin
 from fogline.flow.watermark import event
 from fogline.packing import table_from_bytes
 from fogline.spark.processors import as_keyed
@@ -82,7 +83,7 @@ def handed(plan: Plan, handle: Handle, *rows: Any) -> list[tuple[Any, ...]]:
     processor = ShelfProcessor(plan)
     processor.init(handle)
     some = [(key, each) for key, several in parcels(plan, *rows).items() for each in several]
-    crates = as_keyed(plan, some)["crate"].to_pylist()
+    crates = as_keyed(plan, Kin(plan), some)["crate"].to_pylist()
     out = changes(list(processor.handleInputRows((0,), [{"crate": crates}], None)))
     processor.close()
     return out

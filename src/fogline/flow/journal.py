@@ -18,6 +18,7 @@ from fogline.flow.names import CHANGES as CHANGES
 from fogline.flow.names import HEALTH as HEALTH
 from fogline.flow.names import REJECTS as REJECTS
 from fogline.flow.names import SCORES
+from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import Sums, to_plain
@@ -25,6 +26,7 @@ from fogline.model import Query
 from fogline.rows.changes import Tables, change_schema
 from fogline.rows.clock import write_times
 from fogline.rows.keys import Key, key_columns
+from fogline.skyline.store import AnyGroup
 
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
@@ -42,6 +44,23 @@ def _kind_of(counted: tuple[str, ...]) -> pa.StructType:
 
 
 _COUNTED, _CHANGED = _kind_of(COUNTERS), _kind_of((*COUNTERS, *CHANGED))
+
+
+def counts(parcels: Sequence[Parcel], rejected: int, group: AnyGroup, waiting: int) -> dict[str, float]:
+    """What health has of a group that these parcels have reached."""
+    return {
+        "rows": sum(parcel.came for parcel in parcels),
+        "rejected": rejected,
+        "outside_limits": sum(parcel.outside_limits for parcel in parcels),
+        "incomplete": sum(parcel.incomplete for parcel in parcels),
+        "screened": sum(parcel.screened for parcel in parcels),
+        "unwatched": sum(parcel.unwatched for parcel in parcels),
+        "waiting": waiting,
+        "live": group.live.alive,
+        "answer": len(group.live.members()),
+        "inexact": len(group.live.inexact()),
+        "undecided": len(group.live.undecided()),
+    }
 
 
 def changes_schema(plan: Plan) -> pa.Schema:

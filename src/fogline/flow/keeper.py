@@ -27,7 +27,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
-from fogline.flow.journal import CLIPPED, GroupReport, Journal, journal
+from fogline.flow.journal import CLIPPED, GroupReport, Journal, counts, journal
 from fogline.flow.moving import moved_group
 from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.parcel import Parcel
@@ -149,7 +149,7 @@ class Keeper:
         if forgotten and self.settling is not None:
             self.settling.forget(then.sensors, parts)
         then.timer = None if forgotten else self._next(then, watermark)
-        health = _health(counted, len(rejects), loaded.group, then.waits) | step.health
+        health = counts(counted, len(rejects), loaded.group, then.waits) | step.health
         health |= {"released": found.released, "screened": health["screened"] - found.screened}
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
         scores: Sums = {}
@@ -390,19 +390,3 @@ class Keeper:
 def _some(rows: RowBlock, stay: Flags) -> RowBlock | None:
     """Some of the rows; None if there are none."""
     return rows if stay.all() else rows.part(np.flatnonzero(stay)) if stay.any() else None
-
-
-def _health(parcels: Sequence[Parcel], rejected: int, group: AnyGroup, waiting: int) -> dict[str, float]:
-    return {
-        "rows": sum(parcel.came for parcel in parcels),
-        "rejected": rejected,
-        "outside_limits": sum(parcel.outside_limits for parcel in parcels),
-        "incomplete": sum(parcel.incomplete for parcel in parcels),
-        "screened": sum(parcel.screened for parcel in parcels),
-        "unwatched": sum(parcel.unwatched for parcel in parcels),
-        "waiting": waiting,
-        "live": group.live.alive,
-        "answer": len(group.live.members()),
-        "inexact": len(group.live.inexact()),
-        "undecided": len(group.live.undecided()),
-    }

@@ -32,7 +32,7 @@ BATCHES = 4  # that are read once more
 _SECOND = 1e6  # microseconds
 
 
-class Apart:
+class PartitionsApart:
     """Looks at the batches of a run whose lateness is 0."""
 
     def __init__(

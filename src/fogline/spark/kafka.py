@@ -18,7 +18,7 @@ from fogline.flow.output import Output, RunStatus
 from fogline.kafka.address import Address
 from fogline.kafka.config import EARLIEST, LATEST, TopicOptions
 from fogline.kafka.layout import layout_of_topic
-from fogline.spark.apart import Apart
+from fogline.spark.apart import PartitionsApart
 from fogline.spark.broker import ask
 from fogline.spark.offsets import known_batches, losses, offsets_of
 from fogline.spark.topic import messages
@@ -33,7 +33,7 @@ class Topic:
         self.spark, self.output = spark, output
         self.address = Address.of(output.config.stream)
         self.options: TopicOptions = output.config.topic or TopicOptions()
-        self.apart: Apart | None = None
+        self.apart: PartitionsApart | None = None
 
     def settle(self, clock: str | None) -> Layout:
         """How messages are read: as the query and the repository's rules ask for it."""
@@ -73,7 +73,7 @@ class Topic:
         }
         df = messages(self.spark.readStream, self.address, options, layout, given)
         if config.lateness in (0, "0"):
-            self.apart = Apart(self.spark, self.output, self.address, options, layout)
+            self.apart = PartitionsApart(self.spark, self.output, self.address, options, layout)
         return df
 
     def look(self, status: RunStatus) -> list[str]:

@@ -62,7 +62,8 @@ class Run:
 
             def planned(config: RunConfig) -> AnyPlan:
                 known, formers = config.repository, config.formers
-                return plan_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
+                made: AnyPlan = plan_for(source, config.query, known, schema=layout.schema, formers=formers, **how)
+                return made
 
             plan = planned(config)
             if self.source.new:
