@@ -285,3 +285,25 @@ def test_a_slice_of_nothing_but_rejects_is_no_trouble_where_rows_are_replaced():
     rows = pa.Table.from_pylist([{"id": None, "t": k, "a": 1.0, "b": 1.0} for k in range(9)], SCHEMA)
     journal = Engine(make_plan(asked(latest=True), SCHEMA)).batch([rows])
     assert sum(table.num_rows for kind, table in journal if kind == REJECTS) == 9
+
+
+@pytest.mark.parametrize("every", ["tick", "batch"])
+def test_kin_drop_only_what_may_go_for_every_lifetime(every):
+    """At every tick the short-lived see a row between two that beat it; at the end only the long-lived have one."""
+    come = [("first", 0, 0.5), ("before", 1, 5.0), ("between", 2, 1.0), ("after", 4, 6.0), ("last", 9, 0.1)]
+    rows = [{"id": name, "t": t, "a": a, "b": a} for name, t, a in come]
+    table, queries = pa.Table.from_pylist(rows, SCHEMA), {"short": asked(lifetime=2), "long": asked(lifetime=20)}
+    plans = make_plans(queries, SCHEMA, every=every, ahead="off")
+    journal = Engine(plans, slice_rows=100, chunk_rows=100).batch([table])
+    entered = {
+        name: [row["id"] for row in reports(journal, CHANGES, (), name)[()] if row["change"] == "enter"]
+        for name in queries
+    }
+    assert len(plans.kin) == 1
+    if every == "tick":
+        assert entered == {
+            "short": ["first", "before", "between", "after", "last"],
+            "long": ["first", "before", "after"],
+        }
+    else:
+        assert entered == {"short": ["last"], "long": ["after"]}
