@@ -40,7 +40,7 @@ def there() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stream, a repository, a query, and a Python under a path of its own."""
     folder: Path = tmp_path_factory.mktemp("cluster")
     prepare(folder)

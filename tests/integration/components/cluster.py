@@ -80,8 +80,7 @@ class Cluster:
 
     def add(self, hidden: Iterable[Path] = (), replaced: Mapping[Path, Path] | None = None) -> Machine:
         """One more worker; some folders are empty there, and some files are others. It is known to the master."""
-        folder = self.folder / f"worker{len(self.machines)}"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="worker-", dir=self.folder))
         port = free_port()
         words = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0", "--cores", "1", "--memory", MEMORY]
         words = ["org.apache.spark.deploy.worker.Worker", *words, "--work-dir", str(folder / "work"), self.url]
