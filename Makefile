@@ -42,7 +42,7 @@ demo: $(STAMP)
 	@$(VENV)/bin/fogline demo
 
 test: $(STAMP)
-	$(PY) -m pytest -n 2 --dist loadgroup
+	$(PY) -m pytest -n 2 --dist loadscope
 
 test-versions: $(STAMP)
 	$(PY) tools/versions.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(if $(TESTS),-- $(TESTS))

@@ -17,11 +17,14 @@ from __future__ import annotations
 import pkgutil
 import random
 from importlib import import_module
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 import fogline
+
+SPARK = "tests/spark/"  # also where a command makes the session: a process has one JVM
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore", derandomize=False, database=None, deadline=None, print_blob=True)
@@ -32,17 +35,21 @@ for each in pkgutil.walk_packages(fogline.__path__, "fogline."):
     import_module(each.name)
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are read
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Which tests stay in one process; the largest lot begins. (Marks of groups are not seen by every xdist.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    def lot_of(nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return SPARK if file.startswith(SPARK) else file
+
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = lot_of
+    return scheduling
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """When exploring, another order each time: where time ends first, every test has its turn in some round."""
     if config.getoption("--hypothesis-profile") == "explore":
         random.Random(config.getoption("--hypothesis-seed")).shuffle(items)
-        return
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if _shares_spark(item) else item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: not _shares_spark(item))
-
-
-def _shares_spark(item: pytest.Item) -> bool:
-    """Also where a command makes the session: a process has one JVM."""
-    return item.path.parent.name == "spark"
