@@ -107,3 +107,9 @@ def test_a_query_that_rejects_all_its_rows_is_named(place):
     (place / "in" / "a.csv").write_text("\n".join(["sensor,site,t,heat,damp,light,gas", *(f"{row}," for row in ROWS)]))
     found = started()
     assert "damp: all 5 rows were rejected, 3 of them because: 'gas' is missing" in found.output
+
+
+def test_late_rows_of_all_queries_stand_in_the_summary(place):
+    started()
+    (place / "in" / "b.csv").write_text("sensor,site,t,heat,damp,light\ns5,n,1,1,1,1\n")
+    assert "rows were late" in started().stdout

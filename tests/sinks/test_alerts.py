@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -84,6 +85,12 @@ def test_a_webhook_gets_every_row_that_enters_in_order_also_after_failures(recei
     assert receiver.got[0]["change"] == "enter"
     assert set(receiver.keys) == {"hush"}
     assert "hush" not in sink.name
+
+
+def test_a_user_and_a_password_in_the_address_are_sent_and_not_shown():
+    sink = Webhook("https://me:hu%40sh@host/x")
+    assert sink.headers["Authorization"] == f"Basic {b64encode(b'me:hu@sh').decode()}"
+    assert sink.name == "webhook+https://host/…"
 
 
 def test_what_comes_again_after_a_crash_can_be_recognised(receiver):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl, unquote, urlsplit
+
 import pytest
 
 from fogline.errors import FoglineError, QueryError
@@ -38,6 +40,68 @@ def test_a_secret_comes_from_the_environment_and_never_shows(monkeypatch):
         assert isinstance(sink, PostgresSink)
         assert "me:hush@host" in sink.session.url
         assert sink.place == "postgresql://me@host/db?table=t"
+
+
+def test_a_variable_may_hold_a_whole_address_or_a_password_of_any_characters(monkeypatch, tmp_path):
+    hard = "p@ss/w#rd?1&%40"
+    monkeypatch.setenv("DB_PASSWORD", hard)
+    for text in (
+        "postgresql://me:${DB_PASSWORD}@host/db?table=t",
+        "postgresql://me@host/db?password=${DB_PASSWORD}&table=t",
+    ):
+        sink = sink_for(text, typed=True)
+        assert isinstance(sink, PostgresSink)
+        parts = urlsplit(sink.session.url)
+        assert parts.hostname == "host"
+        assert parts.path == "/db"
+        assert hard in (unquote(parts.password or ""), dict(parse_qsl(parts.query)).get("password"))
+        assert "p@ss" not in sink.place
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:hush@host/db?table=t")
+    whole = sink_for("${DATABASE_URL}", typed=True)
+    assert isinstance(whole, PostgresSink)
+    assert whole.place == "postgresql://me@host/db?table=t"
+    monkeypatch.setenv("PLACE", str(tmp_path / "a b#c"))
+    assert name_of(sink_for("${PLACE}/out", typed=True)) == str(tmp_path / "a b#c" / "out")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql:me:hush@host/db?table=t",
+        "postgresql://me:hush@[::1/db?table=t",
+        "delta:s3://me:hush@bucket/folder",
+        "webhook+https://host/path?key=hush",
+        "webhook+https://host/path?sig=hush",
+    ],
+)
+def test_a_secret_in_an_odd_address_is_refused_and_not_shown(text):
+    with pytest.raises(QueryError) as error:
+        sink_for(text, typed=True)
+    assert "hush" not in str(error.value)
+
+
+def test_what_a_web_address_has_beyond_its_host_is_not_shown(monkeypatch):
+    monkeypatch.setenv("HOOK", "T0/B0/hush")
+    assert name_of(sink_for("webhook+https://host:8443/services/${HOOK}", typed=True)) == "webhook+https://host:8443/…"
+
+
+def test_a_database_of_this_machine_is_named_without_a_host():
+    sink = sink_for("postgresql:///db?host=/tmp&table=t", typed=True)
+    assert isinstance(sink, PostgresSink)
+    assert sink.session.url.startswith("postgresql:///db?")
+
+
+def test_a_place_that_is_empty_or_no_address_is_refused():
+    with pytest.raises(QueryError, match="is empty, as where a shell's variable is not set"):
+        sink_for("", typed=True)
+    with pytest.raises(QueryError, match="is no address; see its brackets"):
+        sink_for("postgresql://[::1/db?table=t")
+    with pytest.raises(QueryError, match="is no web address"):
+        sink_for("webhook+https://host:port/path")
+
+
+def test_an_address_of_this_machines_files_is_a_path(tmp_path):
+    assert name_of(sink_for(f"file://{tmp_path}/out@2")) == f"{tmp_path}/out@2"
 
 
 def test_what_names_no_sink_is_refused_with_a_guess():

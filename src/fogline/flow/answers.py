@@ -21,7 +21,7 @@ from fogline.flow.about import read_about
 from fogline.flow.batches import counted
 from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_stand, stand_names
 from fogline.flow.folder import Folder
-from fogline.flow.names import CHANGES, HEALTH
+from fogline.flow.names import CHANGES, HEALTH, HERE
 from fogline.impute.scores import Sums
 from fogline.model import Query
 from fogline.rows.changes import answer_of, of_query, standing
@@ -214,4 +214,8 @@ def _about(place: Folder, output: str) -> dict[str, Any]:
     about = read_about(place)
     if about is None:
         raise FoglineError(f"{output!r} is not a folder that `fogline run` has written.")
+    sinks = about.get("sinks", [HERE])
+    if HERE not in sinks:
+        where = ", ".join(sinks) or "the sinks that the run was given"
+        raise FoglineError(f"{output!r} holds the checkpoint of a run alone; its answer is in {where}.")
     return about

@@ -27,7 +27,7 @@ from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
-from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, KINDS, MARK, REJECTS, REPOSITORIES
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan
 from fogline.flow.rejects import kind_of_reason
@@ -39,7 +39,6 @@ from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, differing, each_of
 
-HERE = "its own folder"  # among the sinks that a run was begun with
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 
 
@@ -155,7 +154,7 @@ class RunStatus:
         self.rows = max((each.rows for each in now), default=0)
         self.waiting = sum(each.waiting for each in now)
         self.total = max((each.total for each in self.each.values()), default=0)
-        for name in ("rejected", "held", "expired", "stale", "changes"):
+        for name in ("rejected", "held", "late", "expired", "stale", "changes"):
             setattr(self, name, sum(getattr(each, name) for each in self.each.values()))
         self.reasons = sum((each.reasons for each in self.each.values()), Counter())
         self.sizes = {f"{name}{key}": size for name, each in self.each.items() for key, size in each.sizes.items()}

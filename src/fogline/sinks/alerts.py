@@ -8,12 +8,13 @@ recognises repeats. An alert that fails is tried again after a pause; then the r
 from __future__ import annotations
 
 import subprocess
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from time import sleep
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,11 +109,15 @@ class Webhook(Alerts):
         self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 10.0, **how: Any
     ) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise QueryError(f"{shown(url)!r} is no web address; it begins with http:// or https://.")
+        if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
+            raise QueryError(f"{shown(url)!r} is no web address, as http://host:port/path or https://host/path is.")
         self.parts, self.timeout = parts, timeout
         self.headers = {"Content-Type": "application/json", "User-Agent": "fogline", **(headers or {})}
-        super().__init__(f"webhook+{shown(url)}", self._post, **how)
+        if parts.username is not None:
+            both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self.headers.setdefault("Authorization", f"Basic {b64encode(both.encode()).decode()}")
+        rest = "/…" if parts.path.strip("/") or parts.query else "/"  # of many receivers the path is the secret
+        super().__init__(f"webhook+{parts.scheme}://{parts.netloc.rpartition('@')[2]}{rest}", self._post, **how)
 
     @classmethod
     def from_url(cls, url: str) -> Webhook:
@@ -148,6 +153,14 @@ class Command(Alerts):
         if done.returncode:
             why = " ".join(done.stderr.decode(errors="replace").split())[-200:]
             raise SinkError(f"it ended with the status {done.returncode}{f': {why}' if why else ''}")
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether what stands for a port is one."""
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class DeltaSink:
         """As in `--to delta:PATH`."""
         path = url.partition(":")[2]
         if not path or path.startswith("//"):
-            raise QueryError(f"{url!r} names no folder; write delta:PATH, or delta:s3://bucket/folder.")
+            raise QueryError(f"{shown(url)!r} names no folder; write delta:PATH, or delta:s3://bucket/folder.")
         return cls(path)
 
     def begin(self, run: RunInfo) -> None:

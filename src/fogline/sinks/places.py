@@ -3,6 +3,7 @@
 `postgresql://user@host:port/database?table=NAME`, `delta:PATH`, `kafka://host:port/topic`,
 `webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
 variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a history.
+A variable holds a password as it is, whatever characters that has, or a whole address.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.files.paths import plain
 from fogline.flow.sink import Sink
 
 # scheme -> module of this room, class with `from_url`
@@ -27,37 +29,50 @@ SCHEMES = {
     "webhook+http": ("alerts", "Webhook"),
     "webhook+https": ("alerts", "Webhook"),
 }
-SECRETS = re.compile(r"password|passwd|secret|token|api_?key|passfile_content", re.IGNORECASE)
+SECRETS = re.compile(r"password|passwd|secret|token|api_?key|access_?key|^(?:key|sig|auth)$", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_BEFORE_HOST = re.compile(r"[^:/]+://[^/?]*@")  # with what is in it: user and password
 
 
 def sink_for(url: str, *, typed: bool = False) -> Sink:
     """The sink that a text names. `typed`: the text was typed into a command line, and must not hold a secret."""
-    found = _SCHEME.match(url)
     if typed:
         refuse_secret(url)
+    if not url.strip():
+        raise QueryError("a place to write to is empty, as where a shell's variable is not set; name one.")
+    whole = plain(expanded(url))
+    found = _SCHEME.match(whole)
     if found is None:
         from fogline.flow.folder_sink import FolderSink
 
-        return FolderSink.at(expanded(url))
+        return FolderSink.at(whole)
     known = SCHEMES.get(found[1].lower())
     if known is None:
         raise QueryError(
             f"there is no sink {found[1]!r}, as in {shown(url)!r}; it may be {', '.join(SCHEMES)}, or a folder's path."
             f"{did_you_mean(found[1], SCHEMES)}"
         )
+    if _split(whole) is None:
+        raise QueryError(f"what is written behind {found[1]}: is no address; see its brackets.")
     made: Callable[[str], Sink] = getattr(import_module(f"fogline.sinks.{known[0]}"), known[1]).from_url
-    return made(expanded(url))
+    return made(whole)
 
 
 def expanded(url: str) -> str:
-    """The text with variables of the environment in their places; one that is not set is an error."""
+    """The text with variables of the environment in their places; one that is not set is an error.
+
+    In place of a password, and behind a question mark, characters that mean something in an address are written so that
+    they do not.
+    """
+    before = _BEFORE_HOST.match(url)
+    head, query = 0 if before is None else before.end(), url.find("?")
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
             raise QueryError(f"{shown(url)!r} names the variable {found[1]}, which is not set in the environment.")
-        return os.environ[found[1]]
+        literal = found.start() < head or 0 <= query < found.start()
+        return quote(os.environ[found[1]], safe="") if literal else os.environ[found[1]]
 
     return _VARIABLE.sub(value, url)
 
@@ -73,9 +88,10 @@ def refuse_secret(url: str) -> None:
 
 def has_secret(url: str) -> bool:
     """Whether a text holds something that should not be seen; a variable's name may be."""
+    url = url.removeprefix("delta:")
     parts = _split(url)
-    if parts is None:
-        return False
+    if parts is None or "//" not in url:
+        return "@" in url and _SCHEME.match(url) is not None
     secrets = [parts.password or "", *(value for name, value in parse_qsl(parts.query) if SECRETS.search(name))]
     return any(each and not _VARIABLE.fullmatch(each) for each in secrets)
 
@@ -86,14 +102,25 @@ def shown(url: str) -> str:
     >>> shown("postgresql://me:hush@host:5432/db?table=mine&password=hush")
     'postgresql://me@host:5432/db?table=mine&password=…'
     """
+    if url.startswith("delta:"):
+        return f"delta:{shown(url.removeprefix('delta:'))}"
     parts = _split(url)
     if parts is None or "//" not in url:
-        return url
+        return f"{url.partition(':')[0]}:…" if _SCHEME.match(url) and "@" in url else url
     at = parts.netloc.rpartition("@")
     netloc = f"{at[0].partition(':')[0]}@{at[2]}" if at[1] else parts.netloc
     words = (pair.partition("=") for pair in parts.query.split("&") if pair)
     query = "&".join(f"{name}{eq}{'…' if SECRETS.search(name) else value}" for name, eq, value in words)
     return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
+
+
+def joined(parts: SplitResult) -> str:
+    """An address of its parts. (`urlunsplit` leaves out the // where no host is named: libpq would know no address.)
+
+    >>> joined(urlsplit("postgresql:///db?host=/tmp"))
+    'postgresql:///db?host=/tmp'
+    """
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if parts.query else ''}{parts.query}"
 
 
 def _split(url: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from fogline.errors import QueryError, SinkError
 from fogline.flow.names import CHANGES, HEALTH, KINDS, REJECTS
 from fogline.flow.sink import Batches, RunInfo, again, numbered, refuse_gap
 from fogline.sinks.casting import streamed
-from fogline.sinks.places import needs, shown
+from fogline.sinks.places import joined, needs, shown
 from fogline.sinks.postgres_session import Session, TakenError
 from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, RunTables, storable
 
@@ -53,6 +53,8 @@ class PostgresSink:
     @classmethod
     def from_url(cls, url: str) -> PostgresSink:
         """As in `--to`: the names `table` and `schema` are ours, the others libpq's."""
+        if "://" not in url:
+            raise QueryError("a database is named as postgresql://user@host:port/database?table=NAME.")
         parts = urlsplit(url)
         stated = dict(parse_qsl(parts.query))
         table, schema = stated.pop("table", None), stated.pop("schema", None)
@@ -60,7 +62,7 @@ class PostgresSink:
             raise QueryError(
                 f"{shown(url)!r} names no table; add ?table=NAME: the tables become NAME_changes, and so on."
             )
-        return cls(urlunsplit(parts._replace(query=urlencode(stated))), table, schema=schema)
+        return cls(joined(parts._replace(query=urlencode(stated))), table, schema=schema)
 
     def begin(self, run: RunInfo) -> None:
         """Make the tables, or see that those that are there belong to this run."""
@@ -229,4 +231,4 @@ def with_table(url: str, table: str, schema: str | None) -> str:
     """The address with the names of the tables in it, as `--to` has it."""
     parts = urlsplit(url)
     stated = dict(parse_qsl(parts.query)) | {"table": table} | ({} if schema is None else {"schema": schema})
-    return urlunsplit(parts._replace(query=urlencode(stated)))
+    return joined(parts._replace(query=urlencode(stated)))

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fogline.errors import SinkError
-from fogline.sinks.places import needs
+from fogline.sinks.places import joined, needs
 
 Done = TypeVar("Done")
 _FIRST, _LONGEST = 0.1, 5.0  # seconds between tries
@@ -91,7 +91,7 @@ def with_settings(url: str) -> str:
     """The address with settings by which a dead connection is noticed, where it states none."""
     parts = urlsplit(url)
     stated = dict(parse_qsl(parts.query))
-    return urlunsplit(parts._replace(query=urlencode(_SETTINGS | stated, quote_via=quote)))
+    return joined(parts._replace(query=urlencode(_SETTINGS | stated, quote_via=quote)))
 
 
 def is_away(error: Exception, starting: bool) -> bool:
