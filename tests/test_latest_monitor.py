@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.packing import pack, unpack
 from fogline.rows.changes import answer_of
 from tests.walks import walks
 
@@ -166,6 +167,15 @@ def test_a_snapshot_belongs_to_its_question():
     monitor.advance(1, [row("a", 1)])
     with pytest.raises(fl.SnapshotError, match="another query"):
         fl.Monitor.restore(fl.Query(**FIELDS), monitor.snapshot())
+
+
+def test_a_snapshot_of_the_version_before_is_restored():
+    monitor = monitor_of()
+    monitor.advance(1, [row("a", 1)])
+    header, arrays = unpack(monitor.snapshot(), "snapshot")
+    del arrays["marker_id"]  # it was not there where no id had been removed
+    again = fl.Monitor.restore(monitor.query, pack(header, arrays))
+    assert again.answer() == monitor.answer()
 
 
 # --- Looking inside ---------------------------------------------------------------------------------------------------

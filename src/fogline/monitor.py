@@ -34,6 +34,7 @@ from fogline.skyline.explain import Explanation, explain, named
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
+from fogline.skyline.threads import threads
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
 from fogline.taking import NOTHING, TakenRows, take
@@ -79,6 +80,7 @@ class Monitor:
             raise FoglineError(
                 f"a monitor answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path)."
             )
+        threads()  # an error now, and not in the midst of the first large tick
         asked = None if imputer is None else as_imputer(imputer, query)
         self.query, self.repository, self.imputer = query, repository, imputer
         self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)

@@ -90,11 +90,13 @@ def test_what_an_engine_allows_counts_unless_the_environment_states_otherwise(mo
     assert threads.threads() == 4
     monkeypatch.setenv(threads.VARIABLE, "2")
     assert threads.threads() == 2
-    monkeypatch.setenv(threads.VARIABLE, "many")
-    with pytest.raises(
-        FoglineError, match="FOGLINE_THREADS is 'many'; it must be a whole number of threads, 1 or more"
-    ):
-        threads.threads()
+
+
+@pytest.mark.parametrize("given", ["many", "", "0", "-1", "1.5", " 2", "1025", "9" * 5_000])
+def test_a_number_of_threads_that_is_none_is_named_before_any_row_is_taken(given, monkeypatch):
+    monkeypatch.setenv(threads.VARIABLE, given)
+    with pytest.raises(FoglineError, match="^FOGLINE_THREADS is '.{0,40}'; it must be a whole number of threads, from 1"):
+        fl.Monitor(QUERY)
 
 
 def test_a_process_that_was_forked_starts_threads_of_its_own():

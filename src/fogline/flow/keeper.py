@@ -46,6 +46,7 @@ from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup, join_groups, save_group, split_groups
+from fogline.skyline.threads import threads
 
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 _SENSORS = "sensors"
@@ -88,6 +89,7 @@ class Keeper:
     """Keeps groups between calls, each as one bytes object."""
 
     def __init__(self, plan: Plan) -> None:
+        threads()  # an error now, and not in the midst of the first large tick
         self.plan = plan
         self.tables = Tables(plan.query)
         self.settling = Settling(plan) if plan.settles else None

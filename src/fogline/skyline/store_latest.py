@@ -62,7 +62,8 @@ class LatestArrays:
     """The joined columns again, group after group."""
 
     def __init__(self, arrays: dict[str, Any]) -> None:
-        self.arrays, self.ids = arrays, arrays["marker_id"].to_pylist()
+        self.arrays = arrays
+        self.ids = arrays["marker_id"].to_pylist() if "marker_id" in arrays else []  # 0.1 left it out where it is empty
         self.at = dict.fromkeys(("guard", "joint", "open", "version", "marker_time", "marker_version", "id"), 0)
 
     def _next(self, name: str, n: int) -> Any:

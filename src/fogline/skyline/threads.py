@@ -16,6 +16,7 @@ from typing import TypeVar
 from fogline.errors import FoglineError
 
 VARIABLE = "FOGLINE_THREADS"
+MOST = 1_024  # threads: more are a slip of the pen, and no system starts them
 T = TypeVar("T")
 
 _asked: list[int] = []  # what an engine allows
@@ -32,8 +33,8 @@ def threads() -> int:
     given = os.environ.get(VARIABLE)
     if given is None:
         return _asked[0] if _asked else 1
-    if not given.isdecimal() or int(given) < 1:
-        raise FoglineError(f"{VARIABLE} is {given!r}; it must be a whole number of threads, 1 or more.")
+    if not given.isdecimal() or len(given) > len(str(MOST)) or not 1 <= int(given) <= MOST:
+        raise FoglineError(f"{VARIABLE} is {given[:40]!r}; it must be a whole number of threads, from 1 to {MOST:,}.")
     return int(given)
 
 
