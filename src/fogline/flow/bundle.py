@@ -69,7 +69,7 @@ class Bundle(NamedTuple):
 
     def to_arrays(self) -> Arrays:
         """For `packing.pack`, beside keys and headers."""
-        out = {f"{_SIZE}{kind}": size for kind, size in self.sizes.items()}
+        out: Arrays = {f"{_SIZE}{kind}": size for kind, size in self.sizes.items()}
         for name, column in self.columns.items():
             out[name] = table_as_bytes(pa.table({"values": column})) if name in NAMES else column
         return out

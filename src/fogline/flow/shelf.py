@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,8 +41,13 @@ _WHAT = "page of groups"
 class Store(Protocol):
     """What an engine keeps of one shelf."""
 
-    pages: Cells
-    large: LargeStates
+    @property
+    def pages(self) -> Cells:
+        """Pages by their numbers."""
+
+    @property
+    def large(self) -> LargeStates:
+        """States of large groups."""
 
     def index(self) -> bytes | None:
         """What was put there; None: nothing."""
@@ -171,7 +176,8 @@ class Shelf:
         if index.grow(sum(index.counts)):
             for number in [k for k, count in enumerate(index.counts[:pages]) if count]:
                 page = self._open(number)
-                for at, keys in ({number: []} | self._by_page(page.keys)).items():
+                none: dict[int, list[Key]] = {number: []}
+                for at, keys in (none | self._by_page(page.keys)).items():
                     self._write(at, page.part(set(keys)))
         if sum(index.counts):
             self.store.put_index(json.dumps([index.counts, index.dues]).encode())
@@ -294,7 +300,11 @@ def once(keeper: Keeper, parcels: Mapping[Key, Sequence[Parcel]]) -> Iterator[Jo
 def packed(plan: Plan, page: Page) -> bytes:
     """A page as one bytes object."""
     small, arrays = page.small, Arrays()
-    header = {"keys": [], "headers": [], "apart": [[key, each.timer, each.mark] for key, each in page.apart.items()]}
+    header: dict[str, Any] = {
+        "keys": [],
+        "headers": [],
+        "apart": [[key, each.timer, each.mark] for key, each in page.apart.items()],
+    }
     if small is not None:
         header |= {"keys": small.keys, "headers": small.headers}
         arrays = small.to_arrays()

@@ -162,7 +162,7 @@ class SensorProcessor(StatefulProcessor):
 
 def as_frame(plan: Plan, parcels: list[tuple[Key, Parcel]]) -> pd.DataFrame:
     """Parcels as Spark takes them from a stateful operator: see `as_keyed`."""
-    frame = as_keyed(plan, parcels).to_pandas()
+    frame: pd.DataFrame = as_keyed(plan, parcels).to_pandas()
     return frame.assign(event=frame["event"].dt.tz_localize(None))
 
 
