@@ -115,6 +115,11 @@ def test_of_causes_in_java_the_last_with_words_counts_and_the_machine_is_named()
             r"10.0.0.4 \(executor 3\): executor 3 was lost again and again \(Command exited with code 137\): see its",
         ),
         (
+            '[STREAM_FAILED] Query [id = 1] terminated with exception: Cannot run program "./environment/bin/python": '
+            "error=2, No such file or directory SQLSTATE: XXKST",
+            r"there is no program './environment/bin/python' where Spark runs it: PYSPARK_PYTHON .* beside the driver",
+        ),
+        (
             f"{ABORTED}java.lang.OutOfMemoryError: Java heap space\n\tat x",
             r".*Spark has run out of memory: give the dri",
         ),
@@ -124,7 +129,7 @@ def test_of_causes_in_java_the_last_with_words_counts_and_the_machine_is_named()
             r"10.0.0.4 \(executor 3\): a worker runs Python 3.12, and this driver 3.11: set PYSPARK_PYTHON",
         ),
     ],
-    ids=["state", "executor", "memory", "python"],
+    ids=["state", "executor", "program", "memory", "python"],
 )
 def test_what_is_known_has_a_way_out(text, sentence):
     assert re.match(sentence, str(translated(text)))

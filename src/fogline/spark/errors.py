@@ -64,6 +64,13 @@ def _refused_python(found: re.Match[str]) -> str:
 _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (OTHER_PYTHON, _refused_python),
     (
+        re.compile(r'Cannot run program "([^"]+)": error=2'),
+        lambda found: (
+            f"there is no program {found[1]!r} where Spark runs it: PYSPARK_PYTHON (or --conf spark.pyspark.python=…) "
+            "must name a Python that is there on every machine, and beside the driver, which plans queries with it."
+        ),
+    ),
+    (
         NO_MODULE,
         lambda found: (
             f"a worker's Python has no package {found[1].partition('.')[0]!r}: install it there, or set PYSPARK_PYTHON "

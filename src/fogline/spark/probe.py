@@ -23,7 +23,8 @@ def probe(asked: dict[str, Any], numbers: Iterable[int]) -> Iterator[dict[str, A
 
     def version(name: str) -> str | None:
         try:
-            return str(import_module(name).__version__) if name == "fogline" else metadata.version(name)
+            there = name in ("fogline", "pyspark")  # these may lie in a folder or an archive on the path
+            return str(import_module(name).__version__) if there else metadata.version(name)
         except (ImportError, AttributeError, metadata.PackageNotFoundError):
             return None
 
