@@ -201,3 +201,17 @@ def test_a_damaged_about_is_an_error_in_words(place, damaged):
 
 def test_options_of_spark_beside_the_embedded_engine_are_remarked_on(place):
     assert "--master and --memory are Spark's" in run(*GOOD, "--engine", "embedded", "--memory", "2g")
+
+
+def test_an_output_of_an_earlier_version_is_refused_by_name_where_its_states_of_groups_cannot_be_read(place):
+    for name, by in (("one", ""), ("groups", "by: [site]\n")):
+        (place / "q.yaml").write_text(QUERY + by)
+        (place / "in" / "a.csv").write_text("sensor,site,t,heat,gas\na,n,1,2,3\n")
+        words = "in", "-q", "q.yaml", "--engine", "embedded", "-o", name
+        run(*words)
+        about = json.loads((place / name / "about.json").read_text())
+        for later in ("repositories", "sinks"):
+            del about[later]
+        (place / name / "about.json").write_text(json.dumps(about))
+        shown = " ".join(run(*words, code=2 if by else 0).split())
+        assert ("was begun by an earlier version of Fogline, whose states of groups" in shown) == bool(by)

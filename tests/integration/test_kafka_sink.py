@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.errors import SinkError
+from fogline.errors import FoglineError, SinkError
 from fogline.flow.sink import RunInfo
 from fogline.sinks.kafka import KafkaSink
 from fogline.sinks.places import sink_for
@@ -127,6 +127,35 @@ def test_a_group_that_the_broker_has_forgotten_is_replaced_by_the_newest_message
     put(again, 1)
     put(again, 2)
     assert names(broker, "forgotten") == expected(0, 1, 2)
+
+
+def test_a_topic_that_has_batches_which_the_checkpoint_does_not_know_is_refused(broker: Broker) -> None:
+    broker.create("older")
+    sink = KafkaSink(broker.servers, "older")
+    sink.begin(info("m8"))
+    for number in range(4):
+        put(sink, number)
+    again = KafkaSink(broker.servers, "older")
+    again.begin(info("m8", 2))  # batch 3 was not committed by the engine
+    with pytest.raises(FoglineError, match="it has batch 3, but the checkpoint knows of batches up to 1 only"):
+        again.begin(info("m8", 1))
+
+
+def test_a_forgotten_group_is_replaced_where_the_stream_has_a_column_called_batch(broker: Broker) -> None:
+    broker.create("lots")
+    schema = pa.schema([*SCHEMA, ("batch", pa.float64())])
+    run = RunInfo("m9", QUERY, {"changes": schema, "rejects": REJECTS}, ("site", "id", "arrived"), 1)
+    sink = KafkaSink(broker.servers, "lots")
+    sink.begin(run)
+    for number in (0, 1):
+        lot = (each.append_column("batch", pa.repeat(0.5, each.num_rows)) for each in changes(number))
+        sink.put(number, lot, iter(()), iter(()))
+    admin = broker.admin()
+    for future in admin.delete_consumer_groups([sink.name]).values():
+        future.result(30)
+    again = KafkaSink(broker.servers, "lots")
+    again.begin(run)
+    assert again.done == 1
 
 
 def test_secrets_come_from_a_file_and_wrong_ones_are_refused(

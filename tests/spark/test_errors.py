@@ -179,3 +179,11 @@ def test_what_keeps_spark_from_starting_is_named(tmp_path):
     )
     assert "too little." in shown("", other)
     assert "Java ended before Spark had started" in str(not_started(exited, "local[1]", None))
+
+
+def test_a_checkpoint_whose_state_has_another_schema_is_of_another_version():
+    text = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] "
+        "Provided key schema does not match existing state key schema.\nPlease check number and type of fields."
+    )
+    assert "was begun by another version of Fogline" in str(translated(text))

@@ -211,6 +211,11 @@ class Output:
         refuse_other_engine(before.pop("engine", SPARK), self.config)
         self.mark = before.pop("mark", None)
         refuse_other_checkpoint(self.place, self.mark, self.config.output)
+        if REPOSITORIES not in before and self.config.query.by:
+            raise FoglineError(
+                f"{self.config.output!r} was begun by an earlier version of Fogline, whose states of groups this one "
+                "does not read. Go on with that version, or choose another output; `fogline answer` reads both."
+            )
         came = before.pop("stream", None)
         for name in ("moved", REPOSITORIES):
             before.pop(name, None)

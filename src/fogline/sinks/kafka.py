@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from fogline.errors import SinkError, did_you_mean
 from fogline.flow.names import CHANGES
-from fogline.flow.sink import BATCH, Batches, RunInfo, numbered, numbered_schema
+from fogline.flow.sink import BATCH, Batches, RunInfo, beside, numbered, numbered_schema, refuse_gap
 from fogline.kafka.address import Address
 from fogline.kafka.config import Config, for_librdkafka, read_config
 from fogline.kafka.newest import newest
@@ -99,6 +99,7 @@ class KafkaSink:
         self._clients = {**_CALM, **config, "bootstrap.servers": self.address.brokers}
         self._must_have_topics()
         self._until(monotonic() + 3 * ANSWER, self._take_over)
+        refuse_gap(run, self.done, known=True)  # of a run that has reported nothing yet, a topic knows nothing
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
         """The batch in one transaction with its number; one that is there already is ignored."""
@@ -227,7 +228,8 @@ class KafkaSink:
         named = consumer.list_topics(self.address.topic, ANSWER).topics[self.address.topic].partitions
         found = newest(consumer, [TopicPartition(self.address.topic, each) for each in named], 1000 * len(named))
         own = [each for each in found if (RUN, self.run.mark.encode()) in (each.headers() or ())]
-        return max((int(json.loads(each.value())[BATCH]) for each in own), default=None)
+        name = beside(BATCH, self.run.schemas[CHANGES])
+        return max((int(json.loads(each.value())[name]) for each in own), default=None)
 
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer

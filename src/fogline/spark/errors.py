@@ -85,6 +85,13 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     ),
     (re.compile(r"CANNOT_READ_STREAMING_STATE_FILE.*?(\S*/state/\S*)", re.DOTALL), _lost_state),
     (
+        re.compile(r"Provided (?:key|value) schema does not match existing state|STATE_STORE_\w*SCHEMA_NOT_COMPATIBLE"),
+        lambda found: (
+            "the checkpoint was begun by another version of Fogline, whose states this one does not read: go on with "
+            "that version, or begin with a new checkpoint (and a new output)."
+        ),
+    ),
+    (
         re.compile(r"java\.lang\.OutOfMemoryError(?:: (.*))?"),
         lambda found: (
             "Spark has run out of memory: give the driver more with --memory, the executors of a cluster with --conf "
