@@ -24,7 +24,7 @@ from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.plans import plan_of as any_plan
-from fogline.flow.shelf import PageIndex, Shelf, once, shelf_of
+from fogline.flow.shelf import Page, PageIndex, Shelf, once, opened, shelf_of
 from fogline.flow.stages import screened
 from fogline.flow.watermark import event
 from fogline.rows.queries import Queries
@@ -214,6 +214,21 @@ def test_pages_are_as_many_as_groups_need():
     assert len(index.counts) == len(index.dues) == 2
     assert index.grow(10 * shelf.FULL)
     assert len(index.counts) == 16
+
+
+def test_many_new_groups_are_dealt_into_pages_at_a_price_that_does_not_grow_with_the_pages(monkeypatch):
+    plan, store, looked = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore(), []
+    part = Page.part
+    monkeypatch.setattr(Page, "part", lambda page, keys: looked.append(len(page.keys)) or part(page, keys))
+    with sizes(1, 256, 10**6, at_once=2_000):
+        handed(plan, store, ("a", "x", 1, 1.0))
+        looked.clear()
+        handed(plan, store, *((f"{g}", f"g{g}", 1, 1.0) for g in range(500)))
+    counts, _ = json.loads(store.saved["index"])
+    assert (len(counts), sum(counts)) == (512, 501)
+    assert sum(looked) < 30 * 501
+    pages = [opened(plan, store.saved[k]) for k, count in enumerate(counts) if count]
+    assert len({key for page in pages for key in page.keys}) == 501
 
 
 def test_shelves_are_filled_evenly():

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import pytest
 
-from fogline.errors import FoglineError, RowsError
+from fogline.errors import FoglineError, RowsError, SnapshotError
 from fogline.spark.errors import cause_of, not_started, plainly, translated, where_of
 
 LOST = "Lost task 0.3 in stage 1.0 (TID 9) (10.0.0.4 executor 3): "
@@ -183,7 +183,23 @@ def test_what_keeps_spark_from_starting_is_named(tmp_path):
 
 def test_a_checkpoint_whose_state_has_another_schema_is_of_another_version():
     text = (
-        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] "
-        "Provided key schema does not match existing state key schema.\nPlease check number and type of fields."
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] "
+        "Provided value schema does not match existing state value schema.\nPlease check number and type of fields."
     )
     assert "was begun by another version of Fogline" in str(translated(text))
+
+
+def test_a_checkpoint_of_the_version_before_whose_keys_were_groups_is_refused_in_words():
+    text = (
+        "[STREAM_FAILED] Query [id = ca55, runId = f7cb] terminated with exception: "
+        "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.\n"
+        "Please check number and type of fields.\n"
+        "Existing key_schema=StructType(StructField(group,StringType,true)) and "
+        "new key_schema=StructType(StructField(shelf,IntegerType,true)).\n"
+        "If you want to force running the query without schema validation, please set "
+        "spark.sql.streaming.stateStore.stateSchemaCheck to false. SQLSTATE: XXKST"
+    )
+    error = translated(text)
+    assert isinstance(error, SnapshotError)
+    assert str(error).startswith("this checkpoint was begun by another version of Fogline, or by a query with other")
+    assert "begin with a new checkpoint" in str(error)

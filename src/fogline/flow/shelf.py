@@ -178,13 +178,21 @@ class Shelf:
                 page = self._open(number)
                 there = self._by_page(page.keys)
                 there.setdefault(number, [])
-                for at, keys in there.items():
-                    self._write(at, page.part(set(keys)))
+                self._deal(page, list(there.items()))
         if sum(index.counts):
             self.store.put_index(json.dumps([index.counts, index.dues]).encode())
         elif self.found:
             self.store.put_index(None)
         return ShelfTimers(self.before, index.timer)
+
+    def _deal(self, page: Page, there: Sequence[tuple[int, list[Key]]]) -> None:
+        """Write the groups of a page where they lie from now on: half by half, so as to look at each a few times."""
+        if len(there) == 1:
+            self._write(there[0][0], page)
+            return
+        middle = len(there) // 2
+        for half in (there[:middle], there[middle:]):
+            self._deal(page.part({key for _, keys in half for key in keys}), half)
 
     def _some_pages(
         self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None

@@ -22,6 +22,9 @@ NAME = "fogline_plan"
 _REFUSED = re.compile(
     r"Existing value_schema=(StructType\(.*?\)) and new value_schema=(StructType\(.*?\))\.\n", re.DOTALL
 )
+_OTHER_KEYS = (
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"  # Spark's name for keys of other types: up to 0.1 groups were keys
+)
 _FIELD = re.compile(r"StructField\((\w+),DecimalType")
 
 
@@ -38,6 +41,10 @@ def identity_of(plan: AnyPlan) -> tuple[str, StructType]:
 def other_plan(text: str) -> SnapshotError | None:
     """Spark's refusal of another plan as an error that names what differs; None if it is about something else."""
     found = _REFUSED.search(text)
+    if found is None and _OTHER_KEYS in text:
+        return SnapshotError(
+            f"this checkpoint was begun by another version of Fogline, or by a query with other groups. {WAY_OUT}"
+        )
     if found is None:
         return None
     was, now = (_FIELD.findall(each) for each in found.groups())
