@@ -217,9 +217,13 @@ def test_pages_are_as_many_as_groups_need():
 
 
 def test_many_new_groups_are_dealt_into_pages_at_a_price_that_does_not_grow_with_the_pages(monkeypatch):
-    plan, store, looked = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore(), []
-    part = Page.part
-    monkeypatch.setattr(Page, "part", lambda page, keys: looked.append(len(page.keys)) or part(page, keys))
+    plan, store, looked = make_plan(SIMPLE, SCHEMA, buckets=1), MemoryStore(), list[int]()
+
+    def part(page: Page, keys: set[str], really: Any = Page.part) -> Any:
+        looked.append(len(page.keys))
+        return really(page, keys)
+
+    monkeypatch.setattr(Page, "part", part)
     with sizes(1, 256, 10**6, at_once=2_000):
         handed(plan, store, ("a", "x", 1, 1.0))
         looked.clear()

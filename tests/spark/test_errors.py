@@ -183,7 +183,7 @@ def test_what_keeps_spark_from_starting_is_named(tmp_path):
 
 def test_a_checkpoint_whose_state_has_another_schema_is_of_another_version():
     text = (
-        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] "
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] "
         "Provided value schema does not match existing state value schema.\nPlease check number and type of fields."
     )
     assert "was begun by another version of Fogline" in str(translated(text))
