@@ -28,7 +28,7 @@ from tests.integration.scenario import CHANGE, FILES, QUERY, all_changes, in_ord
 
 COMMAND = [sys.executable, "-c", "from fogline.cli import app; app()"]
 SETTINGS = {"spark.executor.memory": "700m", "spark.executor.cores": "1", "spark.cores.max": "2"}
-LIMIT = 300.0  # seconds for a run
+LIMIT = 600.0  # seconds for a run
 
 
 @pytest.fixture(scope="module")

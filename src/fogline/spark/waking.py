@@ -23,10 +23,9 @@ def wake(spark: SparkSession) -> Thread:
     """
 
     def job() -> None:
-        if not is_local(master_of(spark)):
-            return
         with suppress(Exception):  # the session may have ended; what is wrong with workers, a batch reports
-            spark.range(0, 2, 1, 2).mapInArrow(_as_they_are, "id long").count()
+            if is_local(master_of(spark)):
+                spark.range(0, 2, 1, 2).mapInArrow(_as_they_are, "id long").count()
 
     thread = Thread(target=job, name="fogline-wake", daemon=True)
     thread.start()
