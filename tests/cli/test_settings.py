@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import fogline as fl
 from fogline.cli import app
+from fogline.cli.settings import settings_of
 from fogline.errors import FoglineError
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: ts\nlifetime: 100\n"
@@ -101,3 +102,10 @@ def test_the_engine_of_this_process_states_that_they_mean_nothing_to_it(place, s
     done = CliRunner().invoke(app, [*COMMANDS["run"], "--engine", "embedded", "--conf", "spark.x=1"])
     assert done.exit_code == 0, done.output
     assert "--packages, --jars or --conf is Spark's, without meaning to the embedded engine" in done.output
+
+
+def test_the_value_of_a_setting_that_is_refused_is_not_shown():
+    with pytest.raises(FoglineError) as error:
+        settings_of(conf=["fs.s3a.secret.key=hush"])
+    assert "spark.hadoop.fs.s3a.secret.key" in str(error.value)
+    assert "hush" not in str(error.value)

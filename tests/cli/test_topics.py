@@ -55,3 +55,22 @@ def test_a_file_of_secrets_that_is_not_there() -> None:
 
 def test_a_schema_that_is_not_there() -> None:
     assert "'none.avsc' is not there" in refused("run", "kafka://host/topic", "--avro-schema", "none.avsc")
+
+
+@pytest.mark.parametrize("text", ["nonsense.property=hush", "security.protocol=hush"])
+def test_properties_that_clients_refuse_are_one_sentence_without_their_values(text: str) -> None:
+    pytest.importorskip("confluent_kafka")
+    Path("client.properties").write_text(text + "\n")
+    words = "check", "kafka://127.0.0.1:1/topic", "-q", "q.yaml", "--kafka-config", "client.properties"
+    checked = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    Path("in").mkdir()
+    Path("in/a.csv").write_text("id,time,x\na,1,2\n")
+    to = "kafka://127.0.0.1:1/topic?config=client.properties"
+    words = "run", "in", "-q", "q.yaml", "--engine", "embedded", "--checkpoint", "run", "--to", to
+    for result in (checked, CliRunner().invoke(app, words, env={"COLUMNS": "200"})):
+        shown = " ".join(result.output.split())
+        assert result.exit_code == 2
+        assert "the properties of Kafka's clients (--kafka-config) are refused: " in shown
+        assert text.partition("=")[0] in shown
+        assert "hush" not in shown
+        assert "did not foresee" not in shown

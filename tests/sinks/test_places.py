@@ -11,7 +11,7 @@ from fogline.flow.folder_sink import FolderSink
 from fogline.flow.sink import name_of
 from fogline.sinks import places
 from fogline.sinks.delta import DeltaSink
-from fogline.sinks.places import sink_for
+from fogline.sinks.places import refuse_overlaps, sink_for
 from fogline.sinks.postgres import PostgresSink
 
 
@@ -115,3 +115,14 @@ def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch, tmp_path
     monkeypatch.setattr(places, "find_spec", lambda name: None)
     with pytest.raises(FoglineError, match=r"Delta as a sink needs deltalake, .*pip install 'fogline\[delta\]'"):
         places.needs("deltalake", "delta", "Delta as a sink")
+
+
+def test_one_place_twice_and_folders_in_one_another_are_refused(tmp_path):
+    folder, table = sink_for(str(tmp_path / "a")), sink_for(f"delta:{tmp_path}/a")
+    refuse_overlaps([folder, sink_for(f"delta:{tmp_path}/ab")], str(tmp_path / "run"))
+    refuse_overlaps([sink_for("delta:s3://bucket/a")], "s3a://bucket/a")
+    with pytest.raises(QueryError, match="is named twice as a place"):
+        refuse_overlaps([folder, sink_for(f"{tmp_path}/b/../a")], str(tmp_path / "run"))
+    for sinks, own in (([folder, table], "run"), ([table], "a"), ([table], "a/b"), ([folder], ".")):
+        with pytest.raises(QueryError, match="are one place, or lie in one another"):
+            refuse_overlaps(sinks, str(tmp_path / own))

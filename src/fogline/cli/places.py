@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from fogline.errors import QueryError
 from fogline.files.apart import must_be_apart
-from fogline.files.paths import absolute, is_local
+from fogline.files.paths import absolute
 from fogline.flow.folder_sink import FolderSink
-from fogline.flow.sink import Sink, places_of
+from fogline.flow.sink import Sink
 from fogline.kafka.address import Address, is_topic
 from fogline.sinks.delta import DeltaSink
 from fogline.sinks.kafka import KafkaSink
-from fogline.sinks.places import shown, sink_for
+from fogline.sinks.places import refuse_overlaps, shown, sink_for
 
 
 def where_to(
@@ -34,31 +33,15 @@ def where_to(
     if twice := [each for each, count in Counter(to).items() if count > 1]:
         raise QueryError(f"--to {shown(twice[0])} is named twice; each batch goes there once.")
     sinks = tuple(sink_for(each, typed=True) for each in to)
-    if again := [place for place, count in Counter(places_of(sinks)).items() if count > 1]:
-        raise QueryError(f"--to {again[0]} is named twice; each batch goes there once.")
-    paths = [absolute(folder)]
     for sink in sinks:
         if isinstance(sink, FolderSink | DeltaSink):
             if sink.path == absolute(folder):
                 raise QueryError(f"--to {sink.path} is the output itself, which gets every batch; leave --to out.")
             must_be_apart(stream, sink.path)
-            _refuse_nested(sink.path, paths)
-            paths.append(sink.path)
         if isinstance(sink, KafkaSink):
             _refuse_circle(stream, sink)
+    refuse_overlaps(sinks, folder)
     return folder, sinks
-
-
-def _refuse_nested(path: str, others: Sequence[str]) -> None:
-    """Files of one place among those of another would be taken for its own, or removed with them."""
-    for other in others:
-        if is_local(path) and is_local(other):
-            one, two = Path(path).resolve(), Path(other).resolve()
-            if one == two or one in two.parents or two in one.parents:
-                raise QueryError(
-                    f"--to {path} and {other} are one place, or lie in one another, and each takes the files of the "
-                    "other for its own; choose folders beside each other."
-                )
 
 
 def _refuse_circle(stream: str, sink: KafkaSink) -> None:

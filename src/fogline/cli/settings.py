@@ -56,8 +56,8 @@ def _pair(given: str) -> tuple[str, str]:
         raise FoglineError(f"--conf {given!r}: write a setting and its value, as in spark.executor.memory=4g.")
     if not key.strip().startswith("spark."):
         raise FoglineError(
-            f"--conf {given!r}: Spark's settings begin with `spark.`, and others are ignored by it. One of Hadoop's is "
-            f"passed as spark.hadoop.{key.strip()}."
+            f"--conf {key.strip()!r}: Spark's settings begin with `spark.`, and others are ignored by it. One of "
+            f"Hadoop's is passed as spark.hadoop.{key.strip()}."
         )
     return key.strip(), value.strip()
 

@@ -103,5 +103,15 @@ def for_librdkafka(config: Config) -> dict[str, str]:
     return found
 
 
+def refused_property(text: str) -> str:
+    """A sentence about properties that librdkafka does not take; it may quote a value, which is not shown.
+
+    >>> refused_property('Invalid value "hush" for configuration property "security.protocol"')
+    "the properties of Kafka's clients (--kafka-config) are refused: Invalid value … for … property security.protocol."
+    """
+    found = re.sub(r'^Invalid value ".*" for (?:configuration )?property', "Invalid value … for … property", text)
+    return f"the properties of Kafka's clients (--kafka-config) are refused: {found.replace(chr(34), '')}."
+
+
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

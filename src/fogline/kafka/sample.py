@@ -12,7 +12,7 @@ from fogline.errors import FoglineError, did_you_mean
 from fogline.files.messages import MessageReader, Messages
 from fogline.files.settled import Layout
 from fogline.kafka.address import Address
-from fogline.kafka.config import Config, for_librdkafka
+from fogline.kafka.config import Config, for_librdkafka, refused_property
 from fogline.kafka.layout import BESIDE, HEADERS, PREFIX, asked_beside
 from fogline.kafka.newest import ANSWER, newest
 
@@ -43,7 +43,10 @@ def newest_messages(address: Address, config: Config, count: int) -> list[Any]:
     log.addHandler(logging.NullHandler())
     given = {**for_librdkafka(config), "bootstrap.servers": address.brokers, "group.id": "fogline-check"}
     more = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
-    consumer = Consumer({**given, **more, "logger": log})
+    try:
+        consumer = Consumer({**given, **more, "logger": log})
+    except KafkaException as error:
+        raise FoglineError(refused_property(error.args[0].str())) from None
     try:
         there = consumer.list_topics(timeout=ANSWER).topics
         if address.topic not in there:

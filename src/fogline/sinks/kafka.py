@@ -23,7 +23,7 @@ from fogline.errors import SinkError, did_you_mean
 from fogline.flow.names import CHANGES
 from fogline.flow.sink import BATCH, Batches, RunInfo, beside, numbered, numbered_schema, refuse_gap
 from fogline.kafka.address import Address
-from fogline.kafka.config import Config, for_librdkafka, read_config
+from fogline.kafka.config import Config, for_librdkafka, read_config, refused_property
 from fogline.kafka.newest import newest
 from fogline.sinks.places import needs
 from fogline.sinks.spool import Spool, spooled
@@ -254,7 +254,10 @@ class KafkaSink:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        client = AdminClient({**self._clients, "logger": _logger()})
+        try:
+            client = AdminClient({**self._clients, "logger": _logger()})
+        except KafkaException as error:
+            raise SinkError(refused_property(error.args[0].str())) from None
         try:
             there = set(client.list_topics(timeout=ANSWER).topics)
         except KafkaException as error:

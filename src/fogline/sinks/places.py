@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.files.paths import plain
-from fogline.flow.sink import Sink
+from fogline.files.paths import absolute, is_local, plain
+from fogline.flow.sink import Sink, places_of
 
 # scheme -> module of this room, class with `from_url`
 SCHEMES = {
@@ -57,6 +59,24 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
         raise QueryError(f"what is written behind {found[1]}: is no address; see its brackets.")
     made: Callable[[str], Sink] = getattr(import_module(f"fogline.sinks.{known[0]}"), known[1]).from_url
     return made(whole)
+
+
+def refuse_overlaps(sinks: Sequence[Sink], folder: str) -> None:
+    """One place twice, or folders in one another: files of one would be taken for the other's, or removed with them.
+
+    `folder`: the run's own.
+    """
+    if twice := [place for place, count in Counter(places_of(sinks)).items() if count > 1]:
+        raise QueryError(f"{twice[0]} is named twice as a place to write to; each batch goes there once.")
+    paths = [str(path) for sink in sinks if (path := getattr(sink, "path", None)) is not None and is_local(str(path))]
+    local = [Path(absolute(each)).resolve() for each in ([folder] if is_local(folder) else []) + paths]
+    for k, one in enumerate(local):
+        for other in local[k + 1 :]:
+            if one == other or one in other.parents or other in one.parents:
+                raise QueryError(
+                    f"{str(one)!r} and {str(other)!r} are one place, or lie in one another, and each would take the "
+                    "files of the other for its own; choose folders beside each other."
+                )
 
 
 def expanded(url: str) -> str:

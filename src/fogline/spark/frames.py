@@ -27,7 +27,7 @@ from fogline.impute.imputer import Imputer
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.rows.queries import asked_of
-from fogline.sinks.places import sink_for
+from fogline.sinks.places import refuse_overlaps, sink_for
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder
 from fogline.spark.pipeline import plan_for
@@ -80,6 +80,7 @@ def run(
         if not callable(getattr(each, "put", None)):
             raise FoglineError(f"a sink is an object with put(number, changes, rejects, health), not {each!r}.")
     root = absolute(fspath(checkpoint))
+    refuse_overlaps(places, root)
     place = folder(root, df.sparkSession)
     more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False}
     asked = asked_of(query)
