@@ -18,8 +18,11 @@ from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
+from fogline.flow.journal import HEALTH
+from fogline.flow.plan import Plan, make_plan
 from fogline.flow.starting import ready
 from fogline.skyline import live, revision
+from tests.flow.driving import Engine, rows_of
 from tests.flow.embedding import reported, run
 from tests.flow.moving import (
     BORDER,
@@ -34,6 +37,7 @@ from tests.flow.moving import (
     write_part,
 )
 from tests.flow.test_embedded import Plug, Steps
+from tests.walks import QUERY, walks
 
 
 def moved(move: Move, root, output: str = "out", files_per_batch: int | None = 1) -> pa.Table:
@@ -248,3 +252,38 @@ def test_a_repository_that_the_run_had_must_stay(tmp_path):
     by_rules(1, GROUPED).save(tmp_path / "after.repo")  # an older version may lie beside the newer one
     assert config.repository is not None
     ready(replace(config, repository=fl.Repository.load(tmp_path / "after.repo", config.repository.fingerprint)))
+
+
+@pytest.mark.parametrize("buckets", [1, 64])
+def test_a_run_that_comes_back_revises_nothing_of_the_time_before_it_left(buckets):
+    query = fl.Query(**QUERY.to_dict() | {"by": ["site"], "lifetime": 50, "alpha": 0.01})
+
+    def placed(table: pa.Table) -> pa.Table:
+        return table.append_column("site", pa.array([f"g{int(name[1:]) % 3}" for name in table["sensor"].to_pylist()]))
+
+    schema = placed(walks(steps=1)).schema
+
+    def plan(repository: fl.Repository, *formers: fl.Repository) -> Plan:
+        before = [lambda each=each: each for each in formers]
+        return make_plan(query, schema, opened=lambda: repository, formers=before, buckets=buckets)
+
+    def rows(t: int, *sensors: int, heat: float | None = None) -> pa.Table:
+        found = [
+            {"sensor": f"s{k}", "site": f"g{k % 3}", "t": t, "heat": heat, "damp": 1.0, "light": 2.0} for k in sensors
+        ]
+        return pa.Table.from_pylist(found, schema)
+
+    one, other = (fl.Repository.fit(placed(walks(seed=seed)), query, hindsight=True) for seed in (1, 2))
+    engine, revised = Engine(plan(one), at_hand=False), []
+    for use, table in [
+        (plan(one), rows(300, *range(6), heat=1.0)),
+        (plan(one), rows(301, *range(6))),
+        (plan(other, one), rows(302, 0, heat=1.0)),  # only the first sensor speaks meanwhile
+        (plan(one, one, other), rows(303, *range(6), heat=3.0)),
+        (plan(one, one, other), rows(304, *range(6))),
+        (plan(one, one, other), rows(305, *range(6), heat=3.0)),
+    ]:
+        engine.plan = use
+        revised.append(sum(row["revised"] for row in rows_of(engine.batch([table]), HEALTH)))
+    assert revised[3] == 0
+    assert revised[5] == 6

@@ -207,6 +207,20 @@ def test_a_large_group_lies_under_its_own_key_and_comes_back_when_it_is_small(mo
     assert '["x"]' not in store.saved
 
 
+def test_a_page_does_not_carry_groups_that_are_heavy(monkeypatch):
+    plan, store = make_plan(fl.Query(**SIMPLE.to_dict() | {"lifetime": 10_000}), SCHEMA, buckets=1), MemoryStore()
+    monkeypatch.setattr(cache, "_cached", type(cache._cached)())
+    names = np.random.default_rng(1).integers(0, 2**60, (20, 900))
+    handed(plan, store, *((f"{names[g, k]}", f"g{g}", k, 9_000.0 - k) for g in range(20) for k in range(900)))
+    assert {name for name in store.saved if isinstance(name, str)} == {"index", *(f'["g{g}"]' for g in range(20))}
+    assert all(shelf.HEAVY < len(store.saved[f'["g{g}"]']) < cache.LARGE for g in range(20))
+    assert len(store.saved[0]) < 5_000
+    assert not cache._cached  # it is loaded as quickly as found
+    store.looked.clear()
+    handed(plan, store, ("new", "g7", 900, 0.0))
+    assert store.looked == [("get", 0), ("get", '["g7"]'), ("put", '["g7"]'), ("put", 0)]
+
+
 def test_pages_are_as_many_as_groups_need():
     index = PageIndex()
     assert not index.grow(shelf.FULL)

@@ -78,7 +78,8 @@ class Plan:
     @cached_property
     def formers_by_digest(self) -> dict[bytes, Plan]:
         """The plans that the run had before this one: some state may still be theirs."""
-        return {each.digest: replace(self, opened=each.opened, formers=()) for each in self.formers}
+        before = enumerate(self.formers)
+        return {each.digest: replace(self, opened=each.opened, formers=self.formers[:k]) for k, each in before}
 
     @property
     def begun(self) -> Plan:
@@ -106,8 +107,10 @@ class Plan:
 
     @cached_property
     def digest(self) -> bytes:
-        """16 bytes that are the same for the same description only."""
-        return blake2b(json.dumps(self.described, sort_keys=True).encode(), digest_size=16).digest()
+        """16 bytes that are the same for the same description only, and after the same repositories: a run that comes
+        back to one of them goes on with no state of that time as if it had never left."""
+        words = json.dumps(self.described, sort_keys=True).encode()
+        return blake2b(words + b"".join(each.digest for each in self.formers), digest_size=16).digest()
 
     @cached_property
     def repository(self) -> Repository | None:
@@ -272,7 +275,9 @@ def make_plan(
 
 def with_formers(plan: Plan, formers: Sequence[Callable[[], Repository] | None]) -> Plan:
     """The plan of a run that had other repositories before, the first one first."""
-    before = tuple(Former(replace(plan, opened=each).digest, each) for each in formers)
+    before: tuple[Former, ...] = ()
+    for each in formers:
+        before = (*before, Former(replace(plan, opened=each, formers=before).digest, each))
     return replace(plan, formers=before) if before else plan
 
 

@@ -33,6 +33,7 @@ from fogline.rows.keys import Key
 
 FULL = 48  # groups in a page, on average, for which there are twice as many pages
 AT_ONCE = 1_000  # groups that are loaded at once, about
+HEAVY = 16_000  # bytes of a group that would make its page too heavy for the others in it; it lies under its own key
 
 _APART = "apart "  # before the names of arrays
 _WHAT = "page of groups"
@@ -275,11 +276,11 @@ class Shelf:
 
     def _saved_apart(self, key: Key, then: LoadedGroup) -> Apart:
         state = self.keeper.save(then)
-        if len(state) < cache.LARGE:
+        if len(state) < min(HEAVY, cache.LARGE):
             return Apart(then.timer, None, state)
         mark = cache.digest(state)
         self.store.large.put(key, state)
-        if then.log is None:  # else what lies apart has been cached
+        if then.log is None and len(state) >= cache.LARGE:  # a log has been cached
             cache.put((mark, self.plan.digest), then, len(state))
         return Apart(then.timer, mark.hex(), b"")
 

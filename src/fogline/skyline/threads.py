@@ -34,7 +34,7 @@ def threads() -> int:
     if given is None:
         return _asked[0] if _asked else 1
     if not given.isdecimal() or len(given) > len(str(MOST)) or not 1 <= int(given) <= MOST:
-        raise FoglineError(f"{VARIABLE} is {given[:40]!r}; it must be a whole number of threads, from 1 to {MOST:,}.")
+        raise FoglineError(f"{VARIABLE} is {given[:40]!r}; it must be a whole number, from 1 to {MOST:,}.")
     return int(given)
 
 

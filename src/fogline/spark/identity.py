@@ -22,9 +22,7 @@ NAME = "fogline_plan"
 _REFUSED = re.compile(
     r"Existing value_schema=(StructType\(.*?\)) and new value_schema=(StructType\(.*?\))\.\n", re.DOTALL
 )
-_OTHER_KEYS = (
-    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"  # Spark's name for keys of other types: up to 0.1 groups were keys
-)
+_OTHER_KEYS = "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"  # keys of other types: up to 0.1 they were groups
 _FIELD = re.compile(r"StructField\((\w+),DecimalType")
 
 
