@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -47,7 +47,11 @@ class RunInfo:
     schemas: Mapping[str, pa.Schema]  # of what is put, by kind: "changes", "rejects", "health"
     key: tuple[str, ...]  # the columns of changes that name a member of the answer: its last change decides
     last: int | None = None  # the last batch that the engine has committed; None: the run begins
-    remark: Callable[[str], None] = lambda text: None  # what the user should read
+    remark: Callable[[str], None] = field(default_factory=lambda: _silent)  # what the user should read
+
+
+def _silent(text: str) -> None:
+    """No one reads it."""
 
 
 def name_of(sink: Sink) -> str:

@@ -58,7 +58,7 @@ def _letters(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return pa.int32()
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind if plain else pa.string()
+    return kind if plain or pa.types.is_null(kind) else pa.string()
 
 
 def _lettered(column: pa.Array) -> pa.Array:
