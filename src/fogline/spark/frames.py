@@ -6,6 +6,7 @@ checkpoint, and each batch is put into every sink before Spark commits it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from os import PathLike, fspath
@@ -54,7 +55,7 @@ def run(
     buckets: int | None = None,
     clock: str | None = None,
     hindsight: bool | None = None,
-    remark: Callable[[str], None] = lambda text: None,
+    remark: Callable[[str], None] | None = None,
 ) -> StreamingQuery:
     """Watch a stream, and put changes, rejects and health of each batch into sinks; the query has been started.
 
@@ -62,8 +63,10 @@ def run(
     `checkpoint`: a folder that driver and workers share; the same call with the same folder goes on where it stopped,
     also after a crash: every sink has each batch exactly once, if it ignores numbers that it knows.
     `trigger`: as Spark's `trigger` takes it, such as {"availableNow": True}; by default a batch follows the other.
-    The others are those of `watch`. `remark` gets what the user should read.
+    The others are those of `watch`. `remark` is called with what the user should read; by default that is logged, as a
+    warning of the logger "fogline".
     """
+    remark = logging.getLogger("fogline").warning if remark is None else remark
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise FoglineError(
             "run takes a stream, such as spark.readStream gives it; of a table `watch` gives the changes."
