@@ -66,8 +66,8 @@ def test_properties_that_clients_refuse_are_one_sentence_without_their_values(te
     Path("in").mkdir()
     Path("in/a.csv").write_text("id,time,x\na,1,2\n")
     to = "kafka://127.0.0.1:1/topic?config=client.properties"
-    running = "run", "in", "-q", "q.yaml", "--engine", "embedded", "--checkpoint", "run", "--to", to
-    for result in (checked, CliRunner().invoke(app, running, env={"COLUMNS": "200"})):
+    run = "run", "in", "-q", "q.yaml", "--engine", "embedded", "--checkpoint", "run", "--to", to
+    for result in (checked, CliRunner().invoke(app, run, env={"COLUMNS": "200"})):
         shown = " ".join(result.output.split())
         assert result.exit_code == 2
         assert "the properties of Kafka's clients (--kafka-config) are refused: " in shown
