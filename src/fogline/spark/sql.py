@@ -51,12 +51,12 @@ def register(spark: SparkSession, query: Query, repository: Repository | None = 
     """
     if not isinstance(query, Query):
         raise FoglineError(f"register takes a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
+    question = ask(query, repository)
     must_have_jvm(
         spark,
         "register puts its function into the catalogue of the session's JVM",
         "register it in a session that the server's own process makes, or use fl.spark.watch(table, query)",
     )
-    question = ask(query, repository)
     whole, cut = (_builder(spark, _table_function(question, name, whole=whole), name) for whole in (True, False))
     ensure_callback_server_started(spark.sparkContext._gateway)
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
