@@ -62,34 +62,34 @@ def expected(*numbers: int, rows: int = 3) -> list[tuple[int, int]]:
 
 
 def test_values_are_json_keyed_by_group_and_id_and_rejects_go_to_their_own_topic(broker: Broker) -> None:
-    broker.create("out", "bad", partitions=2)
-    sink = sink_for(f"{broker.url('out')}?rejects=bad")
+    broker.create("values", "refused", partitions=2)
+    sink = sink_for(f"{broker.url('values')}?rejects=refused")
     assert isinstance(sink, KafkaSink)
     sink.begin(info("m1"))
     put(sink, 0)
     put(sink, 0)
     put(sink, 2)
-    messages = broker.read("out")
-    assert names(broker, "out") == expected(0, 2)
+    messages = broker.read("values")
+    assert names(broker, "values") == expected(0, 2)
     first = next(each for each in messages if each.key() == b'["north","2-1"]')
     row = {"batch": 2, "position": 1, "time": "2024-05-01T12:00:02Z", "site": "north", "id": "2-1", "probability": 0.75}
     assert json.loads(first.value()) == row
     assert sink.schema(info("m1"))["required"] == list(row)
-    rejects = [json.loads(message.value()) for message in broker.read("bad")]
+    rejects = [json.loads(message.value()) for message in broker.read("refused")]
     assert sorted((row["batch"], row["reason"]) for row in rejects) == [(0, "because 0"), (2, "because 2")]
 
 
 def test_what_is_missing_is_found_at_the_beginning(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fogline.sinks.kafka.ANSWER", 2.0)
-    broker.create("readings")
-    with pytest.raises(SinkError, match=r"has no topic 'reading'; make it first.\s*Did you mean 'readings'"):
-        KafkaSink(broker.servers, "reading").begin(info("m2"))
+    broker.create("outcomes")
+    with pytest.raises(SinkError, match=r"has no topic 'outcome'; make it first.\s*Did you mean 'outcomes'"):
+        KafkaSink(broker.servers, "outcome").begin(info("m2"))
     with pytest.raises(SinkError, match="has no topic 'nowhere'"):
-        KafkaSink(broker.servers, "readings", rejects="nowhere").begin(info("m2"))
+        KafkaSink(broker.servers, "outcomes", rejects="nowhere").begin(info("m2"))
     with pytest.raises(SinkError, match=r"no broker of 127.0.0.1:1 answers within 2 s"):
-        KafkaSink("127.0.0.1:1", "readings").begin(info("m2"))
+        KafkaSink("127.0.0.1:1", "outcomes").begin(info("m2"))
     with pytest.raises(SinkError, match="a topic has no option 'reject'"):
-        sink_for(f"{broker.url('readings')}?reject=bad")
+        sink_for(f"{broker.url('outcomes')}?reject=bad")
 
 
 def test_a_process_that_begins_shuts_out_the_one_before(broker: Broker) -> None:
