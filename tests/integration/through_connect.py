@@ -17,12 +17,14 @@ from fogline.errors import FoglineError
 from fogline.flow.output import RunConfig
 from fogline.spark.running import Run
 from fogline.spark.session import PROVIDER, ROCKSDB, SparkAdvice, session
+from tests.spark import test_watch
 from tests.spark.test_copies import test_a_copy_that_the_state_refuses_drops_no_other_row as test_copies
-from tests.spark.test_watch import *  # noqa: F403
 
 QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=5)
 ADDRESS = os.environ["FOGLINE_CONNECT"]
 __all__ = ["test_copies"]
+
+globals().update({name: each for name, each in vars(test_watch).items() if name.startswith("test_")})
 
 
 @pytest.fixture(scope="session")

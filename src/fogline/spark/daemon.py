@@ -22,6 +22,7 @@ Where something cannot be imported, PySpark's own daemon takes over, too: a work
 import os
 import socket
 import sys
+from importlib import import_module
 
 PLAIN = "pyspark.daemon"  # takes our place where we cannot be
 
@@ -29,15 +30,13 @@ try:
     import numpy as np
     import pyspark.daemon
 
-    import fogline.spark.census
-    import fogline.spark.fitting
-    import fogline.spark.imputing
-    import fogline.spark.pipeline
-    import fogline.spark.source  # noqa: F401
     from fogline.kernels.compile import load_compiler
     from fogline.kernels.notice import notice
     from fogline.spark.scratch import socket_folder
     from fogline.spark.threads import QUIET, threads
+
+    for name in ("census", "fitting", "imputing", "pipeline", "source"):
+        import_module(f"fogline.spark.{name}")  # workers are forked with what they need at hand
 except ImportError as error:
     if __name__ != "__main__":
         raise
