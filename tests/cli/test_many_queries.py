@@ -99,6 +99,9 @@ def test_check_looks_at_each_query_and_explain_at_one(place):
     assert "  rejected            1   20.0%" in lines[:at]
     assert "  rejected            2   40.0%" in lines[at:]
     assert "explain looks at one query at a time" in call("explain", "in", *queries, "--id", "s1", code=2).output
+    refused = " ".join(call("fit", "in", *queries, "-o", "learnt", code=2).output.split())
+    assert "fit looks at one query at a time, and 2 are given" in refused
+    assert "by a query with the attributes of all" in refused
     assert "s1 at 2" in call("explain", "in", "--query", "wet.yaml", "--id", "s1").stdout
 
 

@@ -171,6 +171,9 @@ def test_a_run_goes_on_with_the_places_it_was_begun_with(tmp_path):
             run(config)
     with pytest.raises(FoglineError, match=r"/b cannot be begun with: the run has done its batches up to 2 without it"):
         run(started("b", moved=True))
+    for places in ((), ("a", "b")):
+        with pytest.raises(FoglineError, match="may have another address, but none may come or go"):
+            run(started(*places, moved=True))
     (tmp_path / "a").rename(tmp_path / "c")
     run(started("c", moved=True))
     with pytest.raises(FoglineError, match="it holds the batches of another run; choose another folder"):

@@ -81,12 +81,12 @@ def fit(
     """
     began = perf_counter()
     with helpful():
+        from fogline.cli.queries import one_of
         from fogline.files.apart import must_be_apart
-        from fogline.model import Query
         from fogline.repository import rules as rule_files
         from fogline.repository import store
 
-        asked, options = Query.load(query), stated()
+        asked, options = one_of(query, "fit"), stated()
         given = None if rules is None else rule_files.load(rules)
         check_method(method)
         kept = None if retention is None else number_or_text(retention)
@@ -255,13 +255,13 @@ def refit(
     """
     began = perf_counter()
     with helpful():
+        from fogline.cli.queries import one_of
         from fogline.files.apart import must_be_apart
         from fogline.impute.chain import chain_of
-        from fogline.model import Query
         from fogline.repository import store
         from fogline.repository.repository import Repository
 
-        asked, options, known = Query.load(query), stated(), Repository.load(repository)
+        asked, options, known = one_of(query, "refit"), stated(), Repository.load(repository)
         chain_of(known, asked)  # do they fit?
         target = repository if output is None else output
         must_be_apart(rows, str(target))
@@ -334,10 +334,10 @@ def impute(
     """
     began = perf_counter()
     with helpful():
+        from fogline.cli.queries import one_of
         from fogline.impute.chain import chain_of
-        from fogline.model import Query
 
-        asked, options, known = Query.load(query), stated(), repository_at(repository, settings(), memory)
+        asked, options, known = one_of(query, "impute"), stated(), repository_at(repository, settings(), memory)
         chain_of(known, asked)  # do they fit?
         must_be_there(stream)
         from fogline.cli.imputing import imputed

@@ -64,7 +64,10 @@ def one_of(texts: list[str], command: str) -> Query:
     from fogline.model import Query
 
     if len(texts) > 1:
-        raise FoglineError(f"{command} looks at one query at a time, and {len(texts)} are given; name one of them.")
+        way = "; a repository for all has learnt by a query with the attributes of all" if command == "fit" else ""
+        raise FoglineError(
+            f"{command} looks at one query at a time, and {len(texts)} are given; name one of them{way}."
+        )
     return Query.load(given(texts[0]).path)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -28,7 +27,9 @@ Read = TypeVar("Read")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
-QueryFile = Annotated[Path, typer.Option("--query", "-q", help="A YAML file with the fields of Query.")]
+QueryFile = Annotated[
+    list[str], typer.Option("--query", "-q", metavar="PATH", help="A YAML file with the fields of Query.")
+]  # a list, so that a second one is refused instead of taking the place of the first
 QueryFiles = Annotated[
     list[str],
     typer.Option(

@@ -9,6 +9,7 @@ of no other.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -220,9 +221,16 @@ class Output:
         for name in ("moved", REPOSITORIES):
             before.pop(name, None)
         places = before.pop("sinks", [HERE])
-        if not self.config.moved:  # each place knows by itself which run it belongs to
+        now = self.config.about()
+        if not self.config.moved:  # else each place knows by itself which run it belongs to
             before["sinks"] = places
-        refuse_other(before, self.config.about(), self.config.output)
+        elif _kinds_of(places) != _kinds_of(now["sinks"]):
+            raise FoglineError(
+                f"{self.config.output!r} was begun with batches going to {', '.join(map(repr, places))}; now it is "
+                f"{', '.join(map(repr, now['sinks']))}. With --moved a place may have another address, but none may "
+                "come or go: it would not hold the whole. Name those that it was begun with, or choose another output."
+            )
+        refuse_other(before, now, self.config.output)
         self._same_stream(came)
         return shape
 
@@ -331,6 +339,15 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
             f"the checkpoint in {output!r} is an old copy: it knows of batches up to {max(known, default=-1)}, "
             f"but there are files of batch {newest}. {way_out}"
         )
+
+
+def _kinds_of(places: list[str]) -> list[str]:
+    """Of what kind the places are that batches go to: a folder, a topic, tables.
+
+    >>> _kinds_of(["kafka://b:9092/t", "delta:/x", "/out/b:c", "its own folder"])
+    ['delta', 'folder', 'its own folder', 'kafka']
+    """
+    return sorted(place if place == HERE else (re.match(r"\w+(?=:)", place) or ["folder"])[0] for place in places)
 
 
 def refuse_subfolders(stream: str) -> None:
