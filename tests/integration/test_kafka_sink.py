@@ -185,7 +185,7 @@ import os, signal, sys
 from tests.integration.test_kafka_sink import KafkaSink, info, put
 servers, topic, mark, number, rows, when = sys.argv[1:]
 sink = KafkaSink(servers, topic)
-sink.begin(info(mark))
+sink.begin(info(mark, int(number) - 1 if int(number) else None))
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 if when == "middle":
