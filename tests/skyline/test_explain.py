@@ -192,7 +192,8 @@ def test_the_sentence_of_a_row_that_is_out_states_who_keeps_it_out():
     )
     assert monitor.explain("b")[0].sentence == (
         "'b' is in the answer with probability 0.875: its missing oxygen is likely 17 to 19; 'a' beats it with 0.125; "
-        "it would leave if its oxygen were 21 or more; to know the oxygen of 'a' would move it most, by 0.1875 on average."
+        "it would leave if its oxygen were 21 or more; to know the oxygen of 'a' would move it most, by 0.1875 on "
+        "average."
     )
     monitor.advance(5)
     assert monitor.explain("c")[0].sentence == "'c' is certain to be in the answer: no row can beat it."
