@@ -163,7 +163,7 @@ def read(frame: pd.DataFrame) -> Reading:
         before = frame[(frame["set"] == name) & (frame["line"] == NOTHING)]["f"].mean()
         parts.append(
             f"{name}, {len(rows)} windows, F {before:.3f} before: {', '.join(shown)}; asked is {ratio:.1f} times "
-            f"random and more in {more} windows, and asked less {RATIO:g} times random lies from {low:+.4f} to {high:+.4f}"
+            f"random, more in {more} windows, and less {RATIO:g} times random it is {low:+.4f} to {high:+.4f}"
         )
     aim = f"At least {RATIO:g} times random and {LEAST:g} on {sum(good)} of {len(good)} sets."
     return Reading(
