@@ -85,7 +85,8 @@ def answer(
         for name, (whole, near) in reading(output, settings(), read).items():
             with named(name):
                 every[name] = fronted(whole, near, front, alpha)
-                tables[name] = chosen_rows(every[name], near, where or [], top)
+                rows = chosen_rows(every[name].rows, where or [])
+                tables[name] = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
         sentences = {name: about(shown) for name, shown in every.items()}
         if file is None and chosen == "table":
             for name, rows in tables.items():
@@ -175,12 +176,11 @@ def instant_text(instant: Any) -> str:
     return str(instant).removesuffix("+00:00")
 
 
-def chosen_rows(shown: Shown, near: pa.Table | None, where: list[str], top: int | None) -> pa.Table:
-    """The rows for which all conditions hold; of these the few that stand for all."""
-    rows = shown.rows
+def chosen_rows(rows: pa.Table, where: list[str]) -> pa.Table:
+    """The rows for which all conditions hold."""
     for condition in where:
         rows = rows.filter(holds(rows, condition))
-    return rows if top is None else few_rows(replace(shown, rows=rows), near, top)
+    return rows
 
 
 def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
