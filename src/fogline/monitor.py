@@ -29,10 +29,7 @@ from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.shown import count_of
-<<<<<<< .merge_file_9qAGzc
-=======
 from fogline.skyline.answers import Answers
->>>>>>> .merge_file_TDUYUH
 from fogline.skyline.asking import questions
 from fogline.skyline.explain import named
 from fogline.skyline.explanation import Explanation
