@@ -52,7 +52,7 @@ def answer(
     top: Annotated[
         int | None,
         typer.Option(
-            help="Only so many rows that stand for all of them, as far from each other as can be, and for how many "
+            help="Of each group only so many rows that stand for all of it, as different as can be, and for how many "
             "each stands.",
             min=1,
         ),
@@ -184,16 +184,25 @@ def chosen_rows(rows: pa.Table, where: list[str]) -> pa.Table:
 
 
 def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
-    """The rows that stand for the others, and for how many each does."""
+    """Of each group the rows that stand for the others, and for how many each does."""
+    import numpy as np
     import pyarrow as pa
 
     from fogline.flow.fronts import values_of
-    from fogline.flow.sink import beside
-    from fogline.skyline.representatives import representatives
+    from fogline.skyline.representatives import representatives, with_stands_for
 
-    rows = shown.rows
-    which, stands_for = representatives(values_of(shown, near), rows["probability"].to_numpy(), top)
-    return rows.take(pa.array(which)).append_column(beside("stands_for", rows.schema), pa.array(stands_for))
+    rows, values = shown.rows.combine_chunks(), values_of(shown, near)
+    probability = rows["probability"].to_numpy()
+    names = list(zip(*(rows[name].to_pylist() for name in shown.query.by), strict=True)) or [()] * rows.num_rows
+    groups = dict[tuple[Any, ...], list[int]]()
+    for k, name in enumerate(names):
+        groups.setdefault(name, []).append(k)
+    which, stands_for = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for there in groups.values():
+        chosen, count = representatives(values[there], probability[there], top)
+        which.append(np.array(there)[chosen])
+        stands_for.append(count)
+    return with_stands_for(rows.take(pa.array(np.concatenate(which))), np.concatenate(stands_for))
 
 
 def holds(rows: pa.Table, condition: str) -> Any:
