@@ -1,4 +1,4 @@
-"""Do `fogline answer` and `fogline next` show fronts, a raised alpha, few rows and what to measure, as a run has them?"""
+"""Do `fogline answer` and `fogline next` show fronts, a raised alpha, few rows and what to measure?"""
 
 from __future__ import annotations
 
@@ -69,20 +69,20 @@ def test_a_raised_alpha_with_possible_rows_shows_what_fell_below_it_as_possible(
 
 def test_alpha_can_be_raised_and_not_lowered_and_an_error_states_which_it_was(outputs):
     for given in ("0.3", "1", "nan"):
-        told = " ".join(asked("answer", str(outputs / "plain"), "--alpha", given, code=2).output.split())
-        assert "the run had 0.5: it can be raised afterwards, up to below 1, but not lowered" in told
-    told = " ".join(asked("answer", str(outputs / "plain"), "--front", "sure", code=2).output.split())
-    assert "it is one of certain, likely, possible" in told
+        text = " ".join(asked("answer", str(outputs / "plain"), "--alpha", given, code=2).output.split())
+        assert "the run had 0.5: it can be raised afterwards, up to below 1, but not lowered" in text
+    text = " ".join(asked("answer", str(outputs / "plain"), "--front", "sure", code=2).output.split())
+    assert "it is one of certain, likely, possible" in text
 
 
 def test_possible_rows_need_explanations_and_the_end_of_the_run(outputs):
-    told = " ".join(asked("answer", str(outputs / "plain"), "--front", "possible", code=2).output.split())
+    text = " ".join(asked("answer", str(outputs / "plain"), "--front", "possible", code=2).output.split())
     assert (
-        "was made without --explain, so it has kept nothing of rows that are out; run it again with --explain" in told
+        "was made without --explain, so it has kept nothing of rows that are out; run it again with --explain" in text
     )
     words = ["--front", "possible", "--at", "220"]
-    told = " ".join(asked("answer", str(outputs / "explained"), *words, code=2).output.split())
-    assert "rows that are out are known at the end of the run alone; leave --at out" in told
+    text = " ".join(asked("answer", str(outputs / "explained"), *words, code=2).output.split())
+    assert "rows that are out are known at the end of the run alone; leave --at out" in text
     assert rows(str(outputs / "explained"), "--front", "certain", "--at", "220")
 
 
@@ -104,10 +104,10 @@ def test_what_to_measure_next_is_a_table_with_a_sentence_or_json(outputs, monito
     printed = asked("next", str(outputs / "explained"), "--top", "2").stdout
     assert len(printed.splitlines()) == 4
     assert truth[0]["sentence"][3:] in printed
-    told = " ".join(asked("next", str(outputs / "plain"), code=2).output.split())
-    assert "the run was made without --explain, so it has no next/; run it again with --explain" in told
-    told = " ".join(asked("next", str(outputs / "explained"), "--query", "x", code=2).output.split())
-    assert "answers one query, which has no name; leave --query out" in told
+    text = " ".join(asked("next", str(outputs / "plain"), code=2).output.split())
+    assert "the run was made without --explain, so it has no next/; run it again with --explain" in text
+    text = " ".join(asked("next", str(outputs / "explained"), "--query", "x", code=2).output.split())
+    assert "answers one query, which has no name; leave --query out" in text
     assert "is not a folder that `fogline run` has written" in asked("next", str(outputs), code=2).output
 
 
