@@ -25,13 +25,14 @@ from fogline.impute.scores import Score, by_age, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
-from fogline.rows.changes import LEAVING, Key, Tables
+from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.shown import count_of
+from fogline.skyline.answers import Answers
+from fogline.skyline.asking import questions
 from fogline.skyline.explain import named
 from fogline.skyline.explanation import Explanation
-from fogline.skyline.fronts import check_alpha, check_front, standing, with_front
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
@@ -98,6 +99,7 @@ class Monitor:
         self.past: dict[str, int] = {}  # counters of groups that are gone
         also = None if imputer is not None else () if repository is None else repository.determinants
         self._reader, self._tables = Reader(query, also=also), Tables(query)
+        self._answers = Answers(query)
 
     def __repr__(self) -> str:
         """What it has taken, what it holds, and what it is asked."""
@@ -163,22 +165,12 @@ class Monitor:
         alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those before it are
         given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be in.
         `alpha`: the answer cut at a higher probability than the query's.
+        `top`: so many rows of each group that stand for the others (see `fogline.skyline.representatives`), with the
+        column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is
+        steady; which they were is remembered by this object, and not in snapshots.
         """
-        check_front(front)
-        check_alpha(alpha, self.query.alpha)
-        parts, fronts = [], [np.empty(0, object)]
-        for key, group in self.groups.items():
-            found = standing(group.live, front, alpha)
-            s, which, same = group.live.slots, found.slots, np.zeros(len(found.slots), np.int64)
-            columns = found.probability, found.within, s.raw[which]
-            delta = Delta(self.clock, s.id[which], s.columns.arrived[which], same, *columns, same)
-            parts.append((key, delta))
-            fronts.append(found.front)
-        table = self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
-        table = with_front(table, np.concatenate(fronts))
-        if top is not None:
-            raise FoglineError("top is not there yet.")  # the place for representatives
-        return table
+        groups = {key: group.live for key, group in self.groups.items()}
+        return self._answers.table(groups, self.kinds, front, alpha, top)
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
@@ -238,6 +230,28 @@ class Monitor:
             for key, some in slots.items()
             for each in explained(self.groups[key].live, some, key, self._show, self.query, self.chain)
         ]
+
+    def ask_next(self, k: int = 10) -> pa.Table:
+        """What to measure next: the k missing cells whose true value would be expected to change the answer most.
+
+        `changes` is the expected number of rows that enter or leave the answer if that one cell were known: exact over
+        the cell's own distribution, all else as it is. Fewer than k: no other cell would change anything. Rows of more
+        than 4,096 places (equal ones merged) are not counted among those that enter or leave.
+
+        >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
+        >>> monitor = Monitor(query)
+        >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 20}]
+        >>> rows += [{"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}]
+        >>> _ = monitor.advance(1, rows)
+        >>> monitor.answer()["id"].to_pylist()
+        ['b']
+        >>> monitor.ask_next().select(["id", "attribute", "changes", "low", "high"]).to_pylist()
+        [{'id': 'b', 'attribute': 'gas', 'changes': 0.5, 'low': 3.0, 'high': 9.0}]
+
+        With a gas of 3, `a` would enter and `b` leave; that is as likely as one in four.
+        """
+        groups = [(key, group.live) for key, group in self.groups.items()]
+        return questions(groups, k, self.query, self.kinds)
 
     def snapshot(self) -> bytes:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""
