@@ -19,18 +19,20 @@ from fogline.arrays import Delta
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
-from fogline.impute.imputed import imputed_cells
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake
 from fogline.impute.scores import Score, by_age, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.repository.repository import Repository
-from fogline.rows.changes import LEAVING, Key, Tables
+from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.shown import count_of
-from fogline.skyline.explain import Explanation, explain, named
+from fogline.skyline.answers import Answers
+from fogline.skyline.asking import questions
+from fogline.skyline.explain import named
+from fogline.skyline.explanation import Explanation
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
@@ -38,6 +40,7 @@ from fogline.skyline.threads import threads
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
 from fogline.taking import NOTHING, TakenRows, take
+from fogline.why import explained
 
 KEPT_REJECTS = 10_000
 
@@ -96,6 +99,7 @@ class Monitor:
         self.past: dict[str, int] = {}  # counters of groups that are gone
         also = None if imputer is not None else () if repository is None else repository.determinants
         self._reader, self._tables = Reader(query, also=also), Tables(query)
+        self._answers = Answers(query)
 
     def __repr__(self) -> str:
         """What it has taken, what it holds, and what it is asked."""
@@ -154,16 +158,19 @@ class Monitor:
             deltas.sort(key=lambda pair: pair[1].time)
         return deltas
 
-    def answer(self) -> pa.Table:
-        """The answer now: by…, id, arrived, probability, exact, within, attributes as they came."""
-        parts = []
-        for key, group in self.groups.items():
-            s, c = group.live.slots, group.live.slots.columns
-            which = s.by_key(group.live.members())
-            same, columns = np.zeros(len(which), np.int64), (c.probability[which], c.within[which], s.raw[which])
-            delta = Delta(self.clock, s.id[which], c.arrived[which], same, *columns, same)
-            parts.append((key, delta))
-        return self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
+    def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
+        """The answer now: by…, id, arrived, probability, exact, within, attributes as they came, front.
+
+        `front`: of each row whether it is in under all values of what is missing (`certain`), with a probability above
+        alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those before it are
+        given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be in.
+        `alpha`: the answer cut at a higher probability than the query's.
+        `top`: so many rows of each group that stand for the others (see `fogline.skyline.representatives`), with the
+        column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is
+        steady; which they were is remembered by this object, and not in snapshots.
+        """
+        groups = {key: group.live for key, group in self.groups.items()}
+        return self._answers.table(groups, self.kinds, front, alpha, top)
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
@@ -210,19 +217,41 @@ class Monitor:
     def explain(self, id: Any) -> list[Explanation]:
         """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left.
 
-        Also what was imputed for its missing values: at first, and since its sensor has spoken again. Where no row has
-        just that id, one that is written the same is meant: `explain("57")` finds 57, and `explain(57)` finds "57".
+        What was imputed for its missing values, at first and since its sensor has spoken again; which rows may beat it;
+        at which values it would enter or leave; and which missing value would move it most. Where no row has just that
+        id, one that is written the same is meant: `explain("57")` finds 57, and `explain(57)` finds "57".
         """
-        self._reveal()
         found = named(id, {key: group.live for key, group in self.groups.items()})
-        return [self._explain(self.groups[key], slot, key) for key, slot in found]
+        slots: dict[Key, list[int]] = {}
+        for key, slot in found:
+            slots.setdefault(key, []).append(slot)
+        return [
+            each
+            for key, some in slots.items()
+            for each in explained(self.groups[key].live, some, key, self._show, self.query, self.chain)
+        ]
 
-    def _explain(self, group: AnyGroup, slot: int, key: Key) -> Explanation:
-        slots = group.live.slots
-        found = explain(group.live, slot, key, self._show, self.query)
-        if self.chain is None:
-            return found
-        return replace(found, imputed=imputed_cells(self.chain, slots.known[slot], slots.raw[slot], found.cloud))
+    def ask_next(self, k: int = 10) -> pa.Table:
+        """What to measure next: the k missing cells whose true value would be expected to change the answer most.
+
+        `changes` is the expected number of rows that enter or leave the answer if that one cell were known: exact over
+        the cell's own distribution, all else as it is. Fewer than k: no other cell would change anything. Rows of more
+        than 4,096 places (equal ones merged) are not counted among those that enter or leave.
+
+        >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
+        >>> monitor = Monitor(query)
+        >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 20}]
+        >>> rows += [{"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}]
+        >>> _ = monitor.advance(1, rows)
+        >>> monitor.answer()["id"].to_pylist()
+        ['b']
+        >>> monitor.ask_next().select(["id", "attribute", "changes", "low", "high"]).to_pylist()
+        [{'id': 'b', 'attribute': 'gas', 'changes': 0.5, 'low': 3.0, 'high': 9.0}]
+
+        With a gas of 3, `a` would enter and `b` leave; that is as likely as one in four.
+        """
+        groups = [(key, group.live) for key, group in self.groups.items()]
+        return questions(groups, k, self.query, self.kinds)
 
     def snapshot(self) -> bytes:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""

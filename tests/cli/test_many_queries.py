@@ -102,7 +102,7 @@ def test_check_looks_at_each_query_and_explain_at_one(place):
     refused = " ".join(call("fit", "in", *queries, "-o", "learnt", code=2).output.split())
     assert "fit looks at one query at a time, and 2 are given" in refused
     assert "by a query with the attributes of all" in refused
-    assert "s1 at 2" in call("explain", "in", "--query", "wet.yaml", "--id", "s1").stdout
+    assert "'s1' at 2" in call("explain", "in", "--query", "wet.yaml", "--id", "s1").stdout
 
 
 def test_a_query_that_rejects_all_its_rows_is_named(place):
