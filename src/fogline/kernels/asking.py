@@ -101,7 +101,8 @@ def has_gaps(clouds, c):
 def rivals_to_ask(live, o, opened, strong, threshold, room):
     """The clouds that can beat o, into room.near: how many? -1: no single cell can bring o in.
 
-    So it is if all rivals but any one of those with gaps keep even o's best place at or below the threshold.
+    So it is if all rivals but any one of those with gaps keep even o's best place at or below the threshold, or one
+    surely beats it.
     """
     clouds, fence, word, ends = live.clouds, live.fence, live.columns.word_lo[o], room.ends
     write_ends(clouds, o, ends)
@@ -120,7 +121,7 @@ def rivals_to_ask(live, o, opened, strong, threshold, room):
                 if threshold < 0.0:
                     continue
                 factor = 1.0 - beats_point(clouds, g, ends, 1)
-                if factor < strongest and has_gaps(clouds, g):
+                if 0.0 < factor < strongest and has_gaps(clouds, g):  # at 0 it beats it with every value
                     factor, strongest = strongest, factor
                 left *= factor
                 if left <= threshold:
@@ -148,11 +149,11 @@ def look(live, o, near, grid, kept, threshold, room, changes):
             if beats_places(clouds, g, o, grid, scratch):
                 account(scratch.chance, places, 1, sums, 0)
     for k in range(places):
-        scratch.left[k] = scratch.weight[k] * np.exp(sums.logs[at + k] / SCALE)
-    own_cells(clouds, o, grid, places, sums.zeros[at : at + places], inside, threshold, room, changes)
+        scratch.left[k] = scratch.weight[k] * np.exp(sums.logs[at + k] / SCALE) if sums.zeros[at + k] == 0 else 0.0
+    own_cells(clouds, o, grid, places, inside, threshold, room, changes)
     for g in near:
         if has_gaps(clouds, g) and beats_places(clouds, g, o, grid, scratch):
-            without, may_flip = leave_out(places, sums.zeros[at : at + places], inside, threshold, room)
+            without, may_flip = leave_out(places, inside, threshold, room)
             if may_flip:
                 for j in range(clouds.lo.shape[1]):
                     if is_gap(clouds, g, j):
@@ -161,7 +162,7 @@ def look(live, o, near, grid, kept, threshold, room, changes):
 
 
 @inner
-def own_cells(clouds, o, grid, places, zeros, inside, threshold, room, changes):
+def own_cells(clouds, o, grid, places, inside, threshold, room, changes):
     """How likely is each cell of o to have a value at which o is on the other side?"""
     left, part = room.scratch.left, room.fall
     stride = places
@@ -172,8 +173,7 @@ def own_cells(clouds, o, grid, places, zeros, inside, threshold, room, changes):
         stride //= n
         part[:n] = 0.0
         for k in range(places):
-            if zeros[k] == 0:
-                part[k // stride % n] += left[k]
+            part[k // stride % n] += left[k]
         flips = 0.0
         for m in range(n):
             weight = grid.weight[grid.start[j] + m]
@@ -184,23 +184,20 @@ def own_cells(clouds, o, grid, places, zeros, inside, threshold, room, changes):
 
 
 @inner
-def leave_out(places, zeros, inside, threshold, room):
+def leave_out(places, inside, threshold, room):
     """A rival's chances lie in scratch.chance; write to room.rest what is left of each place without it.
 
+    A place that it surely beats it beats with every value that its cells may have, so there nothing counts as left.
     Returns their sum, and whether any value of the rival may put the cloud on the other side.
     """
-    scratch, rest = room.scratch, room.rest
+    left, chance, rest = room.scratch.left, room.scratch.chance, room.rest
     without = untouched = 0.0
     for k in range(places):
-        p = scratch.chance[k]
-        rest[k] = 0.0
-        if p >= SURE:
-            if zeros[k] == 1:
-                rest[k] = scratch.left[k]
-        elif zeros[k] == 0:
-            rest[k] = scratch.left[k] / (1.0 - p) if p > 0.0 else scratch.left[k]
-            if p <= 0.0:
-                untouched += rest[k]
+        if chance[k] > 0.0:
+            rest[k] = left[k] / (1.0 - chance[k]) if chance[k] < SURE else 0.0
+        else:
+            rest[k] = left[k]
+            untouched += left[k]
         without += rest[k]
     return without, untouched <= threshold if inside else without > threshold
 
