@@ -1,4 +1,4 @@
-"""Do changes add up to what was reported last?"""
+"""Do changes add up to the rows as they came, gaps included?"""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ import pyarrow as pa
 import fogline as fl
 from fogline.rows.changes import answer_of, last_changes
 
-NEWEST = fl.Query(attributes={"heat": "max", "gas": "max"}, id="sensor", time="t", latest=True)
 
-
-def table(*rows: tuple[int, str, str, float | None, float | None, float | None]) -> pa.Table:
-    names = ("time", "id", "change", "probability", "heat", "gas")
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    flags = [None if each is None else True for each in columns["probability"]]
-    exact = {"arrived": columns["time"], "exact": flags, "within": [0.0] * len(rows)}
-    return pa.table({**columns, **exact})
-
-
-def test_a_gap_of_the_newest_row_does_not_show_what_an_earlier_row_of_the_id_had():
-    reported = table((1, "a", "enter", 1.0, 30.0, 2.0), (2, "a", "update", 0.75, None, 2.5))
-    (row,) = answer_of([reported], NEWEST).to_pylist()
-    assert (row["heat"], row["gas"], row["probability"]) == (None, 2.5, 0.75)
+def test_a_gap_of_the_newest_row_of_an_id_is_not_shown_as_the_value_of_the_row_before():
+    query = fl.Query(attributes={"x": "max", "y": "max"}, id="i", time="t", latest=True)
+    columns = ("time", "id", "arrived", "change", "probability", "exact", "within", "x", "y")
+    rows = [(1, "a", 1, "enter", 1.0, True, 0.0, 5.0, 5.0), (2, "a", 2, "update", 0.75, True, 0.0, None, 6.0)]
+    changes = [pa.Table.from_pylist([dict(zip(columns, row, strict=True))]) for row in rows]
+    (shown,) = answer_of(changes, query).to_pylist()
+    assert (shown["arrived"], shown["x"], shown["y"]) == (2, None, 6.0)
 
 
 def test_the_last_change_of_a_row_may_be_its_leave():
-    reported = table((1, "a", "enter", 1.0, 1.0, 1.0), (1, "b", "enter", 1.0, 2.0, 0.0), (2, "a", "leave", *[None] * 3))
-    assert [(row["id"], row["change"]) for row in last_changes(reported, NEWEST).to_pylist()] == [
-        ("a", "leave"),
-        ("b", "enter"),
-    ]
+    query = fl.Query(attributes={"x": "max"}, id="i", time="t", latest=True)
+    reported = pa.table({"time": [1, 1, 2], "id": ["a", "b", "a"], "change": ["enter", "enter", "leave"]})
+    last = last_changes(reported, query).to_pylist()
+    assert [(row["id"], row["change"]) for row in last] == [("a", "leave"), ("b", "enter")]
