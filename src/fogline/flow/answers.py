@@ -8,9 +8,8 @@ read; no engine is needed where they lie on this machine.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +18,9 @@ import pyarrow.parquet as pq
 from fogline.errors import FoglineError
 from fogline.flow.about import read_about
 from fogline.flow.batches import counted
-from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_stand, stand_names
+from fogline.flow.compaction import Stand, add_scores, read_stand, stand_names
 from fogline.flow.folder import Folder
+from fogline.flow.listed import again, opened
 from fogline.flow.names import CHANGES, HEALTH, HERE
 from fogline.impute.scores import Sums
 from fogline.model import Query
@@ -28,15 +28,13 @@ from fogline.rows.changes import answer_of, of_query, standing
 from fogline.rows.clock import as_instant
 from fogline.rows.queries import Asked, asked_from, each_of
 
-Read = TypeVar("Read")
 MANY = 1_000_000  # changes that are held at once
-_TRIES = 20  # a run that goes on meanwhile joins files once in a hundred batches
 
 
 def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
     """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
     query = asked_from(_about(place, output)["query"])
-    return _again(lambda: _answer(place, output, query, at))
+    return again(lambda: _answer(place, output, query, at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def read_shown(place: Folder, output: str, at: str | None = None) -> dict[str | 
 
         return {name: shown(_own(rows, name, query), query) for name, query in each_of(asked).items()}
 
-    return _again(read)
+    return again(read)
 
 
 def _own(rows: pa.Table, name: str | None, query: Query) -> pa.Table:
@@ -139,7 +137,7 @@ def read_scores(place: Folder, output: str) -> Sums:
         add_scores(sums, place, after=-1 if newest is None else newest.number)
         return sums
 
-    return _again(read)
+    return again(read)
 
 
 def _answer(place: Folder, output: str, query: Asked, at: str | None) -> pa.Table:
@@ -198,16 +196,6 @@ def _until(file: Any, instant: Any) -> list[int]:
         if known is None or not known.has_min_max or known.min <= instant:
             groups.append(k)
     return groups
-
-
-def _again(read: Callable[[], Read]) -> Read:
-    """Read anew where files were joined meanwhile."""
-    for _ in range(_TRIES):
-        try:
-            return read()
-        except GoneError:
-            continue
-    return read()
 
 
 def _about(place: Folder, output: str) -> dict[str, Any]:
