@@ -23,8 +23,9 @@ from fogline.arrays import LEAVE
 from fogline.errors import FoglineError
 from fogline.flow.about import read_about
 from fogline.flow.batches import Held, counted
-from fogline.flow.compaction import GoneError, opened, read_stand, stand_names, tables
+from fogline.flow.compaction import read_stand, stand_names, tables
 from fogline.flow.folder import Folder
+from fogline.flow.listed import GoneError, opened
 from fogline.flow.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.impute.scores import by_age, listed, wrongly_sure
 from fogline.model import Query
@@ -108,7 +109,7 @@ class Store:
         self._count_past(state, newest)
         for table in tables(self.place, REJECTS, after=-1, upto=newest, columns=["reason"]):
             state.add_reasons(table)
-        self.views.begin(state.asked)
+        self.views.begin(state.asked, newest)
         with self.lock:
             self.state, self.trouble, state.batch = state, None, newest
             return [self._reset()]
@@ -134,9 +135,8 @@ class Store:
         """The batches that have come since the last look."""
         before = state.batch
         fresh = [held for held in counted(self.place.listing(HEALTH)) if held.last > before]
-        seen = self.views.poll()
         if not fresh:
-            return [self._changed(state, before, [], [], [])] if seen else []
+            return []
         newest = fresh[-1].last
         files = [held for held in counted(self.place.listing(CHANGES)) if before < held.last <= newest]
         if any(held.first <= before for held in (*fresh, *files)):
@@ -145,6 +145,7 @@ class Store:
         changes = [(held.last, table) for held in files for table in self._tables(held)]
         rejects = [held for held in counted(self.place.listing(REJECTS)) if before < held.last <= newest]
         reasons = [table for held in rejects for table in self._tables(held, ["reason"])]
+        self.views.poll(newest)
         with self.lock:
             points = [point for table in health for point in state.add_health(table)]
             for table in reasons:

@@ -14,15 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.flow.batches import counted
-from fogline.flow.compaction import opened
 from fogline.flow.folder import Folder
+from fogline.flow.listed import opened
 from fogline.flow.names import NEAR, NEXT
+from fogline.flow.view_columns import WHY, next_by
+from fogline.flow.views import keys_of as columns_of_groups
 from fogline.model import Query
 from fogline.page.plain import Row, keys_of, numbers
 from fogline.rows.changes import of_query
-from fogline.rows.queries import QUERY, Asked, Queries
+from fogline.rows.queries import Asked
 
-WHY = "why"  # the column with explanations, as JSON
 SENT = 1500  # rows near the answer that a browser is given, at most
 Key = tuple[Any, ...]
 
@@ -39,12 +40,12 @@ class Newest:
 
     def begin(self, asked: Asked) -> None:
         """Of another run."""
-        self.keys = [*([QUERY] if isinstance(asked, Queries) else []), *asked.by]
+        self.keys = columns_of_groups(asked, self.kind)
         self.tables, self.files, self.batch = {}, {}, -1
 
-    def poll(self) -> bool:
-        """Read the files that have come since; whether there were any."""
-        fresh = [held for held in counted(self.place.listing(self.kind)) if held.last > self.batch]
+    def poll(self, upto: int) -> bool:
+        """Read the files that have come since, up to a batch; whether there were any."""
+        fresh = [held for held in counted(self.place.listing(self.kind)) if self.batch < held.last <= upto]
         for held in fresh:
             for name in held.names:
                 for key, part in split(without_why(self.place, name), self.keys).items():
@@ -54,7 +55,7 @@ class Newest:
 
     def all(self) -> pa.Table | None:
         """Of all groups; None: there is nothing."""
-        parts = list(self.tables.values())
+        parts = [table for table in self.tables.values() if table.num_rows]
         return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
 
@@ -66,19 +67,31 @@ class Views:
         self.version = 0
         self.lock = Lock()
 
-    def begin(self, asked: Asked) -> None:
+    def begin(self, asked: Asked, upto: int) -> None:
         """Of another run, and all that it has written."""
         with self.lock:
             for each in (self.near, self.next):
                 each.begin(asked)
-        self.poll()
+        self.version += 1
+        self.poll(upto)
 
-    def poll(self) -> bool:
-        """Read what has come since; whether something has."""
+    def poll(self, upto: int) -> None:
+        """Read what has come since, up to a batch."""
         with self.lock:
-            fresh = [each.poll() for each in (self.near, self.next)]
-            self.version += any(fresh)
-            return any(fresh)
+            self.version += any([each.poll(upto) for each in (self.near, self.next)])
+
+    def tables(self) -> tuple[pa.Table | None, pa.Table | None]:
+        """The rows near the answer, and the cells to be measured, of all groups."""
+        with self.lock:
+            return self.near.all(), self.next.all()
+
+    def files_of(self, name: str | None, group: tuple[str | None, ...]) -> list[str]:
+        """The newest files with rows of a group near the answer; of several queries, of all groups of one."""
+        with self.lock:
+            if name is not None:
+                return list(dict.fromkeys(file for key, file in self.near.files.items() if key[0] == name))
+            shown = {tuple(None if each is None else str(each) for each in key): key for key in self.near.files}
+            return [self.near.files[shown[group]]] if group in shown else []
 
 
 def without_why(place: Folder, name: str) -> pa.Table:
@@ -88,13 +101,14 @@ def without_why(place: Folder, name: str) -> pa.Table:
 
 
 def split(table: pa.Table, keys: list[str]) -> dict[Key, pa.Table]:
-    """The rows of each group."""
+    """The rows of each group; one without an id stands for a group of which there is nothing to show."""
     if not keys:
-        return {(): table}
+        return {(): table.filter(pc.is_valid(table["id"]))}
     rows: dict[Key, list[int]] = {}
     for k, key in enumerate(zip(*(table[name].to_pylist() for name in keys), strict=True)):
         rows.setdefault(key, []).append(k)
-    return {key: table.take(pa.array(which)) for key, which in rows.items()}
+    parts = {key: table.take(pa.array(which)) for key, which in rows.items()}
+    return {key: part.filter(pc.is_valid(part["id"])) for key, part in parts.items()}
 
 
 def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]]) -> list[Row]:
@@ -116,6 +130,7 @@ def next_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query
     rows: list[Row] = []
     for number, name, query in queries if table is not None else ():
         own = table if name is None else of_query(table, name)
+        own = own.rename_columns(dict(zip(next_by(query), query.by, strict=True)))
         own = own.sort_by([("changes", "descending"), ("rank", "ascending")]).slice(0, 100)
         columns = [own["attribute"].to_pylist(), *(numbers(own[each]) for each in ("changes", "low", "high", "mean"))]
         columns += [own["sentence"].to_pylist()]

@@ -1,0 +1,176 @@
+"""What was there at an earlier instant, and why is a row in or out?
+
+Read from the files when a person asks, for a few askers at a time; the last few answers are kept as they were sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import BoundedSemaphore, Lock
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.errors import FoglineError
+from fogline.flow.answers import read_shown
+from fogline.flow.batches import counted
+from fogline.flow.compaction import stand_names
+from fogline.flow.listed import again, opened
+from fogline.flow.names import CHANGES
+from fogline.flow.view_columns import WHY
+from fogline.flow.views import near_at, next_at
+from fogline.model import Query
+from fogline.page.plain import encoded, groups_of, instants, members_of, texts
+from fogline.page.state import State
+from fogline.page.store import Store, likeliest
+from fogline.page.views import near_rows, next_rows
+from fogline.rows.changes import of_query
+from fogline.rows.clock import as_instant
+
+KEPT = 16  # answers of earlier instants
+READING = 2  # askers at a time
+
+
+class RowName(NamedTuple):
+    """What names a row for a browser, as texts."""
+
+    query: int  # its number
+    group: tuple[str | None, ...]
+    id: str
+    arrived: str | None  # None: the newest row of the id
+
+    def why_in(self, table: pa.Table, name: str | None, query: Query) -> str | None:
+        """Its last explanation in a table."""
+        own = table if name is None else of_query(table, name)
+        some = own.take(pa.array([k for k, each in enumerate(texts(own["id"])) if each == self.id], pa.int64()))
+        found = zip(groups_of(some, query), instants(some["arrived"]), some[WHY].to_pylist(), strict=True)
+        known = [
+            why
+            for group, arrived, why in found
+            if why is not None and tuple(group) == self.group and self.arrived in (None, arrived)
+        ]
+        return known[-1] if known else None
+
+
+class Past:
+    """An output as it was."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.place = store, store.place
+        self.kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        self.lock, self.reading = Lock(), BoundedSemaphore(READING)
+
+    def answer(self, at: str) -> bytes:
+        """The answer at an instant."""
+
+        def made(state: State) -> Any:
+            shown = read_shown(self.place, self.store.output, at)
+            members = [
+                row
+                for number, name, query in state.queries
+                for row in members_of(likeliest(shown[name].rows), query, number)
+            ]
+            size = sum(each.rows.num_rows for each in shown.values())
+            return {"at": at, "batch": self._batch(state, at), "members": members, "size": size}
+
+        return self._kept(("answer", at), made)
+
+    def near(self, at: str | None) -> bytes:
+        """The rows near the answer, at an instant or now."""
+        if at is None:
+            return self._now("near")
+        return self._kept(
+            ("near", at), lambda state: {"near": near_rows(near_at(self.place, self._batch(state, at)), state.queries)}
+        )
+
+    def next(self, at: str | None) -> bytes:
+        """The cells to be measured, at an instant or now."""
+        if at is None:
+            return self._now("next")
+        return self._kept(
+            ("next", at), lambda state: {"next": next_rows(next_at(self.place, self._batch(state, at)), state.queries)}
+        )
+
+    def explain(self, asked: RowName, at: str | None) -> bytes:
+        """Why a row is in or out, as the run has written it down; {"why": null}: it has not."""
+
+        def made(state: State) -> Any:
+            if not state.about.get("explain"):
+                return {"why": None, "explain": False}
+            name, query = next((name, query) for k, name, query in state.queries if k == asked.query)
+            batch = None if at is None else self._batch(state, at)
+            found = again(lambda: self._in_near(asked, name, query, batch) or self._in_changes(asked, name, query, at))
+            return {"why": None if found is None else json.loads(found), "explain": True}
+
+        version = self.store.version if at is None else None
+        return self._kept(("explain", asked, at, version), made)
+
+    # --- How ---------------------------------------------------------------------------------------------------------
+
+    def _now(self, kind: str) -> bytes:
+        """What the store holds."""
+        views = self.store.views
+
+        def made(state: State) -> Any:
+            near, cells = views.tables()
+            return {kind: near_rows(near, state.queries) if kind == "near" else next_rows(cells, state.queries)}
+
+        return self._kept((kind, None, views.version), made)
+
+    def _kept(self, key: tuple[Any, ...], made: Callable[[State], Any]) -> bytes:
+        """Made once, and kept for a while."""
+        state = self.store.state
+        if state is None:
+            raise FoglineError(self.store.trouble or "no run yet")
+        key = (id(state.about), *key)
+        with self.lock:
+            if key in self.kept:
+                self.kept.move_to_end(key)
+                return self.kept[key]
+        with self.reading:
+            found = encoded(made(state))
+        with self.lock:
+            self.kept[key] = found
+            while len(self.kept) > KEPT:
+                self.kept.popitem(last=False)
+        return found
+
+    def _batch(self, state: State, at: str) -> int:
+        """The last batch by an instant."""
+        with self.store.lock:
+            known = [point.time for point in state.history.points if point.time is not None]
+            if not known:
+                return -1
+            stamps = not isinstance(known[-1], int | float)
+            instant = as_instant(at, pa.scalar(known[-1]).type if stamps else pa.float64()).as_py()
+            found = state.history.batch_at(instant)
+        return -1 if found is None else found
+
+    def _in_near(self, asked: RowName, name: str | None, query: Query, batch: int | None) -> str | None:
+        """Among the rows near the answer: now in the newest file of its group, else in those up to a batch."""
+        if batch is not None:
+            return asked.why_in(near_at(self.place, batch), name, query)
+        for file in self.store.views.files_of(name, asked.group):
+            if (there := self.place.open(file)) is None:  # folded into another meanwhile
+                return asked.why_in(near_at(self.place), name, query)
+            if (found := asked.why_in(pq.ParquetFile(there).read(), name, query)) is not None:
+                return found
+        return None
+
+    def _in_changes(self, asked: RowName, name: str | None, query: Query, at: str | None) -> str | None:
+        """Beside its last change: a member that is not among the rows near the answer, since there are very many."""
+        if at is not None:
+            return None
+        stands = stand_names(self.place)
+        after = max(stands, default=-1)
+        files = [file for held in counted(self.place.listing(CHANGES)) if held.last > after for file in held.names]
+        for file in [*reversed(files), *([stands[after]] if stands else [])]:
+            opened_file = pq.ParquetFile(opened(self.place, file))
+            for k in reversed(range(opened_file.num_row_groups)) if WHY in opened_file.schema_arrow.names else ():
+                found = asked.why_in(opened_file.read_row_group(k), name, query)
+                if found is not None:
+                    return found
+        return None

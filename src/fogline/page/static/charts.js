@@ -1,0 +1,201 @@
+// How do rows lie to each other, and what has happened? Drawn by hand on canvases; shapes, not colours alone, state what
+// a mark is: ● certain, ◆ likely, ○ near the answer, whiskers where a value is missing.
+
+import { model, query } from "./model.js";
+import { byId, instant, make, number } from "./words.js";
+
+const colour = {};
+
+export function colours() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["ink", "quiet", "grid", "certain", "likely", "possible", "enter", "leave", "mark", "panel"])
+    colour[name] = style.getPropertyValue(`--${name}`).trim();
+}
+
+/** A canvas as large as it is shown, in the pixels of the screen. */
+function paper(canvas) {
+  const scale = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+  if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  pen.font = "12px system-ui, sans-serif";
+  pen.lineJoin = "round";
+  return { pen, width, height };
+}
+
+/** Round numbers between two. */
+function ticks(low, high, most) {
+  const step = (high - low) / most, size = 10 ** Math.floor(Math.log10(step));
+  const unit = [1, 2, 5, 10].map((k) => k * size).find((each) => each >= step);
+  const found = [];
+  for (let at = Math.ceil(low / unit) * unit; at <= high + unit * 1e-9; at += unit) found.push(Number(at.toPrecision(12)));
+  return found;
+}
+
+const lowOf = (row, k) => row.values[k] ?? row.low?.[k] ?? null;
+const highOf = (row, k) => row.values[k] ?? row.high?.[k] ?? null;
+const middle = (row, k) => row.values[k] ?? row.mean?.[k] ?? null;
+
+function extent(rows, k) {
+  let low = Infinity, high = -Infinity;
+  for (const row of rows) {
+    const a = lowOf(row, k), b = highOf(row, k);
+    if (a !== null && a < low) low = a;
+    if (b !== null && b > high) high = b;
+  }
+  if (low > high) return [0, 1];
+  const room = (high - low || Math.abs(high) || 1) * 0.06;
+  return [low - room, high + room];
+}
+
+function symbol(pen, front, inside, x, y, size) {
+  pen.beginPath();
+  if (front === "certain") pen.arc(x, y, size, 0, 7);
+  else if (inside) { pen.moveTo(x, y - size * 1.3); pen.lineTo(x + size * 1.3, y); pen.lineTo(x, y + size * 1.3); pen.lineTo(x - size * 1.3, y); pen.closePath(); }
+  else pen.arc(x, y, size * 0.8, 0, 7);
+  const shade = front === "certain" ? colour.certain : inside ? colour.likely : colour.possible;
+  if (inside) { pen.fillStyle = shade; pen.fill(); } else { pen.strokeStyle = shade; pen.lineWidth = 1.4; pen.stroke(); }
+}
+
+let spots = [];
+
+export function scatter(rows, near) {
+  const { pen, width, height } = paper(byId("scatter")), asked = query().attributes;
+  const i = Number(byId("across").value), j = Number(byId("up").value), all = [...near, ...rows];
+  const [left, right, top, bottom] = [52, 14, 12, 38], [x0, x1] = extent(all, i), [y0, y1] = extent(all, j);
+  const x = (v) => left + ((v - x0) / (x1 - x0)) * (width - left - right), y = (v) => height - bottom - ((v - y0) / (y1 - y0)) * (height - top - bottom);
+  pen.strokeStyle = colour.grid; pen.fillStyle = colour.quiet; pen.lineWidth = 1;
+  pen.textAlign = "center";
+  for (const at of ticks(x0, x1, 5)) { line(pen, x(at), top, x(at), height - bottom); pen.fillText(number(at), x(at), height - bottom + 15); }
+  pen.textAlign = "right";
+  for (const at of ticks(y0, y1, 5)) { line(pen, left, y(at), width - right, y(at)); pen.fillText(number(at), left - 6, y(at) + 4); }
+  pen.fillStyle = colour.ink;
+  pen.textAlign = "right";
+  pen.fillText(`${asked[i][0]} (${asked[i][1]}) ${asked[i][1] === "max" ? "→" : "←"}`, width - right, height - 6);
+  pen.save(); pen.translate(12, top); pen.rotate(-Math.PI / 2);
+  pen.fillText(`${asked[j][0]} (${asked[j][1]}) ${asked[j][1] === "max" ? "→" : "←"}`, 0, 2); pen.restore();
+  spots = [];
+  let left_out = 0;
+  const size = all.length > 800 ? 2.6 : 4.2;
+  for (const row of all) {
+    const a = middle(row, i), b = middle(row, j);
+    if (a === null || b === null) { left_out += 1; continue; }
+    const here = row.key === model.selected;
+    pen.strokeStyle = row.inside ? (row.front === "certain" ? colour.certain : colour.likely) : colour.possible;
+    pen.globalAlpha = here ? 1 : row.inside ? 0.75 : 0.4; pen.lineWidth = here ? 2.4 : 1.2;
+    if (row.values[i] === null && row.low?.[i] != null) whisker(pen, x(row.low[i]), y(b), x(row.high[i]), y(b));
+    if (row.values[j] === null && row.low?.[j] != null) whisker(pen, x(a), y(row.low[j]), x(a), y(row.high[j]));
+    pen.globalAlpha = here || !row.inside ? 1 : 0.9;
+    symbol(pen, row.front, row.inside, x(a), y(b), here ? size * 1.7 : size);
+    if (here) { pen.strokeStyle = colour.mark; pen.lineWidth = 2; pen.beginPath(); pen.arc(x(a), y(b), size * 2.6, 0, 7); pen.stroke(); }
+    spots.push([x(a), y(b), row]);
+  }
+  pen.globalAlpha = 1;
+  byId("scatter-legend").textContent = `● certain   ◆ likely   ○ near, out   ├─┤ where a missing value may lie${left_out ? `   (${left_out} not drawn: gaps whose range is not known)` : ""}`;
+}
+
+function line(pen, x0, y0, x1, y1) {
+  pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(x1, y1); pen.stroke();
+}
+
+function whisker(pen, x0, y0, x1, y1) {
+  line(pen, x0, y0, x1, y1);
+  const across = y0 === y1;
+  for (const [px, py] of [[x0, y0], [x1, y1]]) across ? line(pen, px, py - 4, px, py + 4) : line(pen, px - 4, py, px + 4, py);
+}
+
+export function lines(rows, near) {
+  const { pen, width, height } = paper(byId("lines")), asked = query().attributes, all = [...near, ...rows];
+  const [side, top, bottom] = [46, 30, 26], n = asked.length, few = n > 1 ? n - 1 : 1;
+  const x = (k) => side + (k / few) * (width - 2 * side), spans = asked.map((_, k) => extent(all, k));
+  const y = (k, v) => {
+    const part = (v - spans[k][0]) / (spans[k][1] - spans[k][0]), up = asked[k][1] === "max" ? part : 1 - part;
+    return height - bottom - up * (height - top - bottom);
+  };
+  const drawn = (row, shade, alpha, weight) => {
+    pen.strokeStyle = shade; pen.globalAlpha = alpha; pen.lineWidth = weight;
+    for (let k = 0; k + 1 < n; k += 1) {
+      const a = middle(row, k), b = middle(row, k + 1);
+      if (a === null || b === null) continue;
+      pen.setLineDash(row.values[k] === null || row.values[k + 1] === null ? [4, 3] : []);
+      line(pen, x(k), y(k, a), x(k + 1), y(k + 1, b));
+    }
+    pen.setLineDash([]);
+    for (let k = 0; k < n; k += 1)
+      if (row.values[k] === null && row.low?.[k] != null) whisker(pen, x(k), y(k, row.low[k]), x(k), y(k, row.high[k]));
+  };
+  const thin = rows.length > 400 ? 0.18 : rows.length > 60 ? 0.4 : 0.75;
+  if (near.length <= 400) for (const row of near) drawn(row, colour.possible, 0.3, 1);
+  for (const row of rows) drawn(row, row.front === "certain" ? colour.certain : colour.likely, thin, 1.3);
+  const here = all.find((row) => row.key === model.selected);
+  if (here) drawn(here, colour.mark, 1, 3);
+  pen.globalAlpha = 1; pen.lineWidth = 1;
+  asked.forEach(([name, way], k) => {
+    pen.strokeStyle = colour.quiet; line(pen, x(k), top, x(k), height - bottom);
+    pen.fillStyle = colour.ink; pen.textAlign = k === 0 ? "left" : k === n - 1 && n > 1 ? "right" : "center";
+    const at = k === 0 ? 6 : k === n - 1 && n > 1 ? width - 6 : x(k);
+    pen.fillText(clipped(pen, name, width / n - 8), at, 14);
+    pen.fillStyle = colour.quiet;
+    const [good, bad] = way === "max" ? [spans[k][1], spans[k][0]] : spans[k];
+    pen.fillText(number(good), at, 27); pen.fillText(number(bad), at, height - 10);
+  });
+}
+
+function clipped(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
+  let short = text;
+  while (short.length > 1 && pen.measureText(`${short}…`).width > room) short = short.slice(0, -1);
+  return `${short}…`;
+}
+
+/** Enter up, leave down, the size of the answer as a line, and the moment that is shown. */
+export function timeline(points, at) {
+  const { pen, width, height } = paper(byId("timeline")), n = points.length, side = 8, half = height / 2;
+  if (!n) return;
+  const most = Math.max(1, ...points.map((each) => Math.max(each.enter, each.leave))), full = Math.max(1, ...points.map((each) => each.answer));
+  const x = (k) => side + (n > 1 ? k / (n - 1) : 0.5) * (width - 2 * side), thick = Math.max(1, Math.min(12, (width - 2 * side) / n - 1));
+  pen.strokeStyle = colour.grid; line(pen, side, half, width - side, half);
+  points.forEach((each, k) => {
+    const up = Math.sqrt(each.enter / most) * (half - 4), down = Math.sqrt(each.leave / most) * (half - 4);
+    pen.fillStyle = colour.enter; pen.fillRect(x(k) - thick / 2, half - up, thick, up);
+    pen.fillStyle = colour.leave; pen.fillRect(x(k) - thick / 2, half, thick, down);
+  });
+  pen.strokeStyle = colour.ink; pen.lineWidth = 1.6; pen.globalAlpha = 0.75; pen.beginPath();
+  points.forEach((each, k) => pen[k ? "lineTo" : "moveTo"](x(k), height - 4 - (each.answer / full) * (height - 12)));
+  pen.stroke(); pen.globalAlpha = 1;
+  pen.strokeStyle = colour.mark; pen.lineWidth = 2; line(pen, x(at), 0, x(at), height);
+}
+
+export function spark(canvas, values) {
+  const { pen, width, height } = paper(canvas), n = values.length, most = Math.max(1e-12, ...values);
+  if (n < 2) return;
+  pen.strokeStyle = colour.certain; pen.lineWidth = 1.5; pen.beginPath();
+  values.forEach((value, k) => pen[k ? "lineTo" : "moveTo"]((k / (n - 1)) * width, height - 2 - (value / most) * (height - 4)));
+  pen.stroke();
+}
+
+/** Point at a mark to see which row it is; click to see why. */
+export function pointing(open) {
+  const canvas = byId("scatter"), tip = byId("tip");
+  const nearest = (event) => {
+    const box = canvas.getBoundingClientRect(), [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    let best = null, least = 16 ** 2;
+    for (const [x, y, row] of spots) { const apart = (x - px) ** 2 + (y - py) ** 2; if (apart < least) { least = apart; best = row; } }
+    return best;
+  };
+  canvas.addEventListener("mousemove", (event) => {
+    const row = nearest(event);
+    tip.hidden = !row;
+    canvas.classList.toggle("over", Boolean(row));
+    if (!row) return;
+    tip.textContent = `${row.id}  P ${number(row.p)}  ${instant(row.arrived, model.points.at(-1)?.time)}`;
+    tip.style.left = `${Math.min(event.clientX + 12, window.innerWidth - 200)}px`;
+    tip.style.top = `${event.clientY + 12}px`;
+  });
+  canvas.addEventListener("mouseleave", () => { tip.hidden = true; });
+  canvas.addEventListener("click", (event) => { const row = nearest(event); if (row) open(row); });
+}
