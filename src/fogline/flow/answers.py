@@ -33,7 +33,7 @@ MANY = 1_000_000  # changes that are held at once
 
 def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
     """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
-    query = asked_from(_about(place, output)["query"])
+    query = asked_from(about_of(place, output)["query"])
     return again(lambda: _answer(place, output, query, at))
 
 
@@ -63,7 +63,7 @@ def read_shown(place: Folder, output: str, at: str | None = None) -> dict[str | 
 
     After what a run has seen, rows leave as they expire; none can come in.
     """
-    asked = asked_from(_about(place, output)["query"])
+    asked = asked_from(about_of(place, output)["query"])
 
     def read() -> dict[str | None, Shown]:
         health = counted(place.listing(HEALTH))
@@ -128,7 +128,7 @@ def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
 
 def read_scores(place: Folder, output: str) -> Sums:
     """What the run in a folder has found out about its rules."""
-    _about(place, output)
+    about_of(place, output)
 
     def read() -> Sums:
         stands = stand_names(place)
@@ -198,7 +198,8 @@ def _until(file: Any, instant: Any) -> list[int]:
     return groups
 
 
-def _about(place: Folder, output: str) -> dict[str, Any]:
+def about_of(place: Folder, output: str) -> dict[str, Any]:
+    """What the folder of a run knows; an error, where it has no answer."""
     about = read_about(place)
     if about is None:
         raise FoglineError(f"{output!r} is not a folder that `fogline run` has written.")
