@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import io
 import json
-import time
+import shutil
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pyarrow as pa
 import pytest
-from starlette.testclient import TestClient
 
 import fogline as fl
 from fogline.page.app import page_of
 from fogline.page.logs import Log
 from fogline.page.security import HEADERS
 from fogline.rows.kinds import Kinds
-from tests.page.writing import HOSTILE, QUERY, Writer, enter, leave, near, small
+from tests.page.browsing import Browser
+from tests.page.writing import HOSTILE, Writer, enter, leave, near, small
 
-HERE = "http://127.0.0.1"
 
-
-def client(path: Path, **options: Any) -> TestClient:
+def client(path: Path, **options: Any) -> Browser:
     """A browser of this machine, when the page has read what is there."""
     page = page_of(str(path), **options)
     page.store.poll()
-    return TestClient(page.app, base_url=HERE)
+    return Browser(page.app)
 
 
-def of(browser: TestClient, path: str) -> Any:
+def of(browser: Browser, path: str) -> Any:
     answer = browser.get(path)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -115,7 +114,7 @@ def test_a_page_waits_for_a_run_and_hears_of_each_batch(tmp_path):
     page = page_of(str(tmp_path / "out"))
     (event,) = page.store.poll()
     assert event.name == "reset"
-    browser = TestClient(page.app, base_url=HERE)
+    browser = Browser(page.app)
     assert of(browser, "/api/about")["trouble"] == "no run yet"
     assert of(browser, "/api/answer")["members"] == []
     assert browser.get("/api/near").status_code == 409
@@ -145,8 +144,6 @@ def test_viewers_hear_of_events_as_they_come(tmp_path):
             if b"event: batch" in line:
                 page.hub.stop()
 
-    import anyio
-
     anyio.run(listening)
     assert [line.splitlines()[0] for line in heard[1:]] == [b"event: reset", b"event: batch"]
     assert page.hub.queues == set()
@@ -161,7 +158,7 @@ def test_files_that_are_joined_meanwhile_change_nothing(tmp_path):
         run.batch(k, [enter(f"s{k}", k, 0.9, heat=1.0, air=1.0)])
         if k in (6, 12):
             page.store.poll()
-    browser = TestClient(page.app, base_url=HERE)
+    browser = Browser(page.app)
     assert len(list((tmp_path / "changes").iterdir())) < 12  # they were joined
     assert sorted(row[2] for row in of(browser, "/api/answer")["members"]) == sorted(["a", HOSTILE, *(f"s{k}" for k in range(4, 13))])
     fresh = client(tmp_path)
@@ -171,8 +168,6 @@ def test_files_that_are_joined_meanwhile_change_nothing(tmp_path):
 
 
 def test_another_run_in_the_same_folder_begins_anew(tmp_path):
-    import shutil
-
     small(tmp_path / "out")
     page = page_of(str(tmp_path / "out"))
     page.store.poll()
@@ -180,7 +175,7 @@ def test_another_run_in_the_same_folder_begins_anew(tmp_path):
     assert [each.name for each in page.store.poll()] == ["reset"]
     Writer(tmp_path / "out").batch(1, [enter("z", 1, 1.0, heat=1.0, air=1.0)])
     page.store.poll()
-    assert [row[2] for row in of(TestClient(page.app, base_url=HERE), "/api/answer")["members"]] == ["z"]
+    assert [row[2] for row in of(Browser(page.app), "/api/answer")["members"]] == ["z"]
 
 
 def test_a_damaged_output_is_stated_in_words(tmp_path):
@@ -212,8 +207,8 @@ def test_browsers_may_load_nothing_from_elsewhere_and_only_read(tmp_path):
     assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
     assert "access-control-allow-origin" not in answer.headers
-    for method in ("post", "put", "delete", "patch", "options"):
-        assert getattr(browser, method)("/api/answer").status_code == 405
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert browser.ask(method, "/api/answer").status_code == 405
 
 
 @pytest.mark.parametrize("path", ["../app.py", "..%2fapp.py", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "x.js", "page.css%00"])
@@ -235,7 +230,7 @@ def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(tmp_path):
     assert browser.get("/?token=wrong").status_code == 401
     assert browser.get("/api/answer", headers={"authorization": "Bearer nothing"}).status_code == 401
     assert browser.get("/api/answer", headers={"authorization": f"Bearer {token}", "host": "mine.example"}).status_code == 200
-    welcome = browser.get(f"/?token={token}&x=1", follow_redirects=False)
+    welcome = browser.get(f"/?token={token}&x=1")
     assert (welcome.status_code, welcome.headers["location"]) == (303, "/?x=1")
     assert {"httponly", "samesite=strict"} <= {each.strip().lower() for each in welcome.headers["set-cookie"].split(";")}
     assert token not in welcome.headers["set-cookie"]
@@ -243,14 +238,3 @@ def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(tmp_path):
     assert token not in lines.getvalue()
     logged = [json.loads(line) for line in lines.getvalue().splitlines()]
     assert [each["status"] for each in logged if each["event"] == "request"] == [401, 401, 401, 200, 303, 200]
-
-
-def test_a_page_with_a_lifespan_reads_by_itself(tmp_path):
-    small(tmp_path)
-    with TestClient(page_of(str(tmp_path)).app, base_url=HERE) as browser:
-        for _ in range(100):
-            if of(browser, "/api/answer")["members"]:
-                break
-            time.sleep(0.05)
-        assert of(browser, "/api/answer")["size"] == 2
-    assert QUERY.names == ("heat", "air")

@@ -109,9 +109,9 @@ def why_of(id: Any, arrived: Any, probability: float) -> dict[str, Any]:
     imputed = {"attribute": "heat", "low": 5.0, "high": 9.0, "mean": 7.0, "imputer": "rules", "rule": "air(1) -> heat(2)"}
     return {
         "id": id, "arrived": str(arrived), "by": [], "inside": True, "front": "likely", "probability": probability,
-        "within": 0.0, "reason": "", "sentence": f"{id} is in since no row surely beats it.", "rivals": [rival],
-        "imputed": [{**imputed, "rows": 12}], "flips": [{**flip, "probability": 0.4}],
-        "decisive": {"id": id, "arrived": str(arrived), "attribute": "heat", "moves": 0.3},
+        "within": 0.0, "approximate": False, "reason": "", "sentence": f"{id} is in since no row surely beats it.", "rivals": [rival],
+        "imputed": [{**imputed, "rows": 12}], "flips": [{**flip, "probability": 0.4, "chance": 0.5, "own": True}],
+        "decisive": {"id": id, "arrived": str(arrived), "attribute": "heat", "moves": 0.3, "own": True},
     }  # fmt: skip
 
 

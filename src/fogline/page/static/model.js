@@ -60,6 +60,13 @@ export function takeBatch(event) {
 
 const sameGroup = (row) => row.q === model.query && (model.group === null || JSON.stringify(row.group) === model.group);
 
+/** Its front as the run has found it; where that is not known, a probability of 1 to nine digits is taken for certain. */
+export function frontOf(row) {
+  const near = model.near.get(row.key);
+  if (near && near.arrived === row.arrived && Math.abs(near.p - row.p) <= 2e-9) return near.front;
+  return row.inside ? (row.within === 0 && row.p >= 1 - 1e-9 ? "certain" : "likely") : "";
+}
+
 /** The rows that are shown: members with what is known of their ranges, and rows near the answer. */
 export function chosen() {
   const rows = [];
@@ -67,8 +74,7 @@ export function chosen() {
     if (!sameGroup(row)) continue;
     const near = model.near.get(row.key);
     const same = near && near.arrived === row.arrived;
-    rows.push({ ...row, low: same ? near.low : null, high: same ? near.high : null, mean: same ? near.mean : null,
-      front: row.p >= 1 ? "certain" : "likely" });
+    rows.push({ ...row, low: same ? near.low : null, high: same ? near.high : null, mean: same ? near.mean : null, front: frontOf(row) });
   }
   return rows;
 }

@@ -2,10 +2,10 @@
 // drawn once per frame at most.
 
 import * as charts from "./charts.js";
-import { cells, chosen, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
+import { cells, chosen, frontOf, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
 import * as panel from "./panel.js";
 import * as table from "./table.js";
-import { FRONTS, badge, bar, byId, cell, chance, count, fill, instant, make, number } from "./words.js";
+import { badge, bar, byId, cell, chance, count, fill, instant, make, number } from "./words.js";
 
 async function ask(path, given = {}) {
   const address = new URL(path, location.origin);
@@ -272,7 +272,7 @@ async function open(row) {
   returning = document.activeElement;
   const known = model.members.get(row.key) ?? model.near.get(row.key), near = model.near.get(row.key);
   const full = { ...row, ...(known ?? {}), low: near?.low, high: near?.high, mean: near?.mean };
-  full.front = row.front ?? near?.front ?? (full.inside ? (full.p >= 1 ? "certain" : "likely") : "");
+  full.front = row.front ?? frontOf(full);
   model.selected = full.key ?? null;
   byId("why").hidden = false;
   await explain(full, false);

@@ -9,7 +9,7 @@ export function needs(what) {
   return make("div", { class: "needs" }, make("p", {}, `${what} needs a run that explains its rows:`), make("pre", {}, COMMAND));
 }
 
-const whose = (flip, why) => (flip.id === why.id && flip.arrived === why.arrived ? "its own" : String(flip.id));
+const whose = (cell) => (cell.own ? "its own" : String(cell.id));
 const SIDES = { ">=": "or more", "<=": "or less", ">": "more than", "<": "less than" };
 
 function section(title, ...content) {
@@ -43,10 +43,10 @@ export function show(row, found) {
 
 function details(why) {
   const parts = [];
-  if (why.decisive) parts.push(make("p", { class: "decisive" }, make("b", {}, "Measure "), `${why.decisive.attribute} of ${why.decisive.id === why.id ? "this row" : why.decisive.id}: `,
+  if (why.decisive) parts.push(make("p", { class: "decisive" }, make("b", {}, "Measure "), `${why.decisive.attribute} of ${why.decisive.own ? "this row" : why.decisive.id}: `,
     `knowing it would move the probability by ${number(why.decisive.moves)} on average.`));
   if (why.flips?.length) parts.push(section("What would flip it", table(["value of", "attribute", "if it were", "then"], why.flips.map((flip) => [
-    make("span", {}, whose(flip, why), flip.missing ? make("span", { class: "gap" }, " gap") : null), flip.attribute,
+    make("span", {}, whose(flip), flip.missing ? make("span", { class: "gap" }, " gap") : null), flip.attribute,
     [">", "<"].includes(flip.side) ? `${SIDES[flip.side]} ${number(flip.value)}` : `${number(flip.value)} ${SIDES[flip.side] ?? flip.side}`, `${flip.to ? "in" : "out"}, P ${chance(flip.probability)}`]))));
   if (why.rivals?.length) parts.push(section("Strongest rivals", table(["row", "arrived", "chance to beat it"], why.rivals.map((rival) => [
     String(rival.id), instant(rival.arrived, why.arrived), make("span", { class: "p" }, bar(rival.probability), chance(rival.probability))]))));
