@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)
-	@$(VENV)/bin/fogline demo
+	@$(VENV)/bin/fogline demo --page
 
 test: $(STAMP)
 	$(PY) -m pytest -n 2 --dist loadscope

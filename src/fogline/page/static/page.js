@@ -62,6 +62,7 @@ const none = (kind) => (error) => ({ [kind]: [], error: error.message });
 /** What is asked for again at most once a second, however fast batches come. */
 let asking = false, again = false, looked = 0;
 async function refresh() {
+  if (!model.about) return;
   if (asking) { again = true; return; }
   asking = true;
   try {
@@ -184,7 +185,7 @@ function top(rows) {
   const values = query().attributes.map(([name], k) => make("span", { class: "chip" }, make("span", { class: "quiet" }, `${name} `), cell(best.values[k], best.low?.[k], best.high?.[k], best.mean?.[k])));
   fill(byId("top"),
     make("p", { class: "big" }, make("button", { type: "button", class: "link", onclick: () => open(best) }, best.id), make("span", { class: "quiet" }, best.group.join(", ")),
-      make("span", { class: "p" }, bar(best.p), chance(best.p)), badge(best.front)),
+      make("span", { class: "odds" }, bar(best.p), chance(best.p)), badge(best.front)),
     make("p", { class: "chips" }, values),
     make("p", { class: "sentence" }, first.why?.sentence ?? (model.about.explain ? "" : "Run with --explain to see why.")));
 }
@@ -216,7 +217,7 @@ function next() {
   fill(byId("next"), make("ol", { class: "list" }, rows.slice(0, 12).map((row) => make("li", {},
     make("button", { type: "button", onclick: () => open(row) },
       make("span", { class: "name" }, make("b", {}, row.id), ` ${row.attribute}`, row.group.length ? make("span", { class: "quiet" }, ` ${row.group.join(", ")}`) : null),
-      make("span", { class: "p", title: "rows expected to enter or leave, if it were known" }, bar(row.changes / most), number(row.changes)),
+      make("span", { class: "odds", title: "rows expected to enter or leave, if it were known" }, bar(row.changes / most), number(row.changes)),
       make("span", { class: "quiet range" }, `${number(row.low)} … ${number(row.high)}`))))));
   const best = rows[0];
   fill(byId("check"),

@@ -28,7 +28,7 @@ export function show(row, found) {
   const known = asked.attributes.map(([name], k) => [name, cell(row.values?.[k], row.low?.[k], row.high?.[k], row.mean?.[k])]);
   const why = found?.why;
   fill(byId("why-body"),
-    make("p", { class: "facts" }, badge(row.inside === null ? "" : row.front), make("span", { class: "p" }, bar(row.p), chance(row.p)),
+    make("p", { class: "facts" }, badge(row.inside === null ? "" : row.front), make("span", { class: "odds" }, bar(row.p), chance(row.p)),
       make("span", { class: "quiet" }, [row.group.join(", "), `arrived ${instant(row.arrived, reached)}`].filter(Boolean).join(" · "))),
     found === null ? make("p", { class: "quiet" }, "asking …") : null,
     found?.error ? make("p", { class: "trouble" }, found.error) : null,
@@ -49,7 +49,7 @@ function details(why) {
     make("span", {}, whose(flip), flip.missing ? make("span", { class: "gap" }, " gap") : null), flip.attribute,
     [">", "<"].includes(flip.side) ? `${SIDES[flip.side]} ${number(flip.value)}` : `${number(flip.value)} ${SIDES[flip.side] ?? flip.side}`, `${flip.to ? "in" : "out"}, P ${chance(flip.probability)}`]))));
   if (why.rivals?.length) parts.push(section("Strongest rivals", table(["row", "arrived", "chance to beat it"], why.rivals.map((rival) => [
-    String(rival.id), instant(rival.arrived, why.arrived), make("span", { class: "p" }, bar(rival.probability), chance(rival.probability))]))));
+    String(rival.id), instant(rival.arrived, why.arrived), make("span", { class: "odds" }, bar(rival.probability), chance(rival.probability))]))));
   if (why.imputed?.length) parts.push(section("Missing values", table(["attribute", "range", "mean", "imputed by"], why.imputed.map((each) => [
     make("span", { class: "gap" }, each.attribute), each.low === each.high ? number(each.low) : `${number(each.low)} … ${number(each.high)}`, number(each.mean),
     [each.imputer, each.rule && each.rule !== each.imputer ? each.rule : null, each.rows ? `${each.rows} rows of history` : null].filter(Boolean).join(", ")]))));

@@ -101,6 +101,6 @@ function content(row, column, reached) {
   if (column === "id") return row.id;
   if (column === "group") return row.group.join(", ");
   if (column === "arrived") return instant(row.arrived, reached);
-  if (column === "p") return [bar(row.p), make("span", { class: "figure", title: row.within ? `± ${row.within.toPrecision(2)}` : "exact" }, chance(row.p))].reduce((a, b) => { a.append(b); return a; }, make("span", { class: "p" }));
+  if (column === "p") return [bar(row.p), make("span", { class: "figure", title: row.within ? `± ${row.within.toPrecision(2)}` : "exact" }, chance(row.p))].reduce((a, b) => { a.append(b); return a; }, make("span", { class: "odds" }));
   return cell(row.values[column], row.low?.[column], row.high?.[column], row.mean?.[column]);
 }
