@@ -14,7 +14,7 @@ import pytest
 
 import fogline as fl
 from fogline.page.app import page_of
-from fogline.page.logs import Log
+from fogline.page.logs import LineLog
 from fogline.page.security import HEADERS
 from fogline.rows.kinds import Kinds
 from tests.page.browsing import Browser
@@ -39,7 +39,10 @@ def test_the_answer_its_history_and_views_are_those_of_the_output(tmp_path):
     browser = client(tmp_path)
     answer = of(browser, "/api/answer")
     assert (answer["batch"], answer["size"]) == (2, 2)
-    assert answer["members"] == [[0, [], "a", "1", 1.0, 0.0, [30.0, 20.0]], [0, [], HOSTILE, "1", 0.75, 0.0, [None, 19.0]]]
+    assert answer["members"] == [
+        [0, [], "a", "1", 1.0, 0.0, [30.0, 20.0]],
+        [0, [], HOSTILE, "1", 0.75, 0.0, [None, 19.0]],
+    ]
     health, names = of(browser, "/api/health"), of(browser, "/api/about")["points"]
     points = [dict(zip(names, each, strict=True)) for each in health["points"]]
     assert [(each["time"], each["enter"], each["leave"], each["answer"]) for each in points] == [
@@ -51,8 +54,14 @@ def test_the_answer_its_history_and_views_are_those_of_the_output(tmp_path):
     found = of(browser, "/api/near")["near"]
     assert [row[2] for row in found] == ["a", HOSTILE, "c"]
     assert found[1][8:] == [[None, 19.0], [20.0, 19.0], [34.0, 19.0], [27.0, 19.0]]
-    assert [row[2:6] for row in of(browser, "/api/next")["next"]] == [[HOSTILE, "1", "heat", 1.5], ["c", "3", "air", 0.25]]
-    assert [row[4:7] for row in of(browser, "/api/changes?since=0")["changes"]] == [["b", "2", "enter"], ["b", "2", "leave"]]
+    assert [row[2:6] for row in of(browser, "/api/next")["next"]] == [
+        [HOSTILE, "1", "heat", 1.5],
+        ["c", "3", "air", 0.25],
+    ]
+    assert [row[4:7] for row in of(browser, "/api/changes?since=0")["changes"]] == [
+        ["b", "2", "enter"],
+        ["b", "2", "leave"],
+    ]
 
 
 def test_earlier_instants_are_as_they_were(tmp_path):
@@ -98,12 +107,16 @@ def test_groups_timestamps_and_numbers_as_ids_travel_as_texts(tmp_path):
     large = 2**53 + 1
     rows = [near(large, when, 1.0, True, heat=(5.0, 5.0, 5.0))]
     run.batch(when, [enter(large, when, 1.0, heat=5.0)], rows, [], group=("north", 3))
-    run.batch(when, [enter(7, when, 0.9, heat=4.0)], [near(7, when, 0.9, True, heat=(4.0, 4.0, 4.0))], [], group=("south", 1))
+    run.batch(
+        when, [enter(7, when, 0.9, heat=4.0)], [near(7, when, 0.9, True, heat=(4.0, 4.0, 4.0))], [], group=("south", 1)
+    )
     run.batch(when, [leave(7, when, heat=4.0)], [{"id": None}], [{"id": None}], group=("south", 1))
     browser = client(tmp_path)
     (row,) = of(browser, "/api/answer")["members"]
     assert row[1:4] == [["north", "3"], str(large), "2024-05-01 12:00:00"]
-    assert [each[2] for each in of(browser, "/api/near")["near"]] == [str(large)]  # the south has nothing to show any more
+    assert [each[2] for each in of(browser, "/api/near")["near"]] == [
+        str(large)
+    ]  # the south has nothing to show any more
     found = browser.get("/api/explain", params={"id": str(large), "group": ["north", "3"], "arrived": row[3]}).json()
     assert found["why"]["probability"] == 1.0
     assert browser.get("/api/explain", params={"id": str(large), "group": ["south", "1"]}).json()["why"] is None
@@ -160,7 +173,9 @@ def test_files_that_are_joined_meanwhile_change_nothing(tmp_path):
             page.store.poll()
     browser = Browser(page.app)
     assert len(list((tmp_path / "changes").iterdir())) < 12  # they were joined
-    assert sorted(row[2] for row in of(browser, "/api/answer")["members"]) == sorted(["a", HOSTILE, *(f"s{k}" for k in range(4, 13))])
+    assert sorted(row[2] for row in of(browser, "/api/answer")["members"]) == sorted(
+        ["a", HOSTILE, *(f"s{k}" for k in range(4, 13))]
+    )
     fresh = client(tmp_path)
     assert of(fresh, "/api/answer")["members"] == of(browser, "/api/answer")["members"]
     both = [of(each, "/api/health")["totals"] for each in (browser, fresh)]
@@ -191,7 +206,12 @@ def test_metrics_are_prometheus_text(tmp_path):
     answer = client(tmp_path).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
-    for line in ("fogline_rows_total 30", 'fogline_changes_total{change="leave"} 1', "fogline_answer_rows 2", "fogline_up 1"):
+    for line in (
+        "fogline_rows_total 30",
+        'fogline_changes_total{change="leave"} 1',
+        "fogline_answer_rows 2",
+        "fogline_up 1",
+    ):
         assert line in lines
     values = [line.split()[0].split("{")[0] for line in lines if not line.startswith("#")]
     kinds = {line.split()[2] for line in lines if line.startswith("# TYPE")}
@@ -211,28 +231,41 @@ def test_browsers_may_load_nothing_from_elsewhere_and_only_read(tmp_path):
         assert browser.ask(method, "/api/answer").status_code == 405
 
 
-@pytest.mark.parametrize("path", ["../app.py", "..%2fapp.py", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "x.js", "page.css%00"])
+@pytest.mark.parametrize(
+    "path", ["../app.py", "..%2fapp.py", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "x.js", "page.css%00"]
+)
 def test_no_address_leads_to_another_file(tmp_path, path):
     assert client(tmp_path).get(f"/static/{path}").status_code == 404
 
 
 def test_names_that_do_not_stand_for_this_machine_are_refused(tmp_path):
     browser = client(tmp_path)
-    for host, status in {"evil.example": 421, "127.0.0.1.evil.example:80": 421, "": 421, "localhost:9": 200, "[::1]:9": 200}.items():
+    for host, status in {
+        "evil.example": 421,
+        "127.0.0.1.evil.example:80": 421,
+        "": 421,
+        "localhost:9": 200,
+        "[::1]:9": 200,
+    }.items():
         assert browser.get("/api/about", headers={"host": host}).status_code == status, host
 
 
 def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(tmp_path):
     token, lines = "a-token-of-16-characters", io.StringIO()
     small(tmp_path)
-    browser = client(tmp_path, token=token, log=Log(lines))
+    browser = client(tmp_path, token=token, log=LineLog(lines))
     assert browser.get("/api/answer").status_code == 401
     assert browser.get("/?token=wrong").status_code == 401
     assert browser.get("/api/answer", headers={"authorization": "Bearer nothing"}).status_code == 401
-    assert browser.get("/api/answer", headers={"authorization": f"Bearer {token}", "host": "mine.example"}).status_code == 200
+    assert (
+        browser.get("/api/answer", headers={"authorization": f"Bearer {token}", "host": "mine.example"}).status_code
+        == 200
+    )
     welcome = browser.get(f"/?token={token}&x=1")
     assert (welcome.status_code, welcome.headers["location"]) == (303, "/?x=1")
-    assert {"httponly", "samesite=strict"} <= {each.strip().lower() for each in welcome.headers["set-cookie"].split(";")}
+    assert {"httponly", "samesite=strict"} <= {
+        each.strip().lower() for each in welcome.headers["set-cookie"].split(";")
+    }
     assert token not in welcome.headers["set-cookie"]
     assert browser.get("/api/answer").status_code == 200
     assert token not in lines.getvalue()

@@ -1,6 +1,6 @@
 """Does the page show, in a real browser, what a run writes, as it writes it?
 
-One browser for all tests, on Debian's Chromium. Whatever a page asks of any other host, and whatever its content security
+One browser for all tests, on Debian's Chromium. What a page asks of any other host, and what its content security
 policy refuses, fails the test that it happens in.
 """
 
@@ -130,8 +130,16 @@ def test_a_click_or_a_key_shows_why_and_hostile_texts_stay_texts(watched: Watche
 
 def test_the_table_sorts_by_any_column_and_draws_only_what_is_seen(watched: Watched, out: Path) -> None:
     run = Writer(out)
-    many = [enter(f"s{k}", 1, 0.5 + k / 10_000, heat=float((k * 7919) % 5000), air=None if k % 3 else 1.0) for k in range(5000)]
-    run.batch(1, many, [near("s4999", 1, 0.99, True, heat=(1.0, 1.0, 1.0), air=(None, 1.0, 2.0))], [cell("s1", 1, "air", 1.0, 0.0, 2.0)])
+    many = [
+        enter(f"s{k}", 1, 0.5 + k / 10_000, heat=float((k * 7919) % 5000), air=None if k % 3 else 1.0)
+        for k in range(5000)
+    ]
+    run.batch(
+        1,
+        many,
+        [near("s4999", 1, 0.99, True, heat=(1.0, 1.0, 1.0), air=(None, 1.0, 2.0))],
+        [cell("s1", 1, "air", 1.0, 0.0, 2.0)],
+    )
     page = watched.page
     expect(page.locator("#count")).to_contain_text("5,000 rows")
     assert rows(page).count() < 60

@@ -62,7 +62,9 @@ class Writer:
             parts["rejects"] = pa.table({"row": ["{}" for _ in rejects], "reason": list(rejects)})
         views = {}
         if near is not None:
-            views["near"] = self._view("near", near_schema(self.query, self.kinds), [{**by, "time": time, **row} for row in near])
+            views["near"] = self._view(
+                "near", near_schema(self.query, self.kinds), [{**by, "time": time, **row} for row in near]
+            )
         if cells is not None:
             ranked = [{**by, "time": time, "rank": k, **row} for k, row in enumerate(cells)]
             views["next"] = self._view("next", next_schema(self.query, self.kinds), ranked)
@@ -86,7 +88,9 @@ def leave(id: Any, arrived: Any, reason: str = "expired", **values: float | None
     return {"id": id, "arrived": arrived, "change": "leave", "reason": reason, **values}
 
 
-def near(id: Any, arrived: Any, probability: float, inside: bool, **cells: tuple[float | None, float, float]) -> dict[str, Any]:
+def near(
+    id: Any, arrived: Any, probability: float, inside: bool, **cells: tuple[float | None, float, float]
+) -> dict[str, Any]:
     """A row near the answer; of each attribute its value, and the ends of its range."""
     front = "possible" if not inside else "certain" if probability == 1 else "likely"
     row = {"id": id, "arrived": arrived, "inside": inside, "front": front, "probability": probability, "within": 0.0}
@@ -105,11 +109,27 @@ def cell(id: Any, arrived: Any, attribute: str, changes: float, low: float, high
 def why_of(id: Any, arrived: Any, probability: float) -> dict[str, Any]:
     """An explanation, as the column `why` has it."""
     rival = {"id": "rival [/x]", "arrived": str(arrived), "probability": 0.25}
-    flip = {"id": id, "arrived": str(arrived), "attribute": "heat", "value": 7.5, "side": "<=", "missing": True, "to": False}
-    imputed = {"attribute": "heat", "low": 5.0, "high": 9.0, "mean": 7.0, "imputer": "rules", "rule": "air(1) -> heat(2)"}
+    flip = {
+        "id": id,
+        "arrived": str(arrived),
+        "attribute": "heat",
+        "value": 7.5,
+        "side": "<=",
+        "missing": True,
+        "to": False,
+    }
+    imputed = {
+        "attribute": "heat",
+        "low": 5.0,
+        "high": 9.0,
+        "mean": 7.0,
+        "imputer": "rules",
+        "rule": "air(1) -> heat(2)",
+    }
     return {
         "id": id, "arrived": str(arrived), "by": [], "inside": True, "front": "likely", "probability": probability,
-        "within": 0.0, "approximate": False, "reason": "", "sentence": f"{id} is in since no row surely beats it.", "rivals": [rival],
+        "within": 0.0, "approximate": False, "reason": "", "sentence": f"{id} is in since no row surely beats it.",
+        "rivals": [rival],
         "imputed": [{**imputed, "rows": 12}], "flips": [{**flip, "probability": 0.4, "chance": 0.5, "own": True}],
         "decisive": {"id": id, "arrived": str(arrived), "attribute": "heat", "moves": 0.3, "own": True},
     }  # fmt: skip
@@ -119,7 +139,14 @@ def small(path: Path, **options: Any) -> Writer:
     """Three batches: two members, one of them with a gap and a hostile id, and one that has left."""
     run = Writer(path, **options)
     first = [enter("a", 1, 1.0, heat=30.0, air=20.0), enter(HOSTILE, 1, 0.75, heat=None, air=19.0)]
-    run.batch(1, first, [near("a", 1, 1.0, True, heat=(30.0, 30.0, 30.0), air=(20.0, 20.0, 20.0))], [], ["'t' is 'x', which is not a number"], rejected=1)
+    run.batch(
+        1,
+        first,
+        [near("a", 1, 1.0, True, heat=(30.0, 30.0, 30.0), air=(20.0, 20.0, 20.0))],
+        [],
+        ["'t' is 'x', which is not a number"],
+        rejected=1,
+    )
     run.batch(2, [enter("b", 2, 0.6, heat=25.0, air=18.0)], late=2)
     run.batch(
         3,

@@ -38,7 +38,9 @@ def demo(
     ] = False,
     page: Annotated[
         bool,
-        typer.Option("--page", help="Also show it as a web page of this machine, with why and what to check. No Spark."),
+        typer.Option(
+            "--page", help="Also show it as a web page of this machine, with why and what to check. No Spark."
+        ),
     ] = False,
     page_port: PagePort = None,
 ) -> None:

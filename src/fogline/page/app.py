@@ -22,11 +22,11 @@ from starlette.routing import Route
 from fogline.errors import FoglineError
 from fogline.flow.folder import LocalFolder
 from fogline.page.hub import Hub
-from fogline.page.logs import Log, RequestLog
+from fogline.page.logs import LineLog, RequestLog
 from fogline.page.metrics import TYPE, written
-from fogline.page.past import Past, RowName
+from fogline.page.past import EarlierReader, RowName
 from fogline.page.security import Guard
-from fogline.page.store import Store
+from fogline.page.store import Follower
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 FILES = {
@@ -37,20 +37,20 @@ FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ServedPage:
     """The parts of a page that is served."""
 
     app: Starlette
     hub: Hub
-    store: Store
+    store: Follower
 
 
-def page_of(output: str, token: str | None = None, log: Log | None = None) -> Page:
+def page_of(output: str, token: str | None = None, log: LineLog | None = None) -> ServedPage:
     """The page of an output folder of this machine."""
-    lines = log or Log(None)
-    store = Store(LocalFolder(output), Path(output).name)
+    lines = log or LineLog(None)
+    store = Follower(LocalFolder(output), Path(output).name)
     hub = Hub(store, lambda seconds, viewers: lines.write("update", ms=round(seconds * 1e3, 1), viewers=viewers))
-    past = Past(store)
+    past = EarlierReader(store)
 
     @asynccontextmanager
     async def living(_: Starlette) -> AsyncIterator[None]:
@@ -108,7 +108,7 @@ def page_of(output: str, token: str | None = None, log: Log | None = None) -> Pa
     middleware = [Middleware(RequestLog, log=lines), Middleware(Guard, token=token)]
     handlers: Any = {FoglineError: _in_words, HTTPException: _in_words}
     app = Starlette(routes=routes, middleware=middleware, lifespan=living, exception_handlers=handlers)
-    return Page(app, hub, store)
+    return ServedPage(app, hub, store)
 
 
 def _json(content: bytes) -> Response:

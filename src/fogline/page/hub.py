@@ -12,7 +12,7 @@ from threading import Event as Flag
 from threading import Thread
 from time import perf_counter
 
-from fogline.page.store import Event, Store
+from fogline.page.store import Event, Follower
 
 PAUSE = 0.25  # seconds between looks at the output
 WAITING = 32  # events that wait for a viewer
@@ -23,7 +23,7 @@ _END = Event("end", b"{}")
 class Hub:
     """The viewers, and the thread that reads for all of them."""
 
-    def __init__(self, store: Store, updated: Callable[[float, int], None] = lambda seconds, viewers: None) -> None:
+    def __init__(self, store: Follower, updated: Callable[[float, int], None] = lambda seconds, viewers: None) -> None:
         self.store, self.updated = store, updated
         self.queues: set[asyncio.Queue[Event]] = set()
         self.loop: asyncio.AbstractEventLoop | None = None

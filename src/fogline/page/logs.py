@@ -1,7 +1,7 @@
 """What has the server done, as lines that a program reads?
 
-One JSON object per line: when, what, and a few fields. Addresses are logged without what follows the question mark, where
-a token may stand.
+One JSON object per line: when, what, and a few fields. Addresses are logged without what follows the question mark,
+where a token may stand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Log:
+class LineLog:
     """Lines into a file; None: nowhere."""
 
     def __init__(self, file: IO[str] | None) -> None:
@@ -34,7 +34,7 @@ class Log:
 class RequestLog:
     """Logs each request when it has been answered."""
 
-    def __init__(self, app: ASGIApp, log: Log) -> None:
+    def __init__(self, app: ASGIApp, log: LineLog) -> None:
         self.app, self.log = app, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

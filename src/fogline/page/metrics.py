@@ -47,7 +47,11 @@ def written(state: State | None, hub: Hub) -> str:
 
 def _metric(name: str, kind: str, help_text: str, values: dict[str, float]) -> list[str]:
     """The lines of one metric; values by their labels."""
-    return [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *(f"{name}{k} {_number(v)}" for k, v in values.items())]
+    return [
+        f"# HELP {name} {help_text}",
+        f"# TYPE {name} {kind}",
+        *(f"{name}{k} {_number(v)}" for k, v in values.items()),
+    ]
 
 
 def _number(value: float) -> str:

@@ -25,7 +25,7 @@ from fogline.flow.views import near_at, next_at
 from fogline.model import Query
 from fogline.page.plain import encoded, groups_of, instants, members_of, texts
 from fogline.page.state import State
-from fogline.page.store import Store, likeliest
+from fogline.page.store import Follower, likeliest
 from fogline.page.views import near_rows, next_rows
 from fogline.rows.changes import of_query
 from fogline.rows.clock import as_instant
@@ -55,10 +55,10 @@ class RowName(NamedTuple):
         return known[-1] if known else None
 
 
-class Past:
+class EarlierReader:
     """An output as it was."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Follower) -> None:
         self.store, self.place = store, store.place
         self.kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self.lock, self.reading = Lock(), BoundedSemaphore(READING)

@@ -1,8 +1,8 @@
 """Who may read the page, and what may a browser do with it?
 
-Only this machine, unless a token is given: then the token opens the page from elsewhere, once in the address, and from then
-on by a cookie that holds a digest of it. Names of the host that are not this machine's are refused, so that no other
-site can have its own name lead here. The page itself may load and reach nothing but this server.
+Only this machine, unless a token is given: then the token opens the page from elsewhere, once in the address, and from
+then on by a cookie that holds a digest of it. Names of the host that are not this machine's are refused, so that no
+other site can have its own name lead here. The page itself may load and reach nothing but this server.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def check_access(host: str, token: str | None) -> None:
         )
     if token is None and not is_loopback(host):
         raise FoglineError(
-            f"with --host {host} other machines reach the page, which shows all that the output holds; give it a token: "
-            "put one into a file (`openssl rand -hex 16 > token`) and add --token-file token, or set FOGLINE_TOKEN."
+            f"with --host {host} other machines reach the page, which shows all that the output holds; give it a "
+            "token: put one into a file (`openssl rand -hex 16 > token`) and add --token-file token, or set "
+            "FOGLINE_TOKEN."
         )
 
 

@@ -69,8 +69,8 @@ def listen(host: str, port: int | None) -> socket.socket:
             if port is not None or chosen == 0:
                 why = getattr(error, "strerror", None) or str(error)
                 raise FoglineError(
-                    f"the page cannot listen at {host} port {chosen}: {why}. Choose another with --port; 0 is any that is "
-                    "free."
+                    f"the page cannot listen at {host} port {chosen}: {why}. Choose another with --port; 0 is any free "
+                    "one."
                 ) from None
     raise AssertionError("a port was tried")
 
@@ -86,9 +86,9 @@ def run(output: str, listening: socket.socket, token: str | None, log: IO[str] |
     import uvicorn
 
     from fogline.page.app import page_of
-    from fogline.page.logs import Log
+    from fogline.page.logs import LineLog
 
-    lines = Log(log)
+    lines = LineLog(log)
     page = page_of(absolute(output), token, lines)
 
     class Server(uvicorn.Server):

@@ -17,8 +17,8 @@ from fogline.flow.names import SCORES
 from fogline.flow.rejects import kind_of_reason
 from fogline.impute.scores import Sums, add, from_plain
 from fogline.model import Query
-from fogline.page.history import History, Point
 from fogline.page.plain import Row, groups_of, instants, numbers, texts
+from fogline.page.timeline import Point, Timeline
 from fogline.rows.changes import last_changes, of_query, standing
 from fogline.rows.queries import Asked, each_of
 
@@ -34,7 +34,7 @@ class State:
     asked: Asked
     batch: int = -1
     members: dict[str | None, pa.Table] = field(default_factory=dict)  # of each query, the last change of each member
-    history: History = field(default_factory=History)
+    history: Timeline = field(default_factory=Timeline)
     sizes: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)  # of each group: live rows, members
     sums: Sums = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)

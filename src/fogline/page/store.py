@@ -3,8 +3,8 @@
 One thread calls `poll`: it reads the batches that have come since, once for all viewers, and gives an event that states
 what has changed. A batch counts when its health is there, which a run writes after its changes.
 
-Invariant: whatever was read is taken in whole, or not at all: a file that was joined with others meanwhile is looked for
-again at the next poll. Where batches that were seen have been joined with some that were not, all is read anew.
+Invariant: whatever was read is taken in whole, or not at all: a file that was joined with others meanwhile is looked
+for again at the next poll. Where batches that were seen have been joined with some that were not, all is read anew.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from fogline.flow.listed import GoneError, opened
 from fogline.flow.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.impute.scores import by_age, listed, wrongly_sure
 from fogline.model import Query
-from fogline.page.history import NAMES, Point
 from fogline.page.plain import Row, encoded, keys_of, members_of
 from fogline.page.state import EACH, State, kinds_of
+from fogline.page.timeline import NAMES, Point
 from fogline.page.views import Views
 from fogline.rows.queries import asked_from
 
@@ -48,7 +48,7 @@ class Event:
     data: bytes
 
 
-class Store:
+class Follower:
     """An output that is followed."""
 
     def __init__(self, place: Folder, output: str) -> None:
@@ -165,7 +165,12 @@ class Store:
         return [file.read_row_group(k, columns) for file in files for k in range(file.num_row_groups)]
 
     def _changed(
-        self, state: State, before: int, points: list[Point], touched: list[tuple[int, Query, pa.Table]], recent: list[Row]
+        self,
+        state: State,
+        before: int,
+        points: list[Point],
+        touched: list[tuple[int, Query, pa.Table]],
+        recent: list[Row],
     ) -> Event:
         self.version += 1
         if sum(last.num_rows for _, _, last in touched) > SENT:

@@ -28,7 +28,7 @@ SENT = 1500  # rows near the answer that a browser is given, at most
 Key = tuple[Any, ...]
 
 
-class Newest:
+class NewestTables:
     """The newest table of each group, of one kind, and the file that it lies in."""
 
     def __init__(self, place: Folder, kind: str) -> None:
@@ -63,7 +63,7 @@ class Views:
     """The rows near the answer and the cells to be measured, as they are now."""
 
     def __init__(self, place: Folder) -> None:
-        self.near, self.next = Newest(place, NEAR), Newest(place, NEXT)
+        self.near, self.next = NewestTables(place, NEAR), NewestTables(place, NEXT)
         self.version = 0
         self.lock = Lock()
 
@@ -78,7 +78,8 @@ class Views:
     def poll(self, upto: int) -> None:
         """Read what has come since, up to a batch."""
         with self.lock:
-            self.version += any([each.poll(upto) for each in (self.near, self.next)])
+            fresh = [each.poll(upto) for each in (self.near, self.next)]  # both
+            self.version += any(fresh)
 
     def tables(self) -> tuple[pa.Table | None, pa.Table | None]:
         """The rows near the answer, and the cells to be measured, of all groups."""
@@ -114,7 +115,9 @@ def split(table: pa.Table, keys: list[str]) -> dict[Key, pa.Table]:
 def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]]) -> list[Row]:
     """What names each row, whether it is in, its front, probability, values, and the range and mean of each value."""
     rows: list[Row] = []
-    for number, name, query in queries if table is not None else ():
+    if table is None:
+        return rows
+    for number, name, query in queries:
         own = _likeliest(table if name is None else of_query(table, name))
         columns = [own["inside"].to_pylist(), own["front"].to_pylist()]
         columns += [numbers(own[each]) for each in ("probability", "within")]
@@ -128,7 +131,9 @@ def next_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query
     mean, and a sentence.
     """
     rows: list[Row] = []
-    for number, name, query in queries if table is not None else ():
+    if table is None:
+        return rows
+    for number, name, query in queries:
         own = table if name is None else of_query(table, name)
         own = own.rename_columns(dict(zip(next_by(query), query.by, strict=True)))
         own = own.sort_by([("changes", "descending"), ("rank", "ascending")]).slice(0, 100)

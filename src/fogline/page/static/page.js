@@ -5,7 +5,7 @@ import * as charts from "./charts.js";
 import { cells, chosen, frontOf, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
 import * as panel from "./panel.js";
 import * as table from "./table.js";
-import { badge, bar, byId, cell, chance, count, fill, instant, make, number } from "./words.js";
+import { badge, bar, byId, cell, chance, count, fill, instant, make, number, seconds } from "./words.js";
 
 async function ask(path, given = {}) {
   const address = new URL(path, location.origin);
@@ -185,7 +185,7 @@ function top(rows) {
   const values = query().attributes.map(([name], k) => make("span", { class: "chip" }, make("span", { class: "quiet" }, `${name} `), cell(best.values[k], best.low?.[k], best.high?.[k], best.mean?.[k])));
   fill(byId("top"),
     make("p", { class: "big" }, make("button", { type: "button", class: "link", onclick: () => open(best) }, best.id), make("span", { class: "quiet" }, best.group.join(", ")),
-      make("span", { class: "odds" }, bar(best.p), chance(best.p)), badge(best.front)),
+      make("span", { class: "odds" }, bar(best.p, best.front), chance(best.p, best.front)), badge(best.front)),
     make("p", { class: "chips" }, values),
     make("p", { class: "sentence" }, first.why?.sentence ?? (model.about.explain ? "" : "Run with --explain to see why.")));
 }
@@ -238,7 +238,7 @@ function log() {
 const tiles = [
   ["rows a second", (p) => (p.seconds ? p.rows / p.seconds : 0), count],
   ["rows with a gap", (p) => (p.rows ? p.incomplete / p.rows : 0), (v) => `${Math.round(v * 100)} %`],
-  ["seconds a batch", (p) => p.seconds / p.batches, (v) => number(v)],
+  ["a batch takes", (p) => p.seconds / p.batches, seconds],
   ["live set", (p) => p.live, count],
   ["late rows", (p) => p.late, count],
   ["rejected rows", (p) => p.rejected, count],
@@ -311,6 +311,7 @@ function sort(column) {
 function choices() {
   const several = model.about.queries.length > 1, selected = byId("query");
   byId("query-label").hidden = !several;
+  byId("asked").textContent = `${query().attributes.map(([name, way]) => `${name} ${way === "max" ? "↑" : "↓"}`).join("  ")}  ·  α ${query().alpha}`;
   fill(selected, model.about.queries.map((each, k) => make("option", { value: k, selected: k === model.query }, each.name ?? "")));
   const found = groups(), select = byId("group");
   byId("group-label").hidden = !query().by.length;

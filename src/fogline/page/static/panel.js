@@ -28,7 +28,7 @@ export function show(row, found) {
   const known = asked.attributes.map(([name], k) => [name, cell(row.values?.[k], row.low?.[k], row.high?.[k], row.mean?.[k])]);
   const why = found?.why;
   fill(byId("why-body"),
-    make("p", { class: "facts" }, badge(row.inside === null ? "" : row.front), make("span", { class: "odds" }, bar(row.p), chance(row.p)),
+    make("p", { class: "facts" }, badge(row.inside === null ? "" : row.front), make("span", { class: "odds" }, bar(row.p, row.front), chance(row.p, row.front)),
       make("span", { class: "quiet" }, [row.group.join(", "), `arrived ${instant(row.arrived, reached)}`].filter(Boolean).join(" · "))),
     found === null ? make("p", { class: "quiet" }, "asking …") : null,
     found?.error ? make("p", { class: "trouble" }, found.error) : null,
@@ -46,7 +46,7 @@ function details(why) {
   if (why.decisive) parts.push(make("p", { class: "decisive" }, make("b", {}, "Measure "), `${why.decisive.attribute} of ${why.decisive.own ? "this row" : why.decisive.id}: `,
     `knowing it would move the probability by ${number(why.decisive.moves)} on average.`));
   if (why.flips?.length) parts.push(section("What would flip it", table(["value of", "attribute", "if it were", "then"], why.flips.map((flip) => [
-    make("span", {}, whose(flip), flip.missing ? make("span", { class: "gap" }, " gap") : null), flip.attribute,
+    make("span", {}, whose(flip), flip.missing ? [" ", make("span", { class: "gap" }, "gap")] : null), flip.attribute,
     [">", "<"].includes(flip.side) ? `${SIDES[flip.side]} ${number(flip.value)}` : `${number(flip.value)} ${SIDES[flip.side] ?? flip.side}`, `${flip.to ? "in" : "out"}, P ${chance(flip.probability)}`]))));
   if (why.rivals?.length) parts.push(section("Strongest rivals", table(["row", "arrived", "chance to beat it"], why.rivals.map((rival) => [
     String(rival.id), instant(rival.arrived, why.arrived), make("span", { class: "odds" }, bar(rival.probability), chance(rival.probability))]))));

@@ -43,7 +43,7 @@ function keys(event) {
 /** The heads, when the query or what is known of it has changed. */
 export function heads() {
   const asked = query();
-  columns = [["front", "Front", "front"], ["id", asked.id, "id"]];
+  columns = [["front", "Front", "class"], ["id", asked.id, "id"]];
   if (asked.by.length) columns.push(["group", asked.by.join(", "), "group"]);
   columns.push(["p", "Probability", "p"]);
   asked.attributes.forEach(([name, way], k) => columns.push([k, `${name} ${way === "max" ? "↑" : "↓"}`, "value"]));
@@ -101,6 +101,6 @@ function content(row, column, reached) {
   if (column === "id") return row.id;
   if (column === "group") return row.group.join(", ");
   if (column === "arrived") return instant(row.arrived, reached);
-  if (column === "p") return [bar(row.p), make("span", { class: "figure", title: row.within ? `± ${row.within.toPrecision(2)}` : "exact" }, chance(row.p))].reduce((a, b) => { a.append(b); return a; }, make("span", { class: "odds" }));
+  if (column === "p") return make("span", { class: "odds", title: row.within ? `± ${row.within.toPrecision(2)}` : "exact" }, bar(row.p, row.front), chance(row.p, row.front));
   return cell(row.values[column], row.low?.[column], row.high?.[column], row.mean?.[column]);
 }

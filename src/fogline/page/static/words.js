@@ -9,7 +9,7 @@ export function make(tag, attributes = {}, ...children) {
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child);
+  for (const child of children.flat(2)) if (child !== null && child !== undefined) made.append(child);
   return made;
 }
 
@@ -28,11 +28,17 @@ export function number(value) {
 }
 
 /** A probability: never rounded to a certainty that it is not. */
-export function chance(value) {
+export function chance(value, front = "") {
   if (value === null || value === undefined) return "–";
+  if (front === "certain") return "1.00";
   if (value > 0.995 && value < 1) return ">0.99";
   if (value < 0.005 && value > 0) return "<0.01";
   return value.toFixed(2);
+}
+
+/** Seconds, or parts of one. */
+export function seconds(value) {
+  return value < 1 ? `${number(Math.round(value * 1000))} ms` : `${number(Number(value.toPrecision(3)))} s`;
 }
 
 export function count(value) {
@@ -59,10 +65,11 @@ export function badge(front) {
   return known ? make("span", { class: `front ${front}`, title: known.title }, `${known.sign} ${known.word}`) : make("span", { class: "front" }, "○ out");
 }
 
-export function bar(value, title) {
-  const inner = make("span", { class: "fill" });
+/** A bar from 0 to 1, in the colour of a front. */
+export function bar(value, front = "") {
+  const inner = make("span", { class: `fill ${front ?? ""}` });
   inner.style.width = `${Math.max(0, Math.min(1, value ?? 0)) * 100}%`;
-  return make("span", { class: "meter", title }, inner);
+  return make("span", { class: "meter" }, inner);
 }
 
 /** A value, or what is missing and where it may lie. */

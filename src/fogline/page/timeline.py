@@ -1,7 +1,7 @@
 """What has happened, batch by batch, in a bounded number of points?
 
-A point is a batch. When there are too many, pairs of neighbours in the older half become one: the past gets coarser, the
-whole run stays on the screen, and what points add up to stays exact.
+A point is a batch. When there are too many, pairs of neighbours in the older half become one: the past gets coarser,
+the whole run stays on the screen, and what points add up to stays exact.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Point:
 NAMES = tuple(field.name for field in fields(Point))
 
 
-class History:
+class Timeline:
     """The points of a run, the first batch first."""
 
     def __init__(self, most: int = MOST) -> None:
