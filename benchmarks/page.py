@@ -10,20 +10,27 @@ listen, and batches are added: a twentieth of the changes at a time, and at last
 from __future__ import annotations
 
 import argparse
-import json
+import asyncio
 import os
+import re
 import shutil
 import statistics
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 import numpy as np
+import pyarrow as pa
 
+from fogline.flow.folder import LocalFolder
 from fogline.page.serving import beside
+from fogline.page.store import Follower
 from tests.page.writing import Writer, cell, near
 
 BATCHES = 20
@@ -50,37 +57,48 @@ def views(random: np.random.Generator) -> dict[str, Any]:
 
 
 class Viewers:
-    """Threads that listen, and note when each batch reached each of them."""
+    """Connections that listen, in one thread, and when each batch reached each of them."""
 
     def __init__(self, address: str, count: int) -> None:
         self.heard: dict[int, list[float]] = {}
-        self.bytes, self.lock, self.there = 0, threading.Lock(), threading.Semaphore(0)
-        for _ in range(count):
-            threading.Thread(target=self._listen, args=(address,), daemon=True).start()
+        self.host, self.port = address.removeprefix("http://").rstrip("/").split(":")
+        self.there = threading.Semaphore(0)
+        threading.Thread(target=asyncio.run, args=(self._all(count),), daemon=True).start()
         for _ in range(count):
             self.there.acquire()
 
-    def _listen(self, address: str) -> None:
-        try:
-            with httpx.stream("GET", f"{address}api/events", timeout=120) as stream:
-                self.there.release()
-                for line in stream.iter_lines():
-                    if line.startswith("data:") and '"batch"' in line[:200]:
-                        with self.lock:
-                            self.heard.setdefault(json.loads(line[5:])["batch"], []).append(time.perf_counter())
-                            self.bytes += len(line)
-        except httpx.TransportError:
-            return
+    async def _all(self, count: int) -> None:
+        await asyncio.gather(*(self._listen() for _ in range(count)))
+
+    async def _listen(self) -> None:
+        reader, writer = await asyncio.open_connection(self.host, int(self.port), limit=2**24)
+        writer.write(b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b"event: hello")
+        self.there.release()
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                found = await reader.readuntil(b"\n\n")
+                if named := re.search(rb'"batch":(\d+)', found[:300]):
+                    self.heard.setdefault(int(named[1]), []).append(time.perf_counter())
 
     def wait(self, batch: int, count: int) -> float:
         """When the last of them heard of a batch."""
         until = time.perf_counter() + 60
         while time.perf_counter() < until:
-            with self.lock:
-                if len(self.heard.get(batch, [])) >= count:
-                    return max(self.heard[batch])
+            if len(self.heard.get(batch, [])) >= count:
+                return max(self.heard[batch])
             time.sleep(0.005)
         raise TimeoutError(f"batch {batch} was not heard of")
+
+
+def own_cost(path: Path, write: Callable[[], None]) -> float:
+    """Seconds of the processor that an update takes, whatever else the machine does."""
+    follower = Follower(LocalFolder(path), "out")
+    follower.poll()
+    write()
+    began = time.process_time()
+    assert [event.name for event in follower.poll()] == ["batch"]
+    return time.process_time() - began
 
 
 def updates(address: str) -> float:
@@ -144,6 +162,12 @@ def main() -> None:
             print(f"memory of the server at most: {memory_of_child():.0f} MB")
             if browser is not None:
                 print(browser.report())
+        pa.set_cpu_count(1)
+        for changes in (asked.changes // BATCHES, asked.changes):
+            write = partial(run.batch, 100, some_changes(random, asked.members, changes), **views(random))
+            print(
+                f"of the processor alone, an update with {changes:,} changes: {own_cost(run.path, write) * 1e3:.0f} ms"
+            )
 
 
 class Browsing:

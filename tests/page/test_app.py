@@ -117,6 +117,8 @@ def test_groups_timestamps_and_numbers_as_ids_travel_as_texts(tmp_path):
     assert [each[2] for each in of(browser, "/api/near")["near"]] == [
         str(large)
     ]  # the south has nothing to show any more
+    assert len(of(browser, "/api/near?group=north&group=3")["near"]) == 1
+    assert of(browser, "/api/near?group=north&group=4")["near"] == of(browser, "/api/next?group=x")["next"] == []
     found = browser.get("/api/explain", params={"id": str(large), "group": ["north", "3"], "arrived": row[3]}).json()
     assert found["why"]["probability"] == 1.0
     assert browser.get("/api/explain", params={"id": str(large), "group": ["south", "1"]}).json()["why"] is None

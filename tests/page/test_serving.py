@@ -117,6 +117,49 @@ def test_the_help_teaches() -> None:
         assert word in shown
 
 
+def test_a_run_shows_its_page_while_rows_come_and_both_end_by_a_signal(tmp_path: Path) -> None:
+    rows, query = tmp_path / "in", tmp_path / "q.yaml"
+    rows.mkdir()
+    (rows / "1.csv").write_text("sensor,t,heat\nbad[/x],1,2\n")
+    query.write_text("attributes: {heat: max}\nid: sensor\ntime: t\nlifetime: 5\n")
+    words = [
+        "run",
+        str(rows),
+        "-q",
+        str(query),
+        "-o",
+        str(tmp_path / "out"),
+        "--engine",
+        "embedded",
+        "--explain",
+        "--follow",
+    ]
+    command = [sys.executable, "-c", CODE, *words, "--page", "--page-port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[2]
+    assert members(address, 1) == ["bad[/x]"]
+    (rows / "2.csv").write_text("sensor,t,heat\nb,2,2\n")
+    assert sorted(members(address, 2)) == ["b", "bad[/x]"]
+    assert "answer" in httpx.get(f"{address}api/explain?id=b").json()["why"]["sentence"]
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "or as a page: fogline serve" in printed
+    with pytest.raises(httpx.TransportError):
+        httpx.get(address)
+
+
+def members(address: str, count: int) -> list[str]:
+    """The ids of the answer, as soon as there are so many."""
+    for _ in range(1200):
+        found = [row[2] for row in answered(address, "api/answer").json()["members"]]
+        if len(found) == count:
+            return found
+        time.sleep(0.1)
+    pytest.fail(f"there are {found}")
+
+
 def test_a_page_beside_batches_that_go_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "rows.csv").write_text("sensor,t,heat\na,1,2\n")

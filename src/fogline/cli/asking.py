@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from fogline.flow.folder import Folder
 
-
 @app.command("next")
 @starts_spark
 def ask(

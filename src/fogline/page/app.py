@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -28,6 +29,7 @@ from fogline.page.past import EarlierReader, RowName
 from fogline.page.security import Guard
 from fogline.page.store import Follower
 
+THREADS = 6  # that answer requests; each has memory of its own
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 FILES = {
     path.name: (path.read_bytes(), f"{TYPES[path.suffix]}; charset=utf-8")
@@ -54,6 +56,7 @@ def page_of(output: str, token: str | None = None, log: LineLog | None = None) -
 
     @asynccontextmanager
     async def living(_: Starlette) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         hub.start()
         yield
         hub.stop()
@@ -98,8 +101,8 @@ def page_of(output: str, token: str | None = None, log: LineLog | None = None) -
         Route("/api/answer", answer),
         Route("/api/changes", changes),
         Route("/api/health", lambda _: _json(store.health())),
-        Route("/api/near", lambda request: _json(past.near(request.query_params.get("at")))),
-        Route("/api/next", lambda request: _json(past.next(request.query_params.get("at")))),
+        Route("/api/near", lambda request: _json(past.near(*_when(request)))),
+        Route("/api/next", lambda request: _json(past.next(*_when(request)))),
         Route("/api/explain", explain),
         Route("/api/events", events),
         Route("/metrics", metrics),
@@ -113,6 +116,11 @@ def page_of(output: str, token: str | None = None, log: LineLog | None = None) -
 
 def _json(content: bytes) -> Response:
     return Response(content, media_type="application/json")
+
+
+def _when(request: Request) -> tuple[str | None, tuple[str, ...]]:
+    """The instant and the group that are asked for."""
+    return request.query_params.get("at"), tuple(request.query_params.getlist("group"))
 
 
 def _whole(request: Request, name: str, usual: int) -> int:

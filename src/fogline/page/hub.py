@@ -12,6 +12,8 @@ from threading import Event as Flag
 from threading import Thread
 from time import perf_counter
 
+import pyarrow as pa
+
 from fogline.page.store import Event, Follower
 
 PAUSE = 0.25  # seconds between looks at the output
@@ -50,6 +52,7 @@ class Hub:
             if events:
                 self.seconds = perf_counter() - began
                 self.updated(self.seconds, len(self.queues))
+                pa.default_memory_pool().release_unused()  # a large batch does not stay
                 if not self.ended.is_set():
                     self.loop.call_soon_threadsafe(self._publish, events)
             self.ended.wait(PAUSE)
@@ -77,6 +80,6 @@ class Hub:
                     continue
                 if event is _END:
                     break
-                yield b"event: %b\ndata: %b\n\n" % (event.name.encode(), event.data)
+                yield event.frame
         finally:
             self.queues.discard(queue)

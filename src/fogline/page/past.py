@@ -26,7 +26,7 @@ from fogline.model import Query
 from fogline.page.plain import encoded, groups_of, instants, members_of, texts
 from fogline.page.state import State
 from fogline.page.store import Follower, likeliest
-from fogline.page.views import near_rows, next_rows
+from fogline.page.views import Group, near_rows, next_rows
 from fogline.rows.changes import of_query
 from fogline.rows.clock import as_instant
 
@@ -38,7 +38,7 @@ class RowName(NamedTuple):
     """What names a row for a browser, as texts."""
 
     query: int  # its number
-    group: tuple[str | None, ...]
+    group: Group
     id: str
     arrived: str | None  # None: the newest row of the id
 
@@ -78,21 +78,23 @@ class EarlierReader:
 
         return self._kept(("answer", at), made)
 
-    def near(self, at: str | None) -> bytes:
-        """The rows near the answer, at an instant or now."""
-        if at is None:
-            return self._now("near")
-        return self._kept(
-            ("near", at), lambda state: {"near": near_rows(near_at(self.place, self._batch(state, at)), state.queries)}
-        )
+    def near(self, at: str | None, group: Group = ()) -> bytes:
+        """The rows near the answer, at an instant or now; of one group, if it is named."""
 
-    def next(self, at: str | None) -> bytes:
-        """The cells to be measured, at an instant or now."""
-        if at is None:
-            return self._now("next")
-        return self._kept(
-            ("next", at), lambda state: {"next": next_rows(next_at(self.place, self._batch(state, at)), state.queries)}
-        )
+        def made(state: State) -> Any:
+            table = self.store.views.near.all() if at is None else near_at(self.place, self._batch(state, at))
+            return {"near": near_rows(table, state.queries, group)}
+
+        return self._kept(("near", at, group, self.store.views.version if at is None else None), made)
+
+    def next(self, at: str | None, group: Group = ()) -> bytes:
+        """The cells to be measured, at an instant or now; of one group, if it is named."""
+
+        def made(state: State) -> Any:
+            table = self.store.views.next.all() if at is None else next_at(self.place, self._batch(state, at))
+            return {"next": next_rows(table, state.queries, group)}
+
+        return self._kept(("next", at, group, self.store.views.version if at is None else None), made)
 
     def explain(self, asked: RowName, at: str | None) -> bytes:
         """Why a row is in or out, as the run has written it down; {"why": null}: it has not."""
@@ -103,22 +105,12 @@ class EarlierReader:
             name, query = next((name, query) for k, name, query in state.queries if k == asked.query)
             batch = None if at is None else self._batch(state, at)
             found = again(lambda: self._in_near(asked, name, query, batch) or self._in_changes(asked, name, query, at))
-            return {"why": None if found is None else json.loads(found), "explain": True}
+            return {"why": None if found is None else json.loads(found, parse_constant=lambda _: None), "explain": True}
 
         version = self.store.version if at is None else None
         return self._kept(("explain", asked, at, version), made)
 
     # --- How ---------------------------------------------------------------------------------------------------------
-
-    def _now(self, kind: str) -> bytes:
-        """What the store holds."""
-        views = self.store.views
-
-        def made(state: State) -> Any:
-            near, cells = views.tables()
-            return {kind: near_rows(near, state.queries) if kind == "near" else next_rows(cells, state.queries)}
-
-        return self._kept((kind, None, views.version), made)
 
     def _kept(self, key: tuple[Any, ...], made: Callable[[State], Any]) -> bytes:
         """Made once, and kept for a while."""

@@ -83,11 +83,13 @@ def address_of(listening: socket.socket, host: str) -> str:
 
 def run(output: str, listening: socket.socket, token: str | None, log: IO[str] | None, parent: Any = None) -> None:
     """Serve on a socket until a signal comes, or until the pipe to the parent closes."""
+    import pyarrow as pa
     import uvicorn
 
     from fogline.page.app import page_of
     from fogline.page.logs import LineLog
 
+    pa.set_cpu_count(1)  # one thread reads for all, and the run beside it needs the others
     lines = LineLog(log)
     page = page_of(absolute(output), token, lines)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from threading import RLock
 from typing import Any
 
@@ -40,12 +41,17 @@ COUNTED = 1_000_000  # changes that are counted when a page is opened on an outp
 NO_RUN = "no run yet"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Event:
     """Something that all viewers hear of; encoded once for all."""
 
     name: str  # batch: what has changed; reset: all is to be asked for again
     data: bytes
+
+    @cached_property
+    def frame(self) -> bytes:
+        """As it is sent to each of them."""
+        return b"event: %b\ndata: %b\n\n" % (self.name.encode(), self.data)
 
 
 class Follower:

@@ -6,6 +6,7 @@ held without explanations, which stay in the files until a person asks for one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -20,12 +21,13 @@ from fogline.flow.names import NEAR, NEXT
 from fogline.flow.view_columns import WHY, next_by
 from fogline.flow.views import keys_of as columns_of_groups
 from fogline.model import Query
-from fogline.page.plain import Row, keys_of, numbers
+from fogline.page.plain import Row, keys_of, numbers, texts
 from fogline.rows.changes import of_query
 from fogline.rows.queries import Asked
 
 SENT = 1500  # rows near the answer that a browser is given, at most
 Key = tuple[Any, ...]
+Group = tuple[str | None, ...]  # as a browser names it; empty: all
 
 
 class NewestTables:
@@ -81,12 +83,7 @@ class Views:
             fresh = [each.poll(upto) for each in (self.near, self.next)]  # both
             self.version += any(fresh)
 
-    def tables(self) -> tuple[pa.Table | None, pa.Table | None]:
-        """The rows near the answer, and the cells to be measured, of all groups."""
-        with self.lock:
-            return self.near.all(), self.next.all()
-
-    def files_of(self, name: str | None, group: tuple[str | None, ...]) -> list[str]:
+    def files_of(self, name: str | None, group: Group) -> list[str]:
         """The newest files with rows of a group near the answer; of several queries, of all groups of one."""
         with self.lock:
             if name is not None:
@@ -112,13 +109,13 @@ def split(table: pa.Table, keys: list[str]) -> dict[Key, pa.Table]:
     return {key: part.filter(pc.is_valid(part["id"])) for key, part in parts.items()}
 
 
-def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]]) -> list[Row]:
+def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]], group: Group = ()) -> list[Row]:
     """What names each row, whether it is in, its front, probability, values, and the range and mean of each value."""
     rows: list[Row] = []
     if table is None:
         return rows
     for number, name, query in queries:
-        own = _likeliest(table if name is None else of_query(table, name))
+        own = _likeliest(_of_group(table if name is None else of_query(table, name), query.by, group))
         columns = [own["inside"].to_pylist(), own["front"].to_pylist()]
         columns += [numbers(own[each]) for each in ("probability", "within")]
         columns += [_cells(own, query, end) for end in ("", ".low", ".high", ".mean")]
@@ -126,7 +123,7 @@ def near_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query
     return rows
 
 
-def next_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]]) -> list[Row]:
+def next_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query]], group: Group = ()) -> list[Row]:
     """What names each row, the attribute to be measured, how many rows that would be expected to move, its range and
     mean, and a sentence.
     """
@@ -135,12 +132,23 @@ def next_rows(table: pa.Table | None, queries: list[tuple[int, str | None, Query
         return rows
     for number, name, query in queries:
         own = table if name is None else of_query(table, name)
-        own = own.rename_columns(dict(zip(next_by(query), query.by, strict=True)))
+        own = _of_group(own.rename_columns(dict(zip(next_by(query), query.by, strict=True))), query.by, group)
         own = own.sort_by([("changes", "descending"), ("rank", "ascending")]).slice(0, 100)
         columns = [own["attribute"].to_pylist(), *(numbers(own[each]) for each in ("changes", "low", "high", "mean"))]
         columns += [own["sentence"].to_pylist()]
         rows += [[*key, *each] for key, *each in zip(keys_of(own, query, number), *columns, strict=True)]
     return rows
+
+
+def _of_group(table: pa.Table, by: Sequence[str], group: Group) -> pa.Table:
+    """The rows of a group, if it is named; of a query without such groups, none."""
+    if not group:
+        return table
+    if len(by) != len(group):
+        return table.slice(0, 0)
+    for name, wanted in zip(by, group, strict=True):
+        table = table.filter(pa.array([each == wanted for each in texts(table[name])], pa.bool_()))
+    return table
 
 
 def _likeliest(table: pa.Table) -> pa.Table:

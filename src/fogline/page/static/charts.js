@@ -12,6 +12,8 @@ export function colours() {
     colour[name] = style.getPropertyValue(`--${name}`).trim();
 }
 
+const MANY = 1000; // lines that can still be followed: of more, the likeliest are drawn
+
 /** A canvas as large as it is shown, in the pixels of the screen. */
 function paper(canvas) {
   const scale = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
@@ -52,14 +54,19 @@ function extent(rows, k) {
   return [low - room, high + room];
 }
 
-function symbol(pen, front, inside, x, y, size) {
+/** Marks of one kind as one path, since thousands of paths are slow. */
+function symbols(pen, kind, marks, size) {
+  if (!marks.length) return;
   pen.beginPath();
-  if (front === "certain") pen.arc(x, y, size, 0, 7);
-  else if (inside) { pen.moveTo(x, y - size * 1.3); pen.lineTo(x + size * 1.3, y); pen.lineTo(x, y + size * 1.3); pen.lineTo(x - size * 1.3, y); pen.closePath(); }
-  else pen.arc(x, y, size * 0.8, 0, 7);
-  const shade = front === "certain" ? colour.certain : inside ? colour.likely : colour.possible;
-  if (inside) { pen.fillStyle = shade; pen.fill(); } else { pen.strokeStyle = shade; pen.lineWidth = 1.4; pen.stroke(); }
+  for (const [x, y] of marks) {
+    if (kind === "likely") { pen.moveTo(x, y - size * 1.3); pen.lineTo(x + size * 1.3, y); pen.lineTo(x, y + size * 1.3); pen.lineTo(x - size * 1.3, y); pen.closePath(); }
+    else { const r = kind === "certain" ? size : size * 0.8; pen.moveTo(x + r, y); pen.arc(x, y, r, 0, 7); }
+  }
+  if (kind === "possible") { pen.strokeStyle = colour.possible; pen.lineWidth = 1.4; pen.stroke(); } else { pen.fillStyle = colour[kind]; pen.fill(); }
 }
+
+const kindOf = (row) => (row.front === "certain" ? "certain" : row.inside ? "likely" : "possible");
+const KINDS = ["possible", "certain", "likely"]; // in the order of drawing
 
 let spots = [];
 
@@ -79,21 +86,29 @@ export function scatter(rows, near) {
   pen.save(); pen.translate(12, top); pen.rotate(-Math.PI / 2);
   pen.fillText(`${asked[j][0]} (${asked[j][1]}) ${asked[j][1] === "max" ? "→" : "←"}`, 0, 2); pen.restore();
   spots = [];
-  let left_out = 0;
-  const size = all.length > 800 ? 2.6 : 4.2;
+  let left_out = 0, here = null;
+  const size = all.length > 800 ? 2.6 : 4.2, marks = { possible: [], certain: [], likely: [] };
+  const whiskers = { possible: [], certain: [], likely: [] };
   for (const row of all) {
-    const a = middle(row, i), b = middle(row, j);
+    const a = middle(row, i), b = middle(row, j), kind = kindOf(row);
     if (a === null || b === null) { left_out += 1; continue; }
-    const here = row.key === model.selected;
-    pen.strokeStyle = row.inside ? (row.front === "certain" ? colour.certain : colour.likely) : colour.possible;
-    pen.globalAlpha = here ? 1 : row.inside ? 0.75 : 0.4; pen.lineWidth = here ? 2.4 : 1.2;
-    if (row.values[i] === null && row.low?.[i] != null) whisker(pen, x(row.low[i]), y(b), x(row.high[i]), y(b));
-    if (row.values[j] === null && row.low?.[j] != null) whisker(pen, x(a), y(row.low[j]), x(a), y(row.high[j]));
-    pen.globalAlpha = here || !row.inside ? 1 : 0.9;
-    symbol(pen, row.front, row.inside, x(a), y(b), here ? size * 1.7 : size);
-    if (here) { pen.strokeStyle = colour.mark; pen.lineWidth = 2; pen.beginPath(); pen.arc(x(a), y(b), size * 2.6, 0, 7); pen.stroke(); }
+    if (row.values[i] === null && row.low?.[i] != null) whiskers[kind].push([x(row.low[i]), y(b), x(row.high[i]), y(b)]);
+    if (row.values[j] === null && row.low?.[j] != null) whiskers[kind].push([x(a), y(row.low[j]), x(a), y(row.high[j])]);
+    marks[kind].push([x(a), y(b)]);
+    if (row.key === model.selected) here = [x(a), y(b), kind];
     spots.push([x(a), y(b), row]);
   }
+  pen.lineWidth = 1.2;
+  for (const kind of KINDS) {
+    pen.globalAlpha = kind === "possible" ? 0.45 : 0.75;
+    pen.strokeStyle = colour[kind];
+    pen.beginPath();
+    for (const each of whiskers[kind]) whisker(pen, ...each);
+    pen.stroke();
+    pen.globalAlpha = kind === "possible" ? 1 : 0.9;
+    symbols(pen, kind, marks[kind], size);
+  }
+  if (here) { symbols(pen, here[2], [here], size * 1.7); pen.strokeStyle = colour.mark; pen.lineWidth = 2; pen.beginPath(); pen.arc(here[0], here[1], size * 2.8, 0, 7); pen.stroke(); }
   pen.globalAlpha = 1;
   byId("scatter-legend").textContent = `● certain   ◆ likely   ○ near, out   ├─┤ where a missing value may lie${left_out ? `   (${left_out} not drawn: gaps whose range is not known)` : ""}`;
 }
@@ -103,9 +118,9 @@ function line(pen, x0, y0, x1, y1) {
 }
 
 function whisker(pen, x0, y0, x1, y1) {
-  line(pen, x0, y0, x1, y1);
-  const across = y0 === y1;
-  for (const [px, py] of [[x0, y0], [x1, y1]]) across ? line(pen, px, py - 4, px, py + 4) : line(pen, px - 4, py, px + 4, py);
+  const [dx, dy] = y0 === y1 ? [0, 4] : [4, 0];
+  pen.moveTo(x0, y0); pen.lineTo(x1, y1);
+  for (const [px, py] of [[x0, y0], [x1, y1]]) { pen.moveTo(px - dx, py - dy); pen.lineTo(px + dx, py + dy); }
 }
 
 export function lines(rows, near) {
@@ -116,23 +131,30 @@ export function lines(rows, near) {
     const part = (v - spans[k][0]) / (spans[k][1] - spans[k][0]), up = asked[k][1] === "max" ? part : 1 - part;
     return height - bottom - up * (height - top - bottom);
   };
-  const drawn = (row, shade, alpha, weight) => {
+  const drawn = (some, shade, alpha, weight) => {
     pen.strokeStyle = shade; pen.globalAlpha = alpha; pen.lineWidth = weight;
-    for (let k = 0; k + 1 < n; k += 1) {
-      const a = middle(row, k), b = middle(row, k + 1);
-      if (a === null || b === null) continue;
-      pen.setLineDash(row.values[k] === null || row.values[k + 1] === null ? [4, 3] : []);
-      line(pen, x(k), y(k, a), x(k + 1), y(k + 1, b));
+    for (const dashed of [false, true]) {
+      pen.setLineDash(dashed ? [4, 3] : []);
+      pen.beginPath();
+      for (const row of some)
+        for (let k = 0; k + 1 < n; k += 1) {
+          const a = middle(row, k), b = middle(row, k + 1);
+          if (a === null || b === null || dashed !== (row.values[k] === null || row.values[k + 1] === null)) continue;
+          pen.moveTo(x(k), y(k, a)); pen.lineTo(x(k + 1), y(k + 1, b));
+        }
+      pen.stroke();
     }
     pen.setLineDash([]);
-    for (let k = 0; k < n; k += 1)
-      if (row.values[k] === null && row.low?.[k] != null) whisker(pen, x(k), y(k, row.low[k]), x(k), y(k, row.high[k]));
+    pen.beginPath();
+    for (const row of some)
+      for (let k = 0; k < n; k += 1) if (row.values[k] === null && row.low?.[k] != null) whisker(pen, x(k), y(k, row.low[k]), x(k), y(k, row.high[k]));
+    pen.stroke();
   };
-  const thin = rows.length > 400 ? 0.18 : rows.length > 60 ? 0.4 : 0.75;
-  if (near.length <= 400) for (const row of near) drawn(row, colour.possible, 0.3, 1);
-  for (const row of rows) drawn(row, row.front === "certain" ? colour.certain : colour.likely, thin, 1.3);
+  const seen = rows.length > MANY ? [...rows].sort((a, b) => b.p - a.p).slice(0, MANY) : rows, thin = seen.length > 400 ? 0.35 : seen.length > 60 ? 0.5 : 0.75;
+  drawn(near.slice(0, 400), colour.possible, 0.3, 1);
+  for (const kind of ["certain", "likely"]) drawn(seen.filter((row) => kindOf(row) === kind), colour[kind], thin, 1.3);
   const here = all.find((row) => row.key === model.selected);
-  if (here) drawn(here, colour.mark, 1, 3);
+  if (here) drawn([here], colour.mark, 1, 3);
   pen.globalAlpha = 1; pen.lineWidth = 1;
   asked.forEach(([name, way], k) => {
     pen.strokeStyle = colour.quiet; line(pen, x(k), top, x(k), height - bottom);

@@ -43,7 +43,10 @@ export function point(row) {
 }
 
 export function takePoints(rows) {
-  for (const row of rows) model.points.push(point(row));
+  for (const row of rows) {
+    const made = point(row);
+    if (made.batch > (model.points.at(-1)?.batch ?? -1)) model.points.push(made);
+  }
   while (model.points.length > 4000) model.points.shift();
 }
 
@@ -73,8 +76,9 @@ export function chosen() {
   for (const row of model.members.values()) {
     if (!sameGroup(row)) continue;
     const near = model.near.get(row.key);
-    const same = near && near.arrived === row.arrived;
-    rows.push({ ...row, low: same ? near.low : null, high: same ? near.high : null, mean: same ? near.mean : null, front: frontOf(row) });
+    const same = near && near.arrived === row.arrived ? near : null;
+    row.low = same?.low ?? null; row.high = same?.high ?? null; row.mean = same?.mean ?? null; row.front = frontOf(row);
+    rows.push(row);
   }
   return rows;
 }
@@ -97,16 +101,16 @@ export function groups() {
 
 const collator = new Intl.Collator(undefined, { numeric: true });
 
-/** How good a row is on average, by its ranks among the others: where probabilities are equal, the best one is first. */
+/** How good a row is on average, each attribute from its worst to its best here: of equally likely rows, the best is first. */
 export function ranked(rows) {
-  const { attributes } = query(), ranks = new Float64Array(rows.length);
+  const { attributes } = query();
+  for (const row of rows) row.rank = 0;
   attributes.forEach(([, way], k) => {
-    const value = (row) => row.values[k] ?? row.mean?.[k];
-    const order = rows.map((row, i) => [value(row), i]).filter(([v]) => v !== null && v !== undefined);
-    order.sort((a, b) => (way === "max" ? a[0] - b[0] : b[0] - a[0]));
-    order.forEach(([, i], place) => { ranks[i] += (place + 1) / order.length; });
+    let low = Infinity, high = -Infinity;
+    for (const row of rows) { const v = row.values[k] ?? row.mean?.[k] ?? null; if (v !== null) { if (v < low) low = v; if (v > high) high = v; } }
+    if (!(high > low)) return;
+    for (const row of rows) { const v = row.values[k] ?? row.mean?.[k] ?? null; if (v !== null) row.rank += (way === "max" ? v - low : high - v) / (high - low); }
   });
-  rows.forEach((row, i) => { row.rank = ranks[i]; });
   return rows;
 }
 

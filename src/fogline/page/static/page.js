@@ -50,8 +50,8 @@ function wait(about) {
 }
 
 async function loadViews() {
-  const explains = model.about.explain, at = model.at;
-  const [near, next] = explains ? await Promise.all([ask("/api/near", { at }).catch(none("near")), ask("/api/next", { at }).catch(none("next"))]) : [{ near: [] }, { next: [] }];
+  const explains = model.about.explain, at = model.at, group = model.group === null ? [] : JSON.parse(model.group);
+  const [near, next] = explains ? await Promise.all([ask("/api/near", { at, group }).catch(none("near")), ask("/api/next", { at, group }).catch(none("next"))]) : [{ near: [] }, { next: [] }];
   if (at !== model.at) return;
   takeNear(near.near); takeNext(next.next);
   model.unkept = near.error ?? null;
@@ -92,6 +92,7 @@ function listen() {
     if (!model.about) return restart();
     takePoints(event.points);
     if (model.paused || model.at !== null) { model.behind += 1; schedule(); return; }
+    if (event.batch <= model.batch) return;
     if (!takeBatch(event)) return restart();
     draw();
     measured(began);
@@ -105,10 +106,16 @@ function measured(began) {
   if (performance.getEntriesByName("fogline-update").length > 1000) performance.clearMeasures("fogline-update");
 }
 
-let restarting = null;
-function restart() {
-  if (model.about && (model.paused || model.at !== null)) { model.behind += 1; return; }
-  restarting ??= load().catch((error) => wait({ output: "", trouble: error.message })).finally(() => { restarting = null; refresh(); });
+let restarting = false, missed = false; // what comes while all is asked for may be missing from it: then once more
+async function restart() {
+  if (model.about && (model.paused || model.at !== null)) { model.behind += 1; schedule(); return; }
+  if (restarting) { missed = true; return; }
+  restarting = true;
+  try {
+    do { missed = false; await load(); } while (missed);
+  } catch (error) { wait({ output: "", trouble: error.message }); }
+  restarting = false;
+  refresh();
 }
 
 // --- Drawing ---------------------------------------------------------------------------------------------------------
@@ -365,8 +372,8 @@ byId("pause").addEventListener("click", () => {
 });
 byId("possible").addEventListener("change", (event) => { model.possible = event.target.checked; schedule(); });
 byId("search").addEventListener("input", (event) => { model.search = event.target.value; schedule(); });
-byId("query").addEventListener("change", (event) => { model.query = Number(event.target.value); model.group = null; first = null; choices(); schedule(); });
-byId("group").addEventListener("change", (event) => { model.group = event.target.value || null; first = null; schedule(); });
+byId("query").addEventListener("change", (event) => { model.query = Number(event.target.value); model.group = null; first = null; choices(); schedule(); loadViews().then(schedule); });
+byId("group").addEventListener("change", (event) => { model.group = event.target.value || null; first = null; schedule(); loadViews().then(schedule); });
 byId("group").addEventListener("focus", choices, { once: false });
 for (const id of ["across", "up"]) byId(id).addEventListener("change", schedule);
 byId("why-close").addEventListener("click", close);
