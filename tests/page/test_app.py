@@ -13,10 +13,14 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.flow.folder import LocalFolder
+from fogline.flow.journal import COUNTERS
+from fogline.flow.output import Output, RunConfig
 from fogline.page.app import page_of
 from fogline.page.logs import LineLog
 from fogline.page.security import HEADERS
 from fogline.rows.kinds import Kinds
+from fogline.rows.queries import Queries
 from tests.page.browsing import Browser
 from tests.page.writing import HOSTILE, Writer, enter, leave, near, small
 
@@ -123,6 +127,43 @@ def test_groups_timestamps_and_numbers_as_ids_travel_as_texts(tmp_path):
     assert found["why"]["probability"] == 1.0
     assert browser.get("/api/explain", params={"id": str(large), "group": ["south", "1"]}).json()["why"] is None
     assert len(browser.get("/api/answer", params={"at": row[3]}).json()["members"]) == 1
+
+
+def test_of_several_queries_each_has_its_own_answer_and_rows_are_counted_once(tmp_path):
+    fire, wet = (fl.Query(attributes={name: "max"}, id="sensor", time="t", lifetime=9) for name in ("heat", "damp"))
+    output = Output(LocalFolder(tmp_path), RunConfig("in", str(tmp_path), Queries({"fire": fire, "wet": wet})))
+    output.begin({})
+    same = {"time": 1, "arrived": 1, "change": "enter", "exact": True, "within": 0.0, "reason": None, "rival": None}
+    changes = [
+        {"query": "fire", "id": "a", "probability": 1.0, "heat": 5.0, "damp": None, **same},
+        {"query": "wet", "id": "a", "probability": 0.75, "heat": None, "damp": 3.0, **same},
+        {"query": "wet", "id": "b", "probability": 0.5, "heat": None, "damp": 2.0, **same},
+    ]
+    counted = dict.fromkeys(COUNTERS, 0) | {"rows": 7, "live": 4}
+    health = [
+        {"batch": 0, "seconds": 0.1, "query": name, "time": 1, **counted, "answer": n, "scores": None}
+        for name, n in (("fire", 1), ("wet", 2))
+    ]
+    output.folder.write(0, {"changes": pa.Table.from_pylist(changes), "health": pa.Table.from_pylist(health)})
+    browser = client(tmp_path)
+    assert [each["name"] for each in of(browser, "/api/about")["queries"]] == ["fire", "wet"]
+    members = [row[0:1] + row[2:] for row in of(browser, "/api/answer")["members"]]
+    assert members == [[0, "a", "1", 1.0, 0.0, [5.0]], [1, "a", "1", 0.75, 0.0, [3.0]], [1, "b", "1", 0.5, 0.0, [2.0]]]
+    assert of(browser, "/api/health")["totals"]["rows"] == 7
+    assert len(of(browser, "/api/answer?at=1")["members"]) == 3
+
+
+def test_only_the_newest_row_of_an_id_is_there_where_newer_rows_replace_others(tmp_path):
+    query = fl.Query(attributes={"heat": "max", "air": "min"}, id="sensor", time="t", latest=True)
+    run = Writer(tmp_path, query)
+    run.batch(1, [enter("a", 1, 1.0, heat=30.0, air=20.0)])
+    page = page_of(str(tmp_path))
+    page.store.poll()
+    run.batch(2, [enter("a", 2, 0.7, "update", heat=None, air=19.0)])
+    (event,) = page.store.poll()
+    assert json.loads(event.data)["enter"] == [[0, [], "a", "2", 0.7, 0.0, [None, 19.0]]]
+    assert [row[2:4] for row in of(Browser(page.app), "/api/answer")["members"]] == [["a", "2"]]
+    assert of(Browser(page.app), "/api/about")["queries"][0]["latest"] is True
 
 
 def test_a_page_waits_for_a_run_and_hears_of_each_batch(tmp_path):

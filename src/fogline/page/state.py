@@ -82,7 +82,7 @@ class State:
         before = self.history.points[-1] if self.history.points else None
         clocks = [row["time"] for row in rows if row["time"] is not None]
         clocks += [] if before is None or before.time is None else [before.time]
-        held = sum((row["held"] or 0) - (row["released"] or 0) for row in rows)
+        held = sum((row.get("held") or 0) - (row.get("released") or 0) for row in rows)
         point = Point(
             batch=batch,
             time=max(clocks, default=None),
@@ -125,5 +125,5 @@ def _total(rows: list[dict[str, Any]], name: str) -> int:
     """Over all groups; each of several queries sees all rows: of these, the one that has seen most."""
     sums: Counter[str | None] = Counter()
     for row in rows:
-        sums[row.get("query")] += row[name] or 0
+        sums[row.get("query")] += row.get(name) or 0
     return max(sums.values())

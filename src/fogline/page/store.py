@@ -83,8 +83,8 @@ class Follower:
             return []
         except FoglineError as error:
             return self._nothing(str(error))
-        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-            return self._nothing(f"the output cannot be read: {error}")
+        except Exception as error:  # the thread that reads goes on, and the page states what is wrong
+            return self._nothing(f"the output cannot be read: {type(error).__name__}: {error}")
 
     def _nothing(self, why: str) -> list[Event]:
         with self.lock:
