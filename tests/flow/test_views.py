@@ -1,4 +1,4 @@
-"""Are near rows and cells to measure next of each group the newest, after any batch, through crashes and joined files?"""
+"""Is what is shown of each group the newest, after any batch, through crashes and joined files?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.flow import folder, views
+from fogline.flow import folder, listed, views
 from fogline.flow.batches import counted
 from fogline.flow.folder import LocalFolder
 from fogline.flow.listed import GoneError
@@ -141,7 +141,7 @@ def test_files_that_are_joined_while_they_are_read_are_listed_again(tmp_path, mo
     output.begin({})
     for number in range(3):
         put(output, number, made[number], rest[number])
-    opened, left = views.opened, [1]
+    opened, left = listed.opened, [1]
 
     def joined_meanwhile(place, name):
         if left and left.pop():
@@ -165,7 +165,7 @@ def test_a_query_without_groups_needs_its_last_file_alone(tmp_path, monkeypatch)
     for number, ids in enumerate((["a", "b"], ["c"], [])):
         rows = [{"time": number, "id": id, "arrived": 1} for id in ids] or [{"time": number}]
         put(output, number, {"near": pa.Table.from_pylist(rows, schema)}, batches(1, 1)[0])
-    monkeypatch.setattr(views, "opened", _once(views.opened))
+    monkeypatch.setattr(views, "opened", _once(listed.opened))
     assert near_at(place, 1)["id"].to_pylist() == ["c"]
     monkeypatch.undo()
     assert near_at(place).num_rows == 0  # the group is empty now

@@ -52,7 +52,7 @@ def answer(
     top: Annotated[
         int | None,
         typer.Option(
-            help="Only so many rows that stand for all of them, as far from each other as can be, and for how many "
+            help="Of each group only so many rows that stand for all of it, as different as can be, and for how many "
             "each stands.",
             min=1,
         ),
@@ -85,7 +85,8 @@ def answer(
         for name, (whole, near) in reading(output, settings(), read).items():
             with named(name):
                 every[name] = fronted(whole, near, front, alpha)
-                tables[name] = chosen_rows(every[name], near, where or [], top)
+                rows = chosen_rows(every[name].rows, where or [])
+                tables[name] = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
         sentences = {name: about(shown) for name, shown in every.items()}
         if file is None and chosen == "table":
             for name, rows in tables.items():
@@ -175,25 +176,33 @@ def instant_text(instant: Any) -> str:
     return str(instant).removesuffix("+00:00")
 
 
-def chosen_rows(shown: Shown, near: pa.Table | None, where: list[str], top: int | None) -> pa.Table:
-    """The rows for which all conditions hold; of these the few that stand for all."""
-    rows = shown.rows
+def chosen_rows(rows: pa.Table, where: list[str]) -> pa.Table:
+    """The rows for which all conditions hold."""
     for condition in where:
         rows = rows.filter(holds(rows, condition))
-    return rows if top is None else few_rows(replace(shown, rows=rows), near, top)
+    return rows
 
 
 def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
-    """The rows that stand for the others, and for how many each does."""
+    """Of each group the rows that stand for the others, and for how many each does."""
+    import numpy as np
     import pyarrow as pa
 
     from fogline.flow.fronts import values_of
-    from fogline.flow.sink import beside
-    from fogline.skyline.representatives import representatives
+    from fogline.skyline.representatives import representatives, with_stands_for
 
-    rows = shown.rows
-    which, stands_for = representatives(values_of(shown, near), rows["probability"].to_numpy(), top)
-    return rows.take(pa.array(which)).append_column(beside("stands_for", rows.schema), pa.array(stands_for))
+    rows, values = shown.rows.combine_chunks(), values_of(shown, near)
+    probability = rows["probability"].to_numpy()
+    names = list(zip(*(rows[name].to_pylist() for name in shown.query.by), strict=True)) or [()] * rows.num_rows
+    groups = dict[tuple[Any, ...], list[int]]()
+    for k, name in enumerate(names):
+        groups.setdefault(name, []).append(k)
+    which, stands_for = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for there in groups.values():
+        chosen, count = representatives(values[there], probability[there], top)
+        which.append(np.array(there)[chosen])
+        stands_for.append(count)
+    return with_stands_for(rows.take(pa.array(np.concatenate(which))), np.concatenate(stands_for))
 
 
 def holds(rows: pa.Table, condition: str) -> Any:

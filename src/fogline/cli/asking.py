@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from fogline.flow.folder import Folder
 
+
 @app.command("next")
 @starts_spark
 def ask(

@@ -85,7 +85,8 @@ class Explainer:
 def _last_changes(live: Live, deltas: Iterable[Delta]) -> dict[int, int]:
     """The places, among all changes in their order, of the last one of each row that is in now; and its slot."""
     s, members = live.slots, live.members()
-    there = dict(zip(zip(s.id[members].tolist(), s.columns.arrived[members].tolist(), strict=True), members.tolist()))
+    named = zip(s.id[members].tolist(), s.columns.arrived[members].tolist(), strict=True)
+    there = dict(zip(named, members.tolist(), strict=True))
     last: dict[int, int] = {}
     place = 0
     for delta in deltas:
@@ -112,11 +113,7 @@ def _outside_first(slots: Ints, live: Live) -> list[int]:
 
 def _cells(live: Live, which: Ints, signs: Floats) -> Floats:
     """(n, 4 d) of each attribute: as it came, and the least, the greatest and the mean value that it may have."""
-    s, c = live.slots, live.slots.clouds
+    s, c, (n, d) = live.slots, live.slots.clouds, (len(which), len(signs))
     ends = np.sort(np.stack((c.lo[which] * signs, c.hi[which] * signs)) + 0.0, axis=0)
-    mean = c.lo[which] * signs
-    for k, j in zip(*np.nonzero(c.start[which] >= 0), strict=True):
-        part = slice(start := c.start[which[k], j], start + c.size[which[k], j])
-        mean[k, j] = c.value[part] @ c.weight[part] * signs[j]
-    each = (s.raw[which], ends[0], ends[1], mean + 0.0)
-    return np.stack(each, axis=2).reshape(len(which), 4 * len(signs))
+    means = s.means(np.repeat(which, d), np.tile(np.arange(d), n)).reshape(n, d) * signs + 0.0
+    return np.stack((s.raw[which], ends[0], ends[1], means), axis=2).reshape(n, 4 * d)

@@ -95,7 +95,7 @@ def values_of(shown: Shown, near: pa.Table | None) -> Floats:
     for k, name in enumerate(_names(rows, query)):
         if name in known:
             out[k] = np.where(np.isnan(out[k]), known[name].means, out[k])
-    return out * np.array(query.signs)
+    return np.asarray(out * np.array(query.signs), np.float64)
 
 
 def _numbers(rows: pa.Table, name: str) -> Floats:

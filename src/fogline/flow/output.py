@@ -311,8 +311,8 @@ def refuse_other_columns(explained: bool, config: RunConfig) -> None:
     if explained != config.explain:
         was, way = ("with", "add it again") if explained else ("without", "leave it out")
         raise FoglineError(
-            f"{config.output!r} was begun {was} --explain, which adds a column to its changes: {way}, or choose another "
-            "output."
+            f"{config.output!r} was begun {was} --explain, which adds a column to its changes: {way}, or choose "
+            "another output."
         )
 
 

@@ -48,4 +48,4 @@ def refuse_taken(asked: Asked) -> None:
     needed = {WHY, "inside", "front", *(name for attribute in asked.names for name in ranges_of(attribute))}
     for name in (*asked.names, *asked.by):
         if name in needed:
-            raise QueryError(f"{name!r} would collide with the column {name!r} of --explain; rename it, or leave it out.")
+            raise QueryError(f"{name!r} would collide with the column {name!r} of --explain; rename it, or do without.")

@@ -70,10 +70,10 @@ def _near(plan: Plan, parts: list[NearRows], shown: list[int], times: Floats, gr
         pa.array(ids, plan.id),
         _instants(plan, floats([each.arrived for each in parts])),
         pa.array(np.concatenate([each.inside if len(each.id) else [False] for each in parts]), mask=empty),
-        pa.array([name for each in parts for name in (each.front or [None])], pa.string()),
+        pa.array([name for each in parts for name in [*each.front] or [None]], pa.string()),
         *(_floats(floats(list(each))) for each in zip(*((p.probability, p.within) for p in parts), strict=True)),
         *(_floats(column) for column in cells.T),
-        pa.array([text for each in parts for text in (each.why or [None])], pa.string()),
+        pa.array([text for each in parts for text in [*each.why] or [None]], pa.string()),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 

@@ -57,7 +57,8 @@ def _at(place: Folder, kind: str, batch: int | None, columns: Sequence[str] | No
         raise FoglineError("this is not a folder that `fogline run` has written.")
     if not about.get("explain", False):
         raise FoglineError(
-            f"the run was made without --explain, so it has no {kind}/; run it again with --explain, into another output."
+            f"the run was made without --explain, so it has no {kind}/; run it again with --explain, into another "
+            "output."
         )
     asked = asked_from(about["query"])
     return again(lambda: _read(place, kind, asked, batch, columns))

@@ -58,15 +58,9 @@ def ask(live: Live, k: int) -> Questions:
     keys = list(zip((-expected).tolist(), arrived, ids, attribute.tolist(), strict=True))
     best = sorted(range(len(keys)), key=keys.__getitem__)[:k]
     slot, attribute, expected = slot[best], attribute[best], expected[best]
-    return Questions(slot, attribute, expected * UNIT, *_ranges(live, slot, attribute))
-
-
-def _ranges(live: Live, slot: Ints, attribute: Ints) -> tuple[Floats, Floats, Floats]:
-    """The ends and the mean of each cell's distribution."""
-    c = live.slots.clouds
-    start, size = c.start[slot, attribute], c.size[slot, attribute]
-    mean = [c.value[a : a + n] @ c.weight[a : a + n] for a, n in zip(start.tolist(), size.tolist(), strict=True)]
-    return c.value[start], c.value[start + size - 1], np.array(mean, np.float64)
+    start, size = s.clouds.start[slot, attribute], s.clouds.size[slot, attribute]
+    ends = s.clouds.value[start], s.clouds.value[start + size - 1]
+    return Questions(slot, attribute, expected * UNIT, *ends, s.means(slot, attribute))
 
 
 class Question(NamedTuple):

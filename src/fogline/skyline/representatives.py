@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from fogline.arrays import Floats, Ints
 from fogline.errors import FoglineError
 
+STANDS_FOR = "stands_for"  # the column that holds it
 KEEP = 1.5  # so much greater may the radius be for the sake of rows that were shown before
 
 
@@ -48,6 +50,12 @@ def representatives(values: Floats, probability: Floats, k: int, held: Sequence[
     nearest = np.argmin(np.stack([_from(ranks, row) for row in which.tolist()]), axis=0)
     nearest[which] = np.arange(k)  # of equal rows, each stands for itself
     return which, np.bincount(nearest, minlength=k)
+
+
+def with_stands_for(table: pa.Table, stands_for: Ints) -> pa.Table:
+    """A table of an answer, with for how many rows each of its rows stands as its last column."""
+    name = f"{STANDS_FOR}_" if STANDS_FOR in table.schema.names else STANDS_FOR
+    return table.append_column(name, pa.array(stands_for, pa.int64()))
 
 
 def check_top(k: object) -> None:
