@@ -109,8 +109,12 @@ def updates(address: str) -> float:
 
 def memory_of_child() -> float:
     """MB that the server has had at most."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    found = [(Path("/proc") / each / "status").read_text() for each in children]
+    children = [Path("/proc") / each for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    found = [
+        each.joinpath("status").read_text()
+        for each in children
+        if b"fogline.page" in each.joinpath("cmdline").read_bytes()
+    ]
     peaks = [int(line.split()[1]) for text in found for line in text.splitlines() if line.startswith("VmHWM")]
     return max(peaks) / 1024
 

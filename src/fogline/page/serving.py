@@ -7,6 +7,7 @@ because the pipe between them closes.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -89,6 +90,7 @@ def run(output: str, listening: socket.socket, token: str | None, log: IO[str] |
     from fogline.page.app import page_of
     from fogline.page.logs import LineLog
 
+    gc.freeze()  # what was imported stays, and need not be looked through again and again
     pa.set_cpu_count(1)  # one thread reads for all, and the run beside it needs the others
     lines = LineLog(log)
     page = page_of(absolute(output), token, lines)
