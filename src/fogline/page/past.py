@@ -12,6 +12,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
@@ -29,6 +30,7 @@ from fogline.page.store import Follower, likeliest
 from fogline.page.views import Group, near_rows, next_rows
 from fogline.rows.changes import of_query
 from fogline.rows.clock import as_instant
+from fogline.rows.queries import QUERY
 
 KEPT = 16  # answers of earlier instants
 READING = 2  # askers at a time
@@ -45,7 +47,7 @@ class RowName(NamedTuple):
     def why_in(self, table: pa.Table, name: str | None, query: Query) -> str | None:
         """Its last explanation in a table."""
         own = table if name is None else of_query(table, name)
-        some = own.take(pa.array([k for k, each in enumerate(texts(own["id"])) if each == self.id], pa.int64()))
+        some = own.filter(_named(own["id"], self.id))
         found = zip(groups_of(some, query), instants(some["arrived"]), some[WHY].to_pylist(), strict=True)
         known = [
             why
@@ -53,6 +55,26 @@ class RowName(NamedTuple):
             if why is not None and tuple(group) == self.group and self.arrived in (None, arrived)
         ]
         return known[-1] if known else None
+
+    def why_in_file(self, file: Any, name: str | None, query: Query) -> str | None:
+        """The same in a file; of row groups without the id, explanations are not read."""
+        if WHY not in file.schema_arrow.names:
+            return None
+        columns = [*([] if name is None else [QUERY]), *query.by, "id", "arrived", WHY]
+        for k in reversed(range(file.num_row_groups)):
+            ids = file.read_row_group(k, columns=["id"])["id"]
+            if pc.any(_named(ids, self.id)).as_py():
+                found = self.why_in(file.read_row_group(k, columns=columns), name, query)
+                if found is not None:
+                    return found
+        return None
+
+
+def _named(ids: pa.ChunkedArray, wanted: str) -> Any:
+    """Which ids are this one, as a browser names it."""
+    if pa.types.is_string(ids.type):
+        return pc.equal(ids, wanted)
+    return pa.array([each == wanted for each in texts(ids)], pa.bool_())
 
 
 class EarlierReader:
@@ -148,7 +170,7 @@ class EarlierReader:
         for file in self.store.views.files_of(name, asked.group):
             if (there := self.place.open(file)) is None:  # folded into another meanwhile
                 return asked.why_in(near_at(self.place), name, query)
-            if (found := asked.why_in(pq.ParquetFile(there).read(), name, query)) is not None:
+            if (found := asked.why_in_file(pq.ParquetFile(there), name, query)) is not None:
                 return found
         return None
 
@@ -160,9 +182,6 @@ class EarlierReader:
         after = max(stands, default=-1)
         files = [file for held in counted(self.place.listing(CHANGES)) if held.last > after for file in held.names]
         for file in [*reversed(files), *([stands[after]] if stands else [])]:
-            opened_file = pq.ParquetFile(opened(self.place, file))
-            for k in reversed(range(opened_file.num_row_groups)) if WHY in opened_file.schema_arrow.names else ():
-                found = asked.why_in(opened_file.read_row_group(k), name, query)
-                if found is not None:
-                    return found
+            if (found := asked.why_in_file(pq.ParquetFile(opened(self.place, file)), name, query)) is not None:
+                return found
         return None

@@ -90,6 +90,7 @@ def run(output: str, listening: socket.socket, token: str | None, log: IO[str] |
     from fogline.page.app import page_of
     from fogline.page.logs import LineLog
 
+    pa.set_memory_pool(pa.system_memory_pool())  # gives back what a large batch needed
     gc.freeze()  # what was imported stays, and need not be looked through again and again
     pa.set_cpu_count(1)  # one thread reads for all, and the run beside it needs the others
     lines = LineLog(log)
