@@ -111,6 +111,16 @@ def test_without_its_libraries_the_page_names_its_extra(monkeypatch: pytest.Monk
         check("out", "127.0.0.1", None)
 
 
+def test_the_page_needs_neither_a_compiler_nor_spark(tmp_path: Path) -> None:
+    small(tmp_path)
+    code = (
+        "import sys; from fogline.page.app import page_of; store = page_of(sys.argv[1]).store; store.poll(); "
+        "store.answer(), store.health(); print([name for name in ('numba', 'pyspark') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_the_help_teaches() -> None:
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "120"}).output
     for word in ("--explain", "/metrics", "--token-file", "FOGLINE_TOKEN", "before, during or after"):
