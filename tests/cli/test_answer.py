@@ -83,7 +83,7 @@ def test_an_output_without_rows_states_that(tmp_path):
 
 def test_rows_as_csv_json_and_parquet_with_the_instant_beside_them(numbers, tmp_path):
     csv = run(numbers, "--format", "csv")
-    assert csv.stdout.splitlines()[0] == '"id","arrived","probability","exact","within","heat"'
+    assert csv.stdout.splitlines()[0] == '"id","arrived","probability","exact","within","heat","front"'
     assert csv.stderr == "the answer at 11, after batch 3\n"
     lines = [json.loads(line) for line in run(numbers, "--json").stdout.splitlines()]
     assert [line["id"] for line in lines] == ["s0", "s1", "s2"]

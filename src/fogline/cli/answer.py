@@ -81,7 +81,8 @@ def answer(
             found = of_query(read_shown(place, output, at), query, output)
             return {name: (shown, near_of(place, name, at)) for name, shown in found.items()}
 
-        every, tables = dict[str | None, Shown](), dict[str | None, pa.Table]()
+        every: dict[str | None, Shown] = {}
+        tables: dict[str | None, pa.Table] = {}
         for name, (whole, near) in reading(output, settings(), read).items():
             with named(name):
                 every[name] = fronted(whole, near, front, alpha)

@@ -5,7 +5,8 @@ the last one is explained, if the row is in the answer then. It is worked out fr
 change by it: a run reports the same changes with explanations and without.
 
 A batch may concern very many rows, and no run shall be stopped by explaining them: of each group and call there are
-explanations of the first `CHANGED` rows that entered or were updated, and for near rows of as many as `SHOWN` more.
+explanations of the first `CHANGED` rows that entered or were updated, and for near rows of as many as `SHOWN` more. To
+look for rows that are out, and for cells, takes the square of the open rows: beyond `OPEN` of them it is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 from fogline.arrays import LEAVE, Delta, Floats, Ints
 from fogline.flow.plan import Plan
 from fogline.flow.viewing import GroupView, NearRows
-from fogline.kernels.states import IN
+from fogline.kernels.states import IN, OUT
 from fogline.rows.clock import show_time
 from fogline.rows.keys import Key, key_columns
 from fogline.skyline.asking import questions
@@ -32,6 +33,7 @@ CHANGED = 200  # rows that entered or were updated, whose changes are explained
 SHOWN = 100  # near rows that are explained beside them: first those that are out
 MEMBERS, OUTSIDE = 500, 50  # near rows that are in, and that are out
 CELLS = 20  # to measure next
+OPEN = 2_000  # with more rows that none surely beats, a group shows its members alone, and no cells to measure next
 
 
 class Explainer:
@@ -55,9 +57,11 @@ class Explainer:
             beside[place] = why.get(slot)
         if not self.plan.views or not moved:
             return GroupView(beside)
-        near = _near(standing(live, "possible"), live)
+        few = np.count_nonzero(live.slots.columns.state[: live.slots.used] >= OUT) <= OPEN
+        near = _near(standing(live, "possible" if few else "likely"), live)
         more = [slot for slot in _outside_first(near.slots, live) if slot not in why][:SHOWN]
-        return GroupView(beside, self._rows(live, near, why | self._why(live, by, more)), self._cells(live, by))
+        rows = self._rows(live, near, why | self._why(live, by, more))
+        return GroupView(beside, rows, self._cells(live, by, CELLS if few else 0))
 
     def _why(self, live: Live, by: tuple[Any, ...], slots: list[int]) -> dict[int, str]:
         """Explanations as JSON, by slot."""
@@ -76,9 +80,9 @@ class Explainer:
             s.id[which], s.columns.arrived[which], inside, front, near.probability, near.within, cells, texts
         )
 
-    def _cells(self, live: Live, by: tuple[Any, ...]) -> pa.Table:
+    def _cells(self, live: Live, by: tuple[Any, ...], most: int) -> pa.Table:
         plan = self.plan
-        found = questions([(by, live)], CELLS, plan.query, plan.kinds)
+        found = questions([(by, live)] if most else [], most, plan.query, plan.kinds)
         return found.select(range(len(plan.by), found.num_columns))
 
 
