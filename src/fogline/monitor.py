@@ -30,6 +30,7 @@ from fogline.rows.changes import LEAVING, Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.shown import count_of
+from fogline.skyline.asking import questions
 from fogline.skyline.explain import Explanation, explain, named
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
@@ -223,6 +224,28 @@ class Monitor:
         if self.chain is None:
             return found
         return replace(found, imputed=imputed_cells(self.chain, slots.known[slot], slots.raw[slot], found.cloud))
+
+    def ask_next(self, k: int = 10) -> pa.Table:
+        """What to measure next: the k missing cells whose true value would be expected to change the answer most.
+
+        `changes` is the expected number of rows that enter or leave the answer if that one cell were known: exact over
+        the cell's own distribution, all else as it is. Fewer than k: no other cell would change anything. Rows of more
+        than 4,096 places (equal ones merged) are not counted among those that enter or leave.
+
+        >>> query = Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
+        >>> monitor = Monitor(query)
+        >>> rows = [{"sensor": "a", "t": 1, "gas": 5, "oxygen": 20}]
+        >>> rows += [{"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20}]
+        >>> _ = monitor.advance(1, rows)
+        >>> monitor.answer()["id"].to_pylist()
+        ['b']
+        >>> monitor.ask_next().select(["id", "attribute", "changes", "low", "high"]).to_pylist()
+        [{'id': 'b', 'attribute': 'gas', 'changes': 0.5, 'low': 3.0, 'high': 9.0}]
+
+        With a gas of 3, `a` would enter and `b` leave; that is as likely as one in four.
+        """
+        groups = [(key, group.live) for key, group in self.groups.items()]
+        return questions(groups, k, self.query, self.kinds)
 
     def snapshot(self) -> bytes:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""

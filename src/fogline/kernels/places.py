@@ -47,30 +47,43 @@ def empty_grid(values, d):
 @inner
 def beats_places(clouds, g, o, grid, scratch):
     """Pr{g beats place} for every place of o, into scratch.chance[: places]; False if it is zero everywhere."""
+    places = reaches_places(clouds, g, o, grid, -1, scratch)
+    for k in range(places):
+        scratch.chance[k] -= scratch.tie[k]
+    return places > 0
+
+
+@inner
+def reaches_places(clouds, g, o, grid, but, scratch):
+    """Pr{g is at least as good as place}, and just as good, for every place of o, into scratch.chance and scratch.tie.
+
+    Attribute `but` is left out (-1: none). Returns the number of places; 0: g is nowhere as good.
+    """
     at_least = equal = 1.0
     for j in range(clouds.lo.shape[1]):
-        if grid.start[j] < 0:
+        if grid.start[j] < 0 and j != but:
             a, b = share(clouds, g, j, clouds.lo[o, j])
             at_least *= a
             equal *= b
             if at_least == 0.0:
-                return False
+                return 0
     p, q = scratch.chance, scratch.tie
     p[0], q[0] = at_least, equal
     places = 1
     for j in range(clouds.lo.shape[1]):
         if grid.start[j] >= 0:
-            shares(clouds, g, j, grid, scratch.at_least, scratch.equal)
             n = grid.size[j]
+            if j == but:
+                scratch.at_least[:n] = scratch.equal[:n] = 1.0
+            else:
+                shares(clouds, g, j, grid, scratch.at_least, scratch.equal)
             for k in range(places - 1, -1, -1):
                 a, b = p[k], q[k]
                 for m in range(n - 1, -1, -1):
                     p[k * n + m] = a * scratch.at_least[m]
                     q[k * n + m] = b * scratch.equal[m]
             places *= n
-    for k in range(places):
-        p[k] -= q[k]
-    return True
+    return places
 
 
 @inner
