@@ -246,9 +246,13 @@ def test_explain_states_why_in_and_why_out():
     assert "'top' (arrived 0) surely beats it" in str(monitor.explain("c")[0])
     assert monitor.explain("top")[0].inside
     monitor.advance(2)
-    assert str(monitor.explain("c")[0]).startswith(
-        "'c' (arrived 0) is out: 'n' (arrived 0) guards it (P = 0.5)\n  beaten by 'n' (arrived 0) with probability 0.5"
-    )
+    assert str(monitor.explain("c")[0]).splitlines()[:4] == [
+        "'c' is out of the answer with probability 0.5, which is not above 0.5: 'n' beats it with 0.5; it would enter if "
+        "its v were 3 or more; to know the v of 'n' would move it most, by 0.5 on average.",
+        "  'c' (arrived 0): 'n' (arrived 0) guards it",
+        "  rivals:",
+        "    'n' (arrived 0): beats it with 0.5",
+    ]
     assert monitor.explain("n")[0].cloud.values["v"] == ((0.0, 0.5), (3.0, 0.5))
     monitor.advance(5)
     assert monitor.explain("c")[0].inside

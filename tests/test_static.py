@@ -27,7 +27,7 @@ def by_monitor(table: pa.Table, query: fl.Query, repository: fl.Repository | Non
     asked = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
     monitor = fl.Monitor(fl.Query.from_dict(asked), repository, remember=False)
     monitor.advance(0, rows)
-    answer = monitor.answer().sort_by([("id", "ascending")])
+    answer = monitor.answer().drop_columns(["front"]).sort_by([("id", "ascending")])
     named = table.column(query.id).take(answer["id"])
     position = answer["id"]
     answer = answer.set_column(answer.schema.get_field_index("id"), "id", named).drop_columns(["arrived"])

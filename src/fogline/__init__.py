@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fogline.repository.verify import Violation, verify
     from fogline.rows.queries import Queries
     from fogline.rows.source import RowSource
-    from fogline.skyline.explain import Explanation, Rival
+    from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
     from fogline.static import skyline
 
 __version__ = "0.2.0"
@@ -46,9 +46,11 @@ __all__ = [
     "Change",
     "ClockError",
     "Cloud",
+    "Decisive",
     "Distributions",
     "Evidence",
     "Explanation",
+    "Flip",
     "FoglineError",
     "HistoryError",
     "HistoryWarning",
@@ -112,7 +114,7 @@ offer(
         "repository.verify": ("Violation", "verify"),
         "rows.queries": ("Queries",),
         "rows.source": ("RowSource",),
-        "skyline.explain": ("Explanation", "Rival"),
+        "skyline.explanation": ("Decisive", "Explanation", "Flip", "Rival"),
         "sinks": ("sinks",),
         "spark": ("spark",),
         "static": ("skyline",),

@@ -34,7 +34,7 @@ from fogline.question import (
     names_of,
     shown_length,
 )
-from fogline.shown import call
+from fogline.shown import call, count_of
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
@@ -251,6 +251,36 @@ class ImputedCell:
     now_by: str
     open: bool
     """Whether a later reading of the sensor may still change it."""
+    imputer: str = ""
+    """The imputer that gives it now."""
+    rows: int | None = None
+    """How many rows of history it rests on, where that is known."""
+
+    @property
+    def low(self) -> float:
+        """The least value that it may be now."""
+        return self.now[0][0]
+
+    @property
+    def high(self) -> float:
+        """The greatest value that it may be now."""
+        return self.now[-1][0]
+
+    @property
+    def mean(self) -> float:
+        """Its mean now."""
+        return math.fsum(value * weight for value, weight in self.now)
+
+    @property
+    def rule(self) -> str:
+        """The rule that gives it now; empty: an imputer without rules does."""
+        return "" if self.now_by == self.imputer else self.now_by
+
+    @property
+    def source(self) -> str:
+        """What gives it now, in words."""
+        by = f"rule {self.rule}" if self.rule else self.now_by
+        return by if self.rows is None else f"{by}, {count_of(self.rows, 'row')} of history"
 
     def __str__(self) -> str:
         first, now = f"{_shortly(self.first)} (by {self.first_by})", f"{_shortly(self.now)} (by {self.now_by})"

@@ -19,7 +19,6 @@ from fogline.arrays import Delta
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
 from fogline.impute.function import ImputeFunction, as_imputer
-from fogline.impute.imputed import imputed_cells
 from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake
 from fogline.impute.scores import Score, by_age, listed
@@ -31,7 +30,9 @@ from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, ti
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.shown import count_of
 from fogline.skyline.asking import questions
-from fogline.skyline.explain import Explanation, explain, named
+from fogline.skyline.explain import named
+from fogline.skyline.explanation import Explanation
+from fogline.skyline.fronts import check_alpha, check_front, standing, with_front
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
@@ -39,6 +40,7 @@ from fogline.skyline.threads import threads
 from fogline.skyline.tree import audit, measure, tree
 from fogline.snapshot import restore_monitor, save_monitor
 from fogline.taking import NOTHING, TakenRows, take
+from fogline.why import explained
 
 KEPT_REJECTS = 10_000
 
@@ -155,16 +157,29 @@ class Monitor:
             deltas.sort(key=lambda pair: pair[1].time)
         return deltas
 
-    def answer(self) -> pa.Table:
-        """The answer now: by…, id, arrived, probability, exact, within, attributes as they came."""
-        parts = []
+    def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
+        """The answer now: by…, id, arrived, probability, exact, within, attributes as they came, front.
+
+        `front`: of each row whether it is in under all values of what is missing (`certain`), with a probability above
+        alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those before it are
+        given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be in.
+        `alpha`: the answer cut at a higher probability than the query's.
+        """
+        check_front(front)
+        check_alpha(alpha, self.query.alpha)
+        parts, fronts = [], [np.empty(0, object)]
         for key, group in self.groups.items():
-            s, c = group.live.slots, group.live.slots.columns
-            which = s.by_key(group.live.members())
-            same, columns = np.zeros(len(which), np.int64), (c.probability[which], c.within[which], s.raw[which])
-            delta = Delta(self.clock, s.id[which], c.arrived[which], same, *columns, same)
+            found = standing(group.live, front, alpha)
+            s, which, same = group.live.slots, found.slots, np.zeros(len(found.slots), np.int64)
+            columns = found.probability, found.within, s.raw[which]
+            delta = Delta(self.clock, s.id[which], s.columns.arrived[which], same, *columns, same)
             parts.append((key, delta))
-        return self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
+            fronts.append(found.front)
+        table = self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
+        table = with_front(table, np.concatenate(fronts))
+        if top is not None:
+            raise FoglineError("top is not there yet.")  # the place for representatives
+        return table
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
@@ -211,19 +226,19 @@ class Monitor:
     def explain(self, id: Any) -> list[Explanation]:
         """Why is it in, or why out? One explanation per live row of that id; a forgotten row has none left.
 
-        Also what was imputed for its missing values: at first, and since its sensor has spoken again. Where no row has
-        just that id, one that is written the same is meant: `explain("57")` finds 57, and `explain(57)` finds "57".
+        What was imputed for its missing values, at first and since its sensor has spoken again; which rows may beat it;
+        at which values it would enter or leave; and which missing value would move it most. Where no row has just that
+        id, one that is written the same is meant: `explain("57")` finds 57, and `explain(57)` finds "57".
         """
-        self._reveal()
         found = named(id, {key: group.live for key, group in self.groups.items()})
-        return [self._explain(self.groups[key], slot, key) for key, slot in found]
-
-    def _explain(self, group: AnyGroup, slot: int, key: Key) -> Explanation:
-        slots = group.live.slots
-        found = explain(group.live, slot, key, self._show, self.query)
-        if self.chain is None:
-            return found
-        return replace(found, imputed=imputed_cells(self.chain, slots.known[slot], slots.raw[slot], found.cloud))
+        slots: dict[Key, list[int]] = {}
+        for key, slot in found:
+            slots.setdefault(key, []).append(slot)
+        return [
+            each
+            for key, some in slots.items()
+            for each in explained(self.groups[key].live, some, key, self._show, self.query, self.chain)
+        ]
 
     def ask_next(self, k: int = 10) -> pa.Table:
         """What to measure next: the k missing cells whose true value would be expected to change the answer most.

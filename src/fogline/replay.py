@@ -20,7 +20,7 @@ from fogline.question import as_text
 from fogline.repository.repository import Repository
 from fogline.rows.clock import as_instant, instant, read_times, show_time
 from fogline.rows.joined import joined_column
-from fogline.skyline.explain import Explanation
+from fogline.skyline.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)

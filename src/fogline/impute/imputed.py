@@ -1,37 +1,48 @@
-"""What was imputed for a row that is live, at first and now, and by whom?
+"""What was imputed for rows that are live, at first and now, and by whom?
 
-Asked of the numbers that are kept of the row, as `fill` asks them; nothing else is remembered. Values that a row came
+Asked of the numbers that are kept of a row, as `fill` asks them; nothing else is remembered. Values that a row came
 with as distributions, or that an imputer gave at once, are none of the chain's: there the chain would answer otherwise.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from fogline.arrays import Flags, Floats
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Hindsight
+from fogline.impute.rules import Rules
+from fogline.impute.whole import Whole
 from fogline.model import Cloud, ImputedCell
 
 Pairs = tuple[tuple[float, float], ...]
 CLOSE = 1e-9  # weights that differ by less are the same
 
 
-def imputed_cells(chain: Chain, known: Floats, raw: Floats, cloud: Cloud) -> tuple[ImputedCell, ...]:
-    """One per missing value of a row: known (width,), raw (d,) as it came, and its cloud now."""
-    gaps, row = np.isnan(raw)[None], known[None]
-    first, now = _answers(chain, _as_it_came(chain, row), gaps), _answers(chain, row, gaps)
-    out = []
-    for j, (pairs, by, opened) in now.items():
+def imputed_cells(chain: Chain, known: Floats, raw: Floats, clouds: Sequence[Cloud]) -> list[tuple[ImputedCell, ...]]:
+    """Of each row, one per missing value: known (n, width), raw (n, d) as they came, and their n clouds now."""
+    gaps = np.isnan(raw)
+    now = _answers(chain, known, gaps)
+    before = _as_it_came(chain, known)
+    first = now if before is known else _answers(chain, before, gaps)
+    out: list[list[ImputedCell]] = [[] for _ in clouds]
+    for (i, j), found in now.items():
         name = chain.query.names[j]
-        there = cloud.values[name]
-        if _same(pairs if opened else _clipped(pairs, there[0][0], there[-1][0]), there) and j in first:
-            out.append(ImputedCell(name, *first[j][:2], there, by, opened))
-    return tuple(out)
+        there = clouds[i].values[name]
+        pairs = found.pairs if found.open else _clipped(found.pairs, there[0][0], there[-1][0])
+        if (i, j) in first and _same(pairs, there):
+            was = first[i, j]
+            out[i].append(ImputedCell(name, was.pairs, was.by, there, found.by, found.open, found.imputer, found.rows))
+    return [tuple(each) for each in out]
 
 
 def _as_it_came(chain: Chain, known: Floats) -> Floats:
     """What was kept of rows before any later reading was noted."""
+    if not chain.hindsight:
+        return known
     out = known.copy()
     for each in chain.lasting:
         if isinstance(each, Hindsight):
@@ -39,15 +50,29 @@ def _as_it_came(chain: Chain, known: Floats) -> Floats:
     return out
 
 
-def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[int, tuple[Pairs, str, bool]]:
-    """Per attribute that one row lacks: the distribution, what gave it, and whether it may still change."""
+class _Answer(NamedTuple):
+    """What the chain gives for one missing value."""
+
+    pairs: Pairs
+    by: str  # the rule or the imputer
+    open: bool  # whether it may still change
+    imputer: str
+    rows: int | None  # of history, that it rests on; None: that is not counted
+
+
+def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[tuple[int, int], _Answer]:
+    """By row and attribute what the chain gives, for all rows at once; by attribute first."""
     out = {}
     for j, rows, imputer, found in chain.search(known, gaps):
-        part = slice(found.start[0], found.start[0] + found.size[0])
-        weight = found.often[part] / found.often[part].sum()
-        pairs = tuple(zip(found.value[part].tolist(), weight.tolist(), strict=True))
-        opened = bool(chain.open(known[rows], j, imputer)[0])
-        out[j] = pairs, imputer.sources(j)[int(found.source[0])], opened
+        sources, opened = imputer.sources(j), chain.open(known[rows], j, imputer).tolist()
+        counted = isinstance(imputer, Rules | Whole)
+        for k, i in enumerate(rows.tolist()):
+            part = slice(found.start[k], found.start[k] + found.size[k])
+            often = found.often[part]
+            total = float(often.sum())
+            pairs = tuple(zip(found.value[part].tolist(), (often / total).tolist(), strict=True))
+            count = round(total) if counted else None
+            out[i, j] = _Answer(pairs, sources[int(found.source[k])], opened[k], imputer.name, count)
     return out
 
 

@@ -1,61 +1,33 @@
-"""Why is a row in the answer, or why not?
+"""Why are rows in the answer, or why not? For many of them at once, by one compiled call.
 
-Rows are named by their id and their arrival: an id may have several.
+Only open rows can beat others: what a sealed row may beat, the row that seals it surely beats. But should a member
+become worse, a row that it alone had sealed would count again; so, of all sealed rows, these are looked at too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
+from fogline.arrays import SHARED, VAGUE, Clouds, Flags, Floats, Ints
 from fogline.errors import RowsError
-from fogline.kernels.dominance import beats, chance_to_beat
+from fogline.kernels.decisive import Why, look_into, sealers
+from fogline.kernels.dominance import beats
+from fogline.kernels.flips import FROM, NEVER
 from fogline.kernels.states import IN, OUT, SEALED
-from fogline.model import TOLERANCE, Cloud, ImputedCell, Query
+from fogline.model import TOLERANCE, Cloud, Query
 from fogline.question import as_text
+from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
+from fogline.skyline.fronts import words_of
 from fogline.skyline.live import Live
+from fogline.skyline.revision import fill_within
 
 Key = tuple[Any, ...]
-
-
-class Rival(NamedTuple):
-    """A row that may beat another."""
-
-    id: Any
-    arrived: Any
-    probability: float
-    """How likely it beats it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A live row, its probability, and which rows beat it how likely (the strongest first, ten at most)."""
-
-    by: tuple[Any, ...]
-    id: Any
-    arrived: Any
-    inside: bool
-    reason: str
-    probability: float
-    within: float  # how far the truth may lie from it; 0: it is exact
-    cloud: Cloud
-    rivals: tuple[Rival, ...]
-    imputed: tuple[ImputedCell, ...] = ()
-    """What was imputed for each of its missing values."""
-
-    def __str__(self) -> str:
-        rivals = "".join(
-            f"\n  beaten by {each.id!r} (arrived {each.arrived}) with probability {each.probability:.3g}"
-            for each in self.rivals
-        )
-        cells = "".join(f"\n  {each}" for each in self.imputed)
-        within = f" ± {self.within:.2g}" if self.within else ""
-        probability = f"(P = {self.probability:.6g}{within})"
-        row = f"{self.id!r} (arrived {self.arrived}) is {'in' if self.inside else 'out'}"
-        return f"{row}: {self.reason} {probability}{rivals}{cells}"
+Show = Callable[[float], Any]
+_OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
+_TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
 
 
 def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
@@ -72,59 +44,183 @@ def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
     return [(key, slot) for key, slot, _ in alike]
 
 
-def explain(live: Live, slot: int, by: Key, show: Callable[[float], Any], query: Query) -> Explanation:
-    """The explanation of one live cloud. O(live · values)."""
+def explain(live: Live, which: Ints, by: Key, show: Show, query: Query) -> list[Explanation]:
+    """The explanations of the live rows in these slots; nothing of the live set changes by it.
+
+    O(rows · (live · d + rivals · places · log values)).
+    """
     s, c = live.slots, live.slots.columns
-    others = s.alive()
-    chances = {int(g): float(chance_to_beat(s.clouds, g, slot)) for g in others if g != slot}
-    strongest = sorted((g for g, p in chances.items() if p > 0), key=lambda g: -chances[g])[:10]
-    opened = others[c.state[others] >= OUT]
-    low, high, _ = (0.0, 0.0, 0.0) if c.state[slot] == SEALED else live.bracket(slot, opened, until_out=False)
-    return Explanation(
-        by=by,
-        id=s.id[slot],
-        arrived=show(c.arrived[slot]),
-        inside=bool(c.state[slot] == IN),
-        reason=_reason(live, slot, strongest, chances, show),
-        probability=(low + high) / 2,
-        within=(high - low) / 2 if (high - low) / 2 > TOLERANCE else 0.0,
-        cloud=_cloud(live, slot, query),
-        rivals=tuple(Rival(s.id[g], show(c.arrived[g]), chances[g]) for g in strongest),
-    )
+    alive = s.by_key(s.alive())
+    opened = alive[c.state[alive] >= OUT]
+    inside = c.state[which] == IN
+    sealed_by = np.asarray(sealers(s.live_set(), which[inside], opened))
+    clouds = _revealed(live, np.concatenate((which, np.flatnonzero(sealed_by >= 0))))
+    seen = s.live_set()._replace(clouds=clouds)
+    found: Why = look_into(seen, which, inside, opened, sealed_by, live.limits.threshold)
+    words = _Words(live, clouds, found, opened, show, query)
+    return [words.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
 
 
-def _reason(
-    live: Live, slot: int, strongest: list[int], chances: dict[int, float], show: Callable[[float], Any]
-) -> str:
-    s, c = live.slots, live.slots.columns
+def _revealed(live: Live, which: Ints) -> Clouds:
+    """The clouds of the live set, with the distributions of these, where only bounds are known."""
+    s, clouds = live.slots, live.slots.clouds
+    vague = np.unique(which[(clouds.start[which] == VAGUE).any(axis=1)])
+    if not len(vague):
+        return clouds
+    assert live.fill is not None
+    rows = s.again(vague)
+    filled, _ = fill_within(live.fill, rows.clouds, rows.known, rows.clouds.start == VAGUE)
+    cells = {name: getattr(clouds, name).copy() for name in ("lo", "hi", "start", "size")}
+    for name in ("lo", "hi", "size"):
+        cells[name][vague] = getattr(filled, name)
+    own = np.where(filled.start >= 0, filled.start + len(clouds.value), filled.start)
+    cells["start"][vague] = np.where(filled.start == SHARED, s.shared, own)
+    pools = {
+        name: np.concatenate((getattr(clouds, name), getattr(filled, name))) for name in ("value", "weight", "tail")
+    }
+    return Clouds(**cells, **pools)
 
-    def name(g: int) -> str:
-        return f"{s.id[g]!r} (arrived {show(c.arrived[g])})"
 
-    if slot in live.undecided():
-        return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
-    if c.state[slot] == IN:
-        return f"more likely than alpha = {live.alpha:g} that no row beats it"
-    lasting = slot in live.shadows()
-    if c.state[slot] == SEALED:
-        stronger = next(g for g in s.alive() if beats(s.clouds.lo, g, s.clouds.hi, slot))
-        return f"{name(stronger)} surely beats it"
-    single = bool(strongest) and chances[strongest[0]] >= live.least
-    guards = f"{name(strongest[0])} guards it" if single else "several rows together guard it"
-    return guards + (", for the rest of its life" if lasting else "")
+class _Words:
+    """Makes explanations of what the kernel has found."""
+
+    def __init__(self, live: Live, clouds: Clouds, found: Why, opened: Ints, show: Show, query: Query) -> None:
+        self.live, self.clouds, self.found, self.opened, self.show, self.query = (
+            live,
+            clouds,
+            found,
+            opened,
+            show,
+            query,
+        )
+        self.shadows, self.undecided = set(live.shadows().tolist()), set(live.undecided().tolist())
+        s = live.slots
+        spread = s.clouds.hi[opened].max(axis=0, initial=-np.inf) - s.clouds.lo[opened].min(axis=0, initial=np.inf)
+        self.spread: Floats = np.where(spread > 0, spread, 1.0)  # (d,) what is far in an attribute
+
+    def explanation(self, k: int, slot: int, by: Key) -> Explanation:
+        """Of the k-th row asked for."""
+        found, c, live = self.found, self.live.slots.columns, self.live
+        inside = bool(c.state[slot] == IN)
+        probability, within = self._probability(k, slot)
+        strongest = zip(found.rival[k].tolist(), found.chance[k].tolist(), strict=True)
+        rivals = tuple(Rival(*self._name(g), p) for g, p in strongest if g >= 0)
+        front = str(words_of(found.front[k : k + 1], np.array([probability]), live.alpha)[0])
+        front = "possible" if front == "likely" and not inside else front
+        own, others = self._own_flips(k, slot, inside), self._other_flips(k, inside)
+        g, j = found.decisive[k].tolist()
+        decisive = None if g < 0 else Decisive(*self._name(g), self.query.names[j], float(found.moves[k]), g == slot)
+        return Explanation(
+            by=by,
+            id=live.slots.id[slot],
+            arrived=self.show(c.arrived[slot]),
+            inside=inside,
+            reason=self._reason(slot, rivals),
+            probability=probability,
+            within=within,
+            cloud=cloud_of(self.clouds, slot, self.query),
+            rivals=rivals,
+            front=front,
+            flips=(*own, *others),
+            decisive=decisive,
+            approximate=not found.exact[k],
+            alpha=live.alpha,
+        )
+
+    def _name(self, g: int) -> tuple[Any, Any]:
+        return self.live.slots.id[g], self.show(self.live.slots.columns.arrived[g])
+
+    def _probability(self, k: int, slot: int) -> tuple[float, float]:
+        """As it is known of a member, worked out where it is exact, else bracketed; and how far it may be off."""
+        c = self.live.slots.columns
+        if c.state[slot] == SEALED:
+            return 0.0, 0.0
+        if c.state[slot] == IN:
+            return float(c.probability[slot]), float(c.within[slot])
+        if self.found.exact[k]:
+            return float(self.found.probability[k]), 0.0
+        low, high, _ = self.live.bracket(slot, self.opened, until_out=False)
+        half = (high - low) / 2
+        return (low + high) / 2, half if half > TOLERANCE else 0.0
+
+    def _own_flips(self, k: int, slot: int, inside: bool) -> list[Flip]:
+        """Of its own cells, the nearest first: in parts of how far apart the open rows lie."""
+        found, clouds, flips = self.found, self.clouds, []
+        raw = self.live.slots.raw[slot]
+        for j, (name, sign) in enumerate(zip(self.query.names, self.query.signs, strict=True)):
+            if found.side[k, j] == NEVER:
+                continue
+            start, size = clouds.start[slot, j], clouds.size[slot, j]
+            missing = bool(np.isnan(raw[j]) or size > 1)
+            part = slice(start, start + size) if start >= 0 else slice(0, 0)
+            values = clouds.value[part] if start >= 0 else clouds.lo[slot, j : j + 1]
+            weight = clouds.weight[part] if start >= 0 else np.ones(1)
+            value, enters = float(found.value[k, j]), ">=" if found.side[k, j] == FROM else ">"
+            beyond = _such(values, enters if not inside else _OPPOSITE[enters], value)
+            if beyond.all():
+                continue  # a coarser row was looked at, and it lies on the other side
+            side = enters if not inside else _OPPOSITE[enters]
+            shown = float(value * sign + 0.0), side if sign > 0 else _TURNED[side]
+            if not self._plausible(name, *shown):
+                continue
+            far = abs(float(values @ weight) - value) / self.spread[j]
+            chance = float(weight[beyond].sum()) if missing else None
+            flip = Flip(*self._name(slot), name, *shown, missing, not inside, float(found.then[k, j]), chance)
+            flips.append((far, j, flip))
+        return [flip for _, _, flip in sorted(flips, key=lambda each: each[:2])]
+
+    def _plausible(self, name: str, value: float, side: str) -> bool:
+        """Is any such value within the attribute's limits? What is not counts as missing."""
+        low, high = self.query.limits.get(name, (-np.inf, np.inf))
+        return {">=": value <= high, ">": value < high, "<=": value >= low, "<": value > low}[side]
+
+    def _other_flips(self, k: int, inside: bool) -> Iterator[Flip]:
+        """Of rivals' missing cells, the likeliest first."""
+        found = self.found
+        for at, (g, j) in enumerate(found.other[k].tolist()):
+            if g >= 0:
+                sign, side = self.query.signs[j], ">=" if inside else "<="
+                shown = float(found.other_value[k, at] * sign + 0.0), side if sign > 0 else _TURNED[side]
+                then, chance = float(found.other_then[k, at]), float(found.other_chance[k, at])
+                yield Flip(*self._name(g), self.query.names[j], *shown, True, not inside, then, chance, own=False)
+
+    def _reason(self, slot: int, rivals: tuple[Rival, ...]) -> str:
+        live, s, c = self.live, self.live.slots, self.live.slots.columns
+        if slot in self.undecided:
+            return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
+        if c.state[slot] == IN:
+            return f"more likely than alpha = {live.alpha:g} that no row beats it"
+        if c.state[slot] == SEALED:
+            stronger = next(int(g) for g in self.opened if beats(s.clouds.lo, g, s.clouds.hi, slot))
+            return f"{_named(*self._name(stronger))} surely beats it"
+        single = bool(rivals) and rivals[0].probability >= live.least
+        guards = f"{_named(*rivals[0][:2])} guards it" if single else "several rows together guard it"
+        return guards + (", for the rest of its life" if slot in self.shadows else "")
 
 
-def _cloud(live: Live, slot: int, query: Query) -> Cloud:
-    """The slot's cloud as the user sees it: not oriented."""
-    clouds = live.slots.clouds
+def _named(id: Any, arrived: Any) -> str:
+    return f"{id!r} (arrived {arrived})"
+
+
+def _such(values: Floats, side: str, value: float) -> Flags:
+    """(n,) which of the values lie on that side of a value."""
+    return {">=": values >= value, ">": values > value, "<": values < value, "<=": values <= value}[side]
+
+
+def cloud_of(clouds: Clouds, slot: int, query: Query) -> Cloud:
+    """A cloud as the user sees it: not oriented."""
     values: dict[str, tuple[tuple[float, float], ...]] = {}
     for j, (name, sign) in enumerate(zip(query.names, query.signs, strict=True)):
         start, size = clouds.start[slot, j], clouds.size[slot, j]
         if start < 0:
             values[name] = ((float(clouds.lo[slot, j] * sign + 0.0), 1.0),)
         else:
-            pairs = np.stack(
-                (clouds.value[start : start + size] * sign + 0.0, clouds.weight[start : start + size]), axis=1
+            pairs = list(
+                zip(
+                    (clouds.value[start : start + size] * sign + 0.0).tolist(),
+                    clouds.weight[start : start + size].tolist(),
+                    strict=True,
+                )
             )
-            values[name] = tuple((float(v), float(w)) for v, w in pairs[np.argsort(pairs[:, 0])])
+            values[name] = tuple(pairs if sign > 0 else pairs[::-1])
     return Cloud(values)
