@@ -92,5 +92,5 @@ def test_units_and_outliers_do_not_matter():
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "12"])
 def test_top_is_a_whole_number(k):
-    with pytest.raises(fl.FoglineError, match="top is .* at least 1"):
+    with pytest.raises(fl.FoglineError, match=r"top is .* at least 1"):
         representatives(np.zeros((3, 1)), np.ones(3), k)
