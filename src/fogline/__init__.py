@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from fogline.impute.table import distributions
     from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
     from fogline.monitor import Monitor
+    from fogline.notebook import Shown, show
+    from fogline.notebook import load_ipython_extension as load_ipython_extension
+    from fogline.notebook import unload_ipython_extension as unload_ipython_extension
+    from fogline.one_line import skyline
     from fogline.repository.held_out import Quality
     from fogline.repository.imputed import Imputation
     from fogline.repository.repository import Repository, Step
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from fogline.rows.queries import Queries
     from fogline.rows.source import RowSource
     from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
-    from fogline.static import skyline
 
 __version__ = "0.2.0"
 
@@ -73,6 +76,7 @@ __all__ = [
     "RuleError",
     "RunInfo",
     "Score",
+    "Shown",
     "Sink",
     "SinkError",
     "SnapshotError",
@@ -80,6 +84,7 @@ __all__ = [
     "Violation",
     "changes_of",
     "distributions",
+    "show",
     "skyline",
     "verify",
 ]
@@ -108,6 +113,8 @@ offer(
         "impute.table": ("distributions",),
         "model": ("Change", "Cloud", "ImputedCell", "Node", "Query", "Reject", "Rule", "changes_of"),
         "monitor": ("Monitor",),
+        "notebook": ("Shown", "load_ipython_extension", "show", "unload_ipython_extension"),
+        "one_line": ("skyline",),
         "repository.held_out": ("Quality",),
         "repository.imputed": ("Imputation",),
         "repository.repository": ("Repository", "Step"),
@@ -117,6 +124,5 @@ offer(
         "skyline.explanation": ("Decisive", "Explanation", "Flip", "Rival"),
         "sinks": ("sinks",),
         "spark": ("spark",),
-        "static": ("skyline",),
     },
 )
