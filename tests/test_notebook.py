@@ -89,6 +89,7 @@ def test_any_table_can_be_shown(table):
 def test_the_extension_renders_tables_until_it_is_unloaded():
     shell = InteractiveShell.instance()
     table = pa.table({"id": [HOSTILE], "probability": [0.5]})
+    assert shell.display_formatter is not None
     format_of = shell.display_formatter.format
     try:
         shell.run_line_magic("load_ext", "fogline")

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -116,6 +117,11 @@ def test_few_stand_for_all_and_say_for_how_many():
     assert grouped.index.is_monotonic_increasing
 
 
+def test_cells_may_be_distributions():
+    rows = [{"x": [(1, 1), (3, 1)], "y": 1}, {"x": 2, "y": 1}]
+    assert [row["probability"] for row in fl.skyline(rows, {"x": "max", "y": "max"}, alpha=0.4)] == [0.5, 0.5]
+
+
 # --- The table's own kind ---------------------------------------------------------------------------------------------
 
 EXPECTED = {"name": ["Dogwood", "Elm"], "probability": [0.8125, 0.8125], "front": ["likely", "likely"]}
@@ -195,8 +201,8 @@ BIG = 2**60
         pd.Series([Decimal("1.1"), Decimal("1.3"), None]),
         pd.Series([Decimal("1.1"), 3, float("nan")]),
         pd.Series([1, 3, pd.NA], dtype=object),
-        pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02", None])),
-        pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02", None]).tz_localize("UTC")),
+        pd.Series(pd.DatetimeIndex(["2024-01-01", "2024-01-02", pd.NaT])),
+        pd.Series(pd.DatetimeIndex(["2024-01-01", "2024-01-02", pd.NaT]).tz_localize("UTC")),
         pd.Series(pd.to_timedelta([1, 2, None])),
         pd.Series([dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]),
         pd.Series([BIG, BIG + 1, None], dtype="Int64"),
@@ -235,40 +241,41 @@ def test_infinities_compare_and_teach_nothing():
 
 # --- What goes wrong --------------------------------------------------------------------------------------------------
 
+skyline: Any = fl.skyline
 FAR = [2**60, 2**60 + 1, -(2**60)]
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: fl.skyline(WAYS, HOTELS), "the table comes first"),
-        (lambda: fl.skyline(HOTELS[["price", "rating"]], ["min", "max"]), "{'price': 'min', 'rating': 'max'}; it is ["),
-        (lambda: fl.skyline(HOTELS, "price"), "{'price': 'min'}; it is 'price'"),
-        (lambda: fl.skyline(HOTELS, None), "maps columns to 'min' or 'max'"),
-        (lambda: fl.skyline(HOTELS, {}), "no column counts"),
-        (lambda: fl.skyline(HOTELS, {"min": "price"}), "{'price': 'min'}"),
-        (lambda: fl.skyline(HOTELS, {"pric": "min"}), "Did you mean 'price'?"),
-        (lambda: fl.skyline(HOTELS, {"price": "low"}), "Did you mean 'min'?"),
-        (lambda: fl.skyline(HOTELS, {"price": "MAX"}), "Did you mean 'max'?"),
-        (lambda: fl.skyline(HOTELS, {"price": "minn"}), "Did you mean 'min'?"),
-        (lambda: fl.skyline(HOTELS, {"price": "min", "name": "diff"}), "write by='name'"),
-        (lambda: fl.skyline(HOTELS, {"name": "min"}), "row 7 cannot be compared: 'name' is 'Alder'"),
-        (lambda: fl.skyline(HOTELS, WAYS, by="price"), "to be compared and to make groups"),
-        (lambda: fl.skyline(HOTELS, WAYS, by="nam"), "Did you mean 'name'?"),
-        (lambda: fl.skyline(HOTELS, WAYS, front="certin"), "Did you mean 'certain'?"),
-        (lambda: fl.skyline(HOTELS, WAYS, top=0), "top is 0"),
-        (lambda: fl.skyline(HOTELS, WAYS, top=True), "top is True"),
-        (lambda: fl.skyline(HOTELS, WAYS, alpha=1), "alpha is 1"),
-        (lambda: fl.skyline(HOTELS.assign(price=None), WAYS), "all 5 values of 'price' are missing"),
-        (lambda: fl.skyline(HOTELS.to_numpy(), WAYS), "an array has no names of columns"),
-        (lambda: fl.skyline("hotels.csv", WAYS), "that is a str, and no table"),
-        (lambda: fl.skyline({"price": [1]}, WAYS), "pyarrow.table(columns)"),
-        (lambda: fl.skyline(pd.concat([HOTELS, HOTELS], axis=1), WAYS), "several columns 'price'"),
-        (lambda: fl.skyline(pd.DataFrame({"x": FAR}), {"x": "max"}), "more digits than a float has"),
-        (lambda: fl.skyline(pd.DataFrame({"x": [2**70, 2**70 + 1]}), {"x": "max"}), "more digits than a float has"),
-        (lambda: fl.skyline(pd.DataFrame({"x": [np.inf, sys.float_info.max]}), {"x": "max"}), "scale those down"),
-        (lambda: fl.skyline(pd.DataFrame({"x": [{"a": 1}]}), {"x": "max"}), "holds no numbers; leave it out"),
-        (lambda: fl.skyline([{"x": [(1, 1), (2, 1)], "y": 1}, {"x": 1, "y": None}], {"x": "max", "y": "max"}), "distr"),
+        (lambda: skyline(WAYS, HOTELS), "the table comes first"),
+        (lambda: skyline(HOTELS[["price", "rating"]], ["min", "max"]), "{'price': 'min', 'rating': 'max'}; it is ["),
+        (lambda: skyline(HOTELS, "price"), "{'price': 'min'}; it is 'price'"),
+        (lambda: skyline(HOTELS, None), "maps columns to 'min' or 'max'"),
+        (lambda: skyline(HOTELS, {}), "no column counts"),
+        (lambda: skyline(HOTELS, {"min": "price"}), "{'price': 'min'}"),
+        (lambda: skyline(HOTELS, {"pric": "min"}), "Did you mean 'price'?"),
+        (lambda: skyline(HOTELS, {"price": "low"}), "Did you mean 'min'?"),
+        (lambda: skyline(HOTELS, {"price": "MAX"}), "Did you mean 'max'?"),
+        (lambda: skyline(HOTELS, {"price": "minn"}), "Did you mean 'min'?"),
+        (lambda: skyline(HOTELS, {"price": "min", "name": "diff"}), "write by='name'"),
+        (lambda: skyline(HOTELS, {"name": "min"}), "row 7 cannot be compared: 'name' is 'Alder'"),
+        (lambda: skyline(HOTELS, WAYS, by="price"), "to be compared and to make groups"),
+        (lambda: skyline(HOTELS, WAYS, by="nam"), "Did you mean 'name'?"),
+        (lambda: skyline(HOTELS, WAYS, front="certin"), "Did you mean 'certain'?"),
+        (lambda: skyline(HOTELS, WAYS, top=0), "top is 0"),
+        (lambda: skyline(HOTELS, WAYS, top=True), "top is True"),
+        (lambda: skyline(HOTELS, WAYS, alpha=1), "alpha is 1"),
+        (lambda: skyline(HOTELS.assign(price=None), WAYS), "all 5 values of 'price' are missing"),
+        (lambda: skyline(HOTELS.to_numpy(), WAYS), "an array has no names of columns"),
+        (lambda: skyline("hotels.csv", WAYS), "that is a str, and no table"),
+        (lambda: skyline({"price": [1]}, WAYS), "pyarrow.table(columns)"),
+        (lambda: skyline(pd.concat([HOTELS, HOTELS], axis=1), WAYS), "several columns 'price'"),
+        (lambda: skyline(pd.DataFrame({"x": FAR}), {"x": "max"}), "more digits than a float has"),
+        (lambda: skyline(pd.DataFrame({"x": [2**70, 2**70 + 1]}), {"x": "max"}), "more digits than a float has"),
+        (lambda: skyline(pd.DataFrame({"x": [np.inf, sys.float_info.max]}), {"x": "max"}), "scale those down"),
+        (lambda: skyline(pd.DataFrame({"x": [{"a": 1}]}), {"x": "max"}), "holds no numbers; leave it out"),
+        (lambda: skyline([{"x": [(1, 1), (2, 1)], "y": 1}, {"x": 1, "y": None}], {"x": "max", "y": "max"}), "distr"),
     ],
 )
 def test_mistakes_have_one_sentence_with_the_way_out(call, text):

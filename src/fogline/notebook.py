@@ -125,7 +125,7 @@ def _silent(column: pa.ChunkedArray) -> bool:
         return bool(pc.all(column, min_count=0).as_py())
     if pa.types.is_floating(column.type):
         return not bool(pc.any(pc.not_equal(column, 0.0), min_count=0).as_py())
-    return column.null_count == len(column)
+    return bool(column.null_count == len(column))
 
 
 def _values(name: str, column: pa.ChunkedArray) -> Iterable[Any]:

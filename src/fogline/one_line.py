@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ def skyline(
     *,
     alpha: float | None = None,
     by: Any = (),
-    front: Literal["certain", "likely", "possible"] = "likely",
+    front: str = "likely",
     top: int | None = None,
 ) -> Any:
     """The rows of a table that no other row beats, with their probabilities; in one line.
@@ -161,8 +161,8 @@ class _Asked:
         called = _called(self.ways)
         others = self._others(called)
         plain = pa.table({called[name]: each.cells for name, each in cells.items()} | others)
-        known = pa.table({called[name]: each.known for name, each in cells.items()} | others)
-        grouped = {"by": _GROUP} if self.by else {}
+        known = pa.table({called[name]: each.cells if each.known is None else each.known for name, each in cells.items()} | others)
+        by = (_GROUP,) if self.by else ()
         ways = {called[name]: way for name, way in self.ways.items()}
         query = Query(
             ways,
@@ -170,7 +170,7 @@ class _Asked:
             beside("time", plain.schema.names),
             last=1,
             alpha=wanted.alpha(alpha),
-            **grouped,
+            by=by,
         )
         judged, read = judge(plain, query, repository, known)
         for i, reason in read.rows.refused.items():

@@ -159,9 +159,9 @@ class _Still:
             kind = np.asarray(fronts_of(clouds, stay, np.arange(len(rows))))
             more = kind, means(clouds.part(stay)), np.full(len(stay), key)
             parts.append(Judged(rows[stay], chance, within, *more))
-        whole = Judged(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(whole.rows)
-        return Judged(*(each[order] for each in whole))
+        return Judged._make(each[order] for each in whole)
 
 
 def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:

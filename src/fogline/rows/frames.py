@@ -19,7 +19,7 @@ from fogline.arrays import Ints
 from fogline.errors import QueryError
 from fogline.rows.joined import joined_column
 
-Cells = pa.Array | list[Any]  # Python values where Arrow has no type for them
+Cells = Any  # an Arrow array; or a list of Python values, where Arrow has no type for them
 
 
 class Frame(ABC):
