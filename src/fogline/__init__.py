@@ -10,6 +10,7 @@ from fogline.face import offer
 if TYPE_CHECKING:
     from fogline import errors as errors
     from fogline import impute as impute
+    from fogline import plot as plot
     from fogline import sinks as sinks
     from fogline import spark as spark
     from fogline.arrays import Distributions
@@ -115,6 +116,7 @@ offer(
         "monitor": ("Monitor",),
         "notebook": ("Shown", "load_ipython_extension", "show", "unload_ipython_extension"),
         "one_line": ("skyline",),
+        "plot": ("plot",),
         "repository.held_out": ("Quality",),
         "repository.imputed": ("Imputation",),
         "repository.repository": ("Repository", "Step"),
