@@ -3,7 +3,8 @@
     python docs/picture.py
 
 The demo's own frame, after the ticks of some seconds, and why the least likely place is in. Without Spark: the same
-rows through a Monitor give the same changes. Only how long a batch takes cannot be known here, and is not in the picture.
+rows through a Monitor give the same changes. Only how long a batch takes cannot be known here, and is not in the
+picture.
 """
 
 from __future__ import annotations

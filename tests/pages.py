@@ -1,4 +1,4 @@
-"""Runs the blocks of a page of the docs: those of Python in their order, those without a language are what was printed."""
+"""Runs the blocks of a page of the docs: Python in its order; those without a language are what was printed."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fogline.impute.table import distributions
     from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
     from fogline.monitor import Monitor
-    from fogline.notebook import Shown, show
+    from fogline.notebook import Rendering, show
     from fogline.notebook import load_ipython_extension as load_ipython_extension
     from fogline.notebook import unload_ipython_extension as unload_ipython_extension
     from fogline.one_line import skyline
@@ -69,6 +69,7 @@ __all__ = [
     "Query",
     "QueryError",
     "Reject",
+    "Rendering",
     "Repository",
     "Rival",
     "RowSource",
@@ -77,7 +78,6 @@ __all__ = [
     "RuleError",
     "RunInfo",
     "Score",
-    "Shown",
     "Sink",
     "SinkError",
     "SnapshotError",
@@ -114,7 +114,7 @@ offer(
         "impute.table": ("distributions",),
         "model": ("Change", "Cloud", "ImputedCell", "Node", "Query", "Reject", "Rule", "changes_of"),
         "monitor": ("Monitor",),
-        "notebook": ("Shown", "load_ipython_extension", "show", "unload_ipython_extension"),
+        "notebook": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
         "one_line": ("skyline",),
         "plot": ("plot",),
         "repository.held_out": ("Quality",),

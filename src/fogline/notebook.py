@@ -25,7 +25,7 @@ _BARS = ("probability",)
 _SILENT = ("exact", "within", "reason", "rival", "rival_time")  # left out where they state nothing
 
 
-class Shown:
+class Rendering:
     """Something that shows itself: as HTML in a notebook, as text elsewhere."""
 
     def __init__(self, parts: Sequence[Any], rows: int) -> None:
@@ -38,7 +38,7 @@ class Shown:
         return "\n".join(text_of(each, self.rows) for each in self.parts)
 
 
-def show(thing: Any, rows: int = MOST) -> Shown:
+def show(thing: Any, rows: int = MOST) -> Rendering:
     """An answer, changes, an explanation or a list of them, or a monitor, as a notebook renders it.
 
     >>> show(pa.table({"id": ["a", "b"], "probability": [1.0, 0.75], "gas": [1.2, None]}))
@@ -56,7 +56,7 @@ def show(thing: Any, rows: int = MOST) -> Shown:
             raise FoglineError(
                 f"{type(each).__name__} cannot be shown; give an answer, changes, explanations or a monitor."
             )
-    return Shown(parts, rows)
+    return Rendering(parts, rows)
 
 
 def html_of(thing: Any, rows: int = MOST) -> str:

@@ -77,7 +77,7 @@ def skyline(
             raise QueryError("the query states by which columns rows are grouped; by= goes with a mapping of columns.")
         return _by_query(table, query, repository, level, _Wanted(front, top))
     wanted, level = _Wanted(front, top), ALPHA if level is None else level
-    asked = _Asked.of(table, query, by)
+    asked = _TableQuestion.of(table, query, by)
     return asked.answer(repository, level, wanted)
 
 
@@ -131,7 +131,7 @@ def _at(query: Query, alpha: float) -> Query:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _TableQuestion:
     """A table, the columns that count, and those that make groups."""
 
     frame: Frame
@@ -139,7 +139,7 @@ class _Asked:
     by: tuple[Hashable, ...]
 
     @classmethod
-    def of(cls, table: Any, given: Any, by: Any) -> _Asked:
+    def of(cls, table: Any, given: Any, by: Any) -> _TableQuestion:
         """What is asked, or an error in one sentence."""
         if isinstance(table, Mapping) and not isinstance(given, Mapping):
             raise QueryError('the table comes first, then what counts: fl.skyline(table, {"price": "min"}).')
@@ -161,7 +161,9 @@ class _Asked:
         called = _called(self.ways)
         others = self._others(called)
         plain = pa.table({called[name]: each.cells for name, each in cells.items()} | others)
-        known = pa.table({called[name]: each.cells if each.known is None else each.known for name, each in cells.items()} | others)
+        known = pa.table(
+            {called[name]: each.cells if each.known is None else each.known for name, each in cells.items()} | others
+        )
         by = (_GROUP,) if self.by else ()
         ways = {called[name]: way for name, way in self.ways.items()}
         query = Query(

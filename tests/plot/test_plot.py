@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ def drawn(chart) -> bytes:
     return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=0.5))
 
 
-def data_of(chart, part: int = 0) -> list[dict]:
+def data_of(chart, part: int = 0) -> list[dict[str, Any]]:
     spec = chart.to_dict()
     layer = spec["layer"][part] if "layer" in spec and "data" in spec["layer"][part] else spec
     return list(layer["data"]["values"])

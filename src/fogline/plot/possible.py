@@ -72,21 +72,23 @@ def _group(key: Iterable[Any]) -> str:
 def _of_frame(frame: Frame, names: list[str], by: Iterable[str]) -> list[Possible]:
     columns = {name: cells_of(frame.column(name)) for name in frame.once()}
     n = frame.length
-    nothing: list[Any] = [None] * n
     ids = columns.get("id", [frame.label(i) for i in range(n)])
     fronts = columns.get("front", ["likely"] * n)
     chances = columns.get("probability", [1.0] * n)
     rows = []
     for i in range(n):
         value = {name: _number(columns[name][i]) for name in names}
-        ranges = {
-            name: tuple(_number(columns.get(f"{name}.{end}", nothing)[i]) for end in ("low", "high", "mean"))
-            for name, known in value.items()
-            if known is None
-        }
+        ranges = {name: _given(columns, name, i) for name, known in value.items() if known is None}
         group = _group(columns[name][i] for name in by if name in columns)
         rows.append(Possible(str(ids[i]), group, str(fronts[i]), float(chances[i] or 0.0), value, ranges))
     return rows
+
+
+def _given(columns: Mapping[Any, list[Any]], name: str, i: int) -> Range:
+    """The range of a missing cell, as far as the table has it."""
+    low, high, mean = (columns.get(f"{name}.{end}") for end in ("low", "high", "mean"))
+    cells = [None if each is None else _number(each[i]) for each in (low, high, mean)]
+    return cells[0], cells[1], cells[2]
 
 
 def cells_of(column: Any) -> list[Any]:
