@@ -26,14 +26,14 @@ from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
 from fogline.notebook import html_of
 from fogline.repository.repository import Repository
-from fogline.rows.changes import LEAVING, Key, Tables
+from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.shown import count_of
+from fogline.skyline.answers import Answers
 from fogline.skyline.asking import questions
 from fogline.skyline.explain import named
 from fogline.skyline.explanation import Explanation
-from fogline.skyline.fronts import check_alpha, check_front, standing, with_front
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup
@@ -100,6 +100,7 @@ class Monitor:
         self.past: dict[str, int] = {}  # counters of groups that are gone
         also = None if imputer is not None else () if repository is None else repository.determinants
         self._reader, self._tables = Reader(query, also=also), Tables(query)
+        self._answers = Answers(query)
 
     def __repr__(self) -> str:
         """What it has taken, what it holds, and what it is asked."""
@@ -165,22 +166,12 @@ class Monitor:
         alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those before it are
         given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be in.
         `alpha`: the answer cut at a higher probability than the query's.
+        `top`: so many rows of each group that stand for the others (see `fogline.skyline.representatives`), with the
+        column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is
+        steady; which they were is remembered by this object, and not in snapshots.
         """
-        check_front(front)
-        check_alpha(alpha, self.query.alpha)
-        parts, fronts = [], [np.empty(0, object)]
-        for key, group in self.groups.items():
-            found = standing(group.live, front, alpha)
-            s, which, same = group.live.slots, found.slots, np.zeros(len(found.slots), np.int64)
-            columns = found.probability, found.within, s.raw[which]
-            delta = Delta(self.clock, s.id[which], s.columns.arrived[which], same, *columns, same)
-            parts.append((key, delta))
-            fronts.append(found.front)
-        table = self._tables.build(parts, self.kinds).drop_columns(["time", "change", *LEAVING])
-        table = with_front(table, np.concatenate(fronts))
-        if top is not None:
-            raise FoglineError("top is not there yet.")  # the place for representatives
-        return table
+        groups = {key: group.live for key, group in self.groups.items()}
+        return self._answers.table(groups, self.kinds, front, alpha, top)
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.

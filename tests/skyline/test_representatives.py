@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.skyline.representatives import KEEP, ranked, representatives
-from tests.test_streams import trying
+from tests.skyline.test_revisions import trying
 
 
 def radius(values, which):

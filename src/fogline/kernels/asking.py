@@ -45,19 +45,19 @@ class Room(NamedTuple):
 
 
 @kernel
-def expected_changes(live, opened, limits):
+def expected_changes(live, opened, threshold, places):
     """(slots, d) how many clouds are expected to enter or leave if that one cell were known, in UNITs.
 
-    Clouds of more than `limits.places` places, equal ones merged, are not counted among those that do.
+    Clouds of more than so many places, those merged that no rival distinguishes, are not counted among those that do.
+    `threshold`: as in `Limits`.
     """
     clouds, columns, d = live.clouds, live.columns, live.clouds.lo.shape[1]
     changes = np.zeros((live.used, d), np.int64)
-    if limits.threshold < 0.0:
+    if threshold < 0.0:
         for o in opened:
             if columns.state[o] == IN:
                 surely_beaten_then(live, o, opened, changes)
         return changes
-    places = limits.places
     sums = Sums(np.empty(places, np.int64), np.empty(places, np.int64))
     room = Room(
         np.empty(opened.shape[0], np.int64), np.empty((2, d)), sums, scratch_for(places),
@@ -66,19 +66,19 @@ def expected_changes(live, opened, limits):
     strong = words_of(columns.word_hi, opened)
     for o in opened:
         inside = columns.state[o] == IN
-        m = rivals_to_ask(live, o, opened, strong, -1.0 if inside else limits.threshold, room)
+        m = rivals_to_ask(live, o, opened, strong, -1.0 if inside else threshold, room)
         if m < 0:
             continue
         near = room.near[:m]
-        if columns.places[o] > 0:
-            look(live, o, near, own_grid(clouds, o), inside, limits.threshold, room, changes)
+        if columns.places[o] > 0:  # no more than `places`
+            look(live, o, near, own_grid(clouds, o), inside, threshold, room, changes)
         else:
             values = 0
             for j in range(d):
                 values += clouds.size[o, j]
             grid = empty_grid(values, d)
             if merge_places(clouds, o, near, grid) <= places:
-                look(live, o, near, grid, False, limits.threshold, room, changes)
+                look(live, o, near, grid, False, threshold, room, changes)
     return changes
 
 

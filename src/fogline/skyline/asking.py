@@ -3,7 +3,8 @@
 Those whose true value would change the answer most: by the expected number of rows that enter or leave it, exact over
 the cell's own distribution, all else as it is (`kernels.asking`). A cell is asked for if it may have several values and
 any of them would change the answer; whether it has been revised does not matter, nor who gave its distribution. Rows
-that are surely beaten are not: nothing changes whatever their values are.
+that are surely beaten are not: nothing changes whatever their values are. A row of very many places (MOST) is not
+counted among those that enter or leave, but what its cells do to others is.
 
 Each cell is weighed by itself: two that would change the same rows are both listed.
 """
@@ -26,6 +27,9 @@ from fogline.rows.changes import Key
 from fogline.rows.clock import time_text, write_times
 from fogline.rows.kinds import Kinds
 from fogline.skyline.live import Live
+from fogline.skyline.slots import PLACES
+
+MOST = PLACES  # a row of more places, those merged that no rival distinguishes, is not counted among those that change
 
 
 class Questions(NamedTuple):
@@ -48,7 +52,7 @@ def ask(live: Live, k: int) -> Questions:
         raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
     s = live.slots
     opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
-    changes = expected_changes(s.live_set(), opened, live.limits)
+    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST, s.most_places))
     slot, attribute = np.nonzero(changes)
     expected = changes[slot, attribute]
     if len(slot) > k:  # those that are as good as the last one stay, to be sorted
@@ -58,15 +62,9 @@ def ask(live: Live, k: int) -> Questions:
     keys = list(zip((-expected).tolist(), arrived, ids, attribute.tolist(), strict=True))
     best = sorted(range(len(keys)), key=keys.__getitem__)[:k]
     slot, attribute, expected = slot[best], attribute[best], expected[best]
-    return Questions(slot, attribute, expected * UNIT, *_ranges(live, slot, attribute))
-
-
-def _ranges(live: Live, slot: Ints, attribute: Ints) -> tuple[Floats, Floats, Floats]:
-    """The ends and the mean of each cell's distribution."""
-    c = live.slots.clouds
-    start, size = c.start[slot, attribute], c.size[slot, attribute]
-    mean = [c.value[a : a + n] @ c.weight[a : a + n] for a, n in zip(start.tolist(), size.tolist(), strict=True)]
-    return c.value[start], c.value[start + size - 1], np.array(mean, np.float64)
+    start, size = s.clouds.start[slot, attribute], s.clouds.size[slot, attribute]
+    ends = s.clouds.value[start], s.clouds.value[start + size - 1]
+    return Questions(slot, attribute, expected * UNIT, *ends, s.means(slot, attribute))
 
 
 class Question(NamedTuple):

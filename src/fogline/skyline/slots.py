@@ -115,6 +115,18 @@ class Slots:
         places = np.prod(clouds.size, axis=1, dtype=np.float64)
         return np.where(places <= self.most_places, places, 0).astype(np.int64)
 
+    def means(self, slot: Ints, attribute: Ints) -> Floats:
+        """(n,) the means of these cells, larger is better; each has a value, or a list of them."""
+        c = self.clouds
+        start, size = c.start[slot, attribute], c.size[slot, attribute]
+        out, listed = c.lo[slot, attribute], np.flatnonzero(start >= 0)
+        if len(listed):
+            end = np.cumsum(size[listed])
+            first = end - size[listed]
+            at = np.repeat(start[listed] - first, size[listed]) + np.arange(end[-1])
+            out[listed] = np.add.reduceat(c.value[at] * c.weight[at], first)
+        return out
+
     def room_for_sums(self, places: int) -> None:
         """Make sure that new members' sums fit."""
         if self.filled + places > len(self.sums.logs):

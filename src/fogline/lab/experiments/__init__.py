@@ -19,6 +19,7 @@ from fogline.lab.experiments.hindsight import HINDSIGHT
 from fogline.lab.experiments.imputed import IMPUTED, INSTANCES
 from fogline.lab.experiments.knobs import KNOBS
 from fogline.lab.experiments.missing import M
+from fogline.lab.experiments.next import NEXT
 from fogline.lab.experiments.peers import NAN, PEERS
 from fogline.lab.experiments.pruning import PRUNING
 from fogline.lab.experiments.uncorrected import UNCORRECTED
@@ -27,7 +28,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
         INSTANCES, COST, PRUNING, FSCORE, FSCORE_WINDOW, FSCORE_XI, FAVOURABLE, SETS, *KNOBS, M, BETA_KNOB, IMPUTED,
-        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, HINDSIGHT, UNCORRECTED,
+        MEMORY, HUGE, WIDE, RATE, CALIBRATION, COVERAGE, CEILING, HINDSIGHT, NEXT, UNCORRECTED,
         PEERS, NAN,
     )
 }  # fmt: skip
