@@ -38,9 +38,7 @@ def known(cloud: oracle.Cloud, j: int, value: Fraction) -> oracle.Cloud:
     return replace(cloud, cells=cells, beaten={})
 
 
-def with_cell(
-    window: Sequence[oracle.Cloud], o: oracle.Cloud, of: oracle.Cloud, j: int, value: Fraction
-) -> Fraction:
+def with_cell(window: Sequence[oracle.Cloud], o: oracle.Cloud, of: oracle.Cloud, j: int, value: Fraction) -> Fraction:
     """P(o), if one cell, its own or another's, has a value."""
     changed = known(of, j, value)
     return oracle.probability(changed if of is o else o, [changed if each is of else each for each in window])

@@ -247,8 +247,8 @@ def test_explain_states_why_in_and_why_out():
     assert monitor.explain("top")[0].inside
     monitor.advance(2)
     assert str(monitor.explain("c")[0]).splitlines()[:4] == [
-        "'c' is out of the answer with probability 0.5, which is not above 0.5: 'n' beats it with 0.5; it would enter if "
-        "its v were 3 or more; to know the v of 'n' would move it most, by 0.5 on average.",
+        "'c' is out of the answer with probability 0.5, which is not above 0.5: 'n' beats it with 0.5; it would enter "
+        "if its v were 3 or more; to know the v of 'n' would move it most, by 0.5 on average.",
         "  'c' (arrived 0): 'n' (arrived 0) guards it",
         "  rivals:",
         "    'n' (arrived 0): beats it with 0.5",

@@ -20,18 +20,50 @@ from fogline.question import as_text
 from fogline.repository.repository import Repository
 from fogline.rows.clock import as_instant, instant, read_times, show_time
 from fogline.rows.joined import joined_column
-from fogline.skyline.explanation import Explanation
+from fogline.rows.text import quoted
+from fogline.skyline.explanation import Explanation, plain
+from fogline.skyline.live import Live
+
+NEWEST = 20  # instants of an id at which its rows are looked for, if they were forgotten
 
 
 @dataclass(frozen=True, slots=True)
 class RowStory:
-    """One row of an id: what was reported of it, and why it is in or out, if it is still live."""
+    """One row of an id: what was reported of it, and why it is in or out, if it is still live.
+
+    A row that is not live was forgotten, since one that stays at least as long surely beats it (`guard`), or has left.
+    """
 
     by: tuple[Any, ...]
     id: Any
     arrived: Any
     changes: tuple[Change, ...]
     now: Explanation | None
+    guard: tuple[Any, Any] | None = None
+    """The id and the arrival of the row that surely beats one that was forgotten."""
+
+    @property
+    def sentence(self) -> str:
+        """Why it is in or out, in one plain sentence."""
+        if self.now is not None:
+            return self.now.sentence
+        out = f"{quoted(self.id)} is out of the answer"
+        if self.guard is not None:
+            return f"{out}: {quoted(self.guard[0])} surely beats it, for the rest of its life."
+        if self.changes and self.changes[-1].change == "leave":
+            return f"{out}: {why_it_left(self.changes[-1])}."
+        return f"{out}: it is not in the window."
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values: the explanation, if there is one, and what was reported."""
+        row = {"id": plain(self.id), "arrived": plain(self.arrived), "by": [plain(each) for each in self.by]}
+        row |= {"inside": False, "front": "", "sentence": self.sentence}
+        row["guard"] = None if self.guard is None else dict(zip(("id", "arrived"), map(plain, self.guard), strict=True))
+        reported = [
+            {"time": plain(each.time), "change": each.change, "probability": each.probability, "reason": each.reason}
+            for each in self.changes
+        ]
+        return row | ({} if self.now is None else self.now.to_dict()) | {"changes": reported}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +74,18 @@ class Story:
     rows: tuple[RowStory, ...]  # the newest first
     rejected: tuple[str, ...]  # why others of its rows could not be taken
     taken: bool  # whether any of its rows could
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        rows = [each.to_dict() for each in self.rows]
+        return {"at": plain(self.at), "rows": rows, "rejected": list(self.rejected)}
+
+
+def why_it_left(change: Change) -> str:
+    """The reason of a leave, in words."""
+    if change.rival is None:
+        return change.reason or "not known"
+    return f"{change.reason} by {quoted(change.rival[0])} (arrived {change.rival[1]})"
 
 
 def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any, at: str | None = None) -> Story:
@@ -59,16 +103,64 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     wanted = as_text(id)
     changes = changes_of(_of_id(monitor.advance(show_time(until, kind), there), wanted), query)
     explained = {(each.by, each.id, each.arrived): each for each in monitor.explain(id)}
-    story: dict[tuple[tuple[Any, ...], Any, Any], list[Change]] = {key: [] for key in explained}
+    own, when = _own_rows(there, times[~(times > until)], query, wanted)
+    guards = {} if query.latest else _guards(monitor, own, when, kind)
+    story: dict[tuple[tuple[Any, ...], Any, Any], list[Change]] = {key: [] for key in (*explained, *guards)}
     for change in changes:
         story.setdefault((change.by, change.id, change.arrived), []).append(change)
-    found = [RowStory(*key, changes=tuple(some), now=explained.get(key)) for key, some in story.items()]
+    found = [RowStory(*key, tuple(some), explained.get(key), guards.get(key)) for key, some in story.items()]
     found.sort(key=lambda each: each.arrived, reverse=True)
     refused = [each.reason for each in monitor.rejects if as_text(each.row.get(query.id)) == wanted]
-    named = _named(there, query, wanted)
-    if not found and not refused and not named:
+    if not found and not refused and not own.num_rows:
         raise RowsError(f"no row up to {show_time(until, kind)} has the {query.id} {id!r}.")
-    return Story(show_time(until, kind), tuple(found), tuple(refused), named > len(refused))
+    return Story(show_time(until, kind), tuple(found), tuple(refused), own.num_rows > len(refused))
+
+
+def _own_rows(rows: pa.Table, times: Floats, query: Query, wanted: str) -> tuple[pa.Table, Floats]:
+    """The rows whose id is written so, by their times, and these; those without a time come last."""
+    same = np.array([as_text(each) == wanted for each in rows.column(query.id).to_pylist()], np.bool_)
+    order = np.argsort(times[same], kind="stable")
+    return rows.filter(pa.array(same)).take(pa.array(order)), times[same][order]
+
+
+def _guards(
+    monitor: Monitor, own: pa.Table, when: Floats, kind: pa.DataType
+) -> dict[tuple[tuple[Any, ...], Any, Any], tuple[Any, Any]]:
+    """Of the newest rows of an id those that were forgotten, with what surely beats them.
+
+    The rows of the id alone are played again, to see what each was when it came: whatever else there was, its missing
+    values were imputed by what its own sensor had read.
+    """
+    alone, out = Monitor(monitor.query, monitor.repository), {}
+    instants = np.unique(when[~np.isnan(when)])
+    before = when < instants[-NEWEST] if len(instants) > NEWEST else np.zeros(len(when), np.bool_)
+    if before.any():
+        alone.advance(show_time(float(when[before].max()), kind), own.filter(pa.array(before)), ticks=False)
+    for instant_ in instants[-NEWEST:].tolist():
+        alone.advance(show_time(instant_, kind), own.filter(pa.array(when == instant_)))
+        for key, group in alone.groups.items():
+            live = group.live
+            for slot in live.slots.alive()[live.slots.columns.arrived[live.slots.alive()] == instant_].tolist():
+                found = _guard(monitor, key, live, slot)
+                if found is not None:
+                    out[key, live.slots.id[slot], show_time(instant_, kind)] = found
+    return out
+
+
+def _guard(monitor: Monitor, key: tuple[Any, ...], row: Live, slot: int) -> tuple[Any, Any] | None:
+    """What keeps a row for life out of a monitor that has forgotten it; None: it is live there, or has left."""
+    group = monitor.groups.get(key)
+    if group is None:
+        return None
+    name, arrived, expires = row.slots.id[slot], row.slots.columns.arrived[slot], row.slots.columns.expires[slot]
+    s, c = group.live.slots, group.live.slots.columns
+    alive = s.by_key(s.alive())
+    there = bool(np.any((c.arrived[alive] == arrived) & (s.id[alive] == name)))
+    if there or not (expires > monitor.clock if group.window is None else group.window.has(name, arrived)):
+        return None
+    low, high = s.clouds.lo[alive], row.slots.clouds.hi[slot]
+    sure = alive[(low >= high).all(axis=1) & (low > high).any(axis=1)]
+    return (s.id[sure[0]], monitor._show(c.arrived[sure[0]])) if len(sure) else None
 
 
 def _times(rows: pa.Table, query: Query) -> tuple[Floats, pa.DataType]:
@@ -93,9 +185,3 @@ def _of_id(changes: pa.Table, wanted: str) -> list[dict[str, Any]]:
     same = np.array([as_text(each) == wanted for each in changes.column("id").to_pylist()], np.bool_)
     found: list[dict[str, Any]] = changes.filter(pa.array(same)).to_pylist()
     return found
-
-
-def _named(rows: pa.Table, query: Query, wanted: str) -> int:
-    """How many rows have this id?"""
-    counted = rows.column(query.id).value_counts().to_pylist()
-    return sum(each["counts"] for each in counted if as_text(each["values"]) == wanted)

@@ -99,7 +99,7 @@ def test_check_looks_at_each_query_and_explain_at_one(place):
     assert "  rejected            1   20.0%" in lines[:at]
     assert "  rejected            2   40.0%" in lines[at:]
     assert "explain looks at one query at a time" in call("explain", "in", *queries, "--id", "s1", code=2).output
-    assert "s1 at 2" in call("explain", "in", "--query", "wet.yaml", "--id", "s1").stdout
+    assert "'s1' at 2" in call("explain", "in", "--query", "wet.yaml", "--id", "s1").stdout
 
 
 def test_a_query_that_rejects_all_its_rows_is_named(place):

@@ -1,4 +1,4 @@
-"""Do objects show themselves, and is a row found, named, filled and explained by what a person would write?"""
+"""Do objects show themselves, and is a row found, named and filled by what a person would write?"""
 
 from __future__ import annotations
 
@@ -297,63 +297,6 @@ def test_impute_fill_writes_completed_rows(tmp_path, repository):
     run = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "other.csv"), "--master", "local[1]"])
     assert run.exit_code == 2
     assert "--fill completes rows in this process" in run.output
-
-
-# --- fogline explain --------------------------------------------------------------------------------------------------
-
-STREAM = "sensor,t,gas,oxygen\n57,1,5,19\n58,1,9,20\n57,3,2,30\n60,2,6,18\n61,7,1,30\nx,2,no,1\n"
-
-
-@pytest.fixture
-def explained(tmp_path):
-    query = written(tmp_path, "q.yaml", "{attributes: {gas: max, oxygen: min}, id: sensor, time: t, lifetime: 4}")
-    stream = written(tmp_path, "s.csv", STREAM)
-
-    def ask(*more: str) -> tuple[int, list[str]]:
-        run = CliRunner().invoke(app, ["explain", stream, "-q", query, *more])
-        return run.exit_code, run.output.splitlines()
-
-    return ask
-
-
-def test_a_row_is_explained_with_its_history_and_why_it_left(explained):
-    assert explained("--id", "57") == (
-        0,
-        [
-            "57 at 7:",
-            "  '57' (arrived 3) is out: expired",
-            "    6: entered, P = 1",
-            "    7: left: expired",
-            "  '57' (arrived 1) is out: beaten by '60' (arrived 2)",
-            "    1: entered, P = 1",
-            "    2: left: beaten by '60' (arrived 2)",
-        ],
-    )
-
-
-def test_rows_that_could_not_be_taken_are_not_called_beaten(explained):
-    assert explained("--id", "x") == (
-        0,
-        ["x at 7:", "  none of its rows could be taken.", "  rejected: 'gas' is 'no', which is not a number"],
-    )
-
-
-def test_a_row_is_explained_as_of_an_instant(explained):
-    code, lines = explained("--id", "57", "--at", "3")
-    assert code == 0
-    assert lines[:2] == ["57 at 3:", "  '57' (arrived 3) is out: '58' (arrived 1) surely beats it (P = 0)"]
-    code, lines = explained("--id", "58", "--at", "4")
-    assert lines[1] == "  '58' (arrived 1) is in: more likely than alpha = 0.5 that no row beats it (P = 1)"
-
-
-def test_what_cannot_be_explained_is_answered_in_a_sentence(explained):
-    assert explained("--id", "99") == (2, ["RowsError: no row up to 7 has the sensor '99'."])
-    code, [line] = explained("--id", "57", "--at", "yesterday")
-    assert code == 2
-    assert line.startswith("ClockError: 'yesterday' is no instant of this stream")
-    code, lines = explained("--id", "x")
-    assert code == 0
-    assert any(line.startswith("  rejected: 'gas' is ") for line in lines)
 
 
 def test_a_distribution_whose_weights_are_rounded_otherwise_has_not_changed():

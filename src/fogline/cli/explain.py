@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,13 +27,15 @@ def explain(
     at: Annotated[
         str | None, typer.Option(help="Up to which instant: a number, or a timestamp; without, the last row's.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON, for a program.")] = False,
     *,
     stated: Stated,
 ) -> None:
     """Why is it in the answer, or why and when did it leave?
 
     Plays the stream again, in this process, with all rows in the order of their times. For each row of the id, the
-    newest first: whether it is in, its probability, which rows may beat it, and what was reported of it.
+    newest first: a sentence; then what was imputed for it, by which rule and from how many rows of history; which rows
+    may beat it; at which values it would enter or leave; the missing value that matters most; and what was reported.
     """
     with helpful():
         must_be_there(stream)
@@ -42,6 +45,7 @@ def explain(
         from fogline.files.reading import table
         from fogline.replay import replay
         from fogline.repository.repository import Repository
+        from fogline.rows.text import quoted
 
         if size_of(stream) > LIMIT:
             raise FoglineError(
@@ -51,11 +55,12 @@ def explain(
         asked, options = one_of(query, "explain"), stated()
         known = None if repository is None else Repository.load(repository)
         story = replay(table(stream, asked, options, remark), asked, known, id, at)
-        typer.echo(f"{id} at {story.at}:")
-        if not story.rows and story.taken:
-            typer.echo("  none of its rows is live, and none was in the answer: others beat them from the start.")
-        elif not story.rows:
-            typer.echo("  none of its rows could be taken.")
+        if as_json:
+            typer.echo(json.dumps(story.to_dict(), indent=2))
+            return
+        typer.echo(f"{quoted(id)} at {story.at}:")
+        if not story.rows:
+            typer.echo(f"  none of its rows {'is in the window any more' if story.taken else 'could be taken'}.")
         for row in story.rows:
             for line in lines_of(row):
                 typer.echo(f"  {line}")
@@ -64,24 +69,25 @@ def explain(
 
 
 def lines_of(row: RowStory) -> list[str]:
-    """What became of a row, in words."""
-    group = f" of {', '.join(map(str, row.by))}" if row.by else ""
-    gone = f"{row.id!r} (arrived {row.arrived}) is out: {_why(row.changes[-1])}" if row.changes else ""
-    first, *rest = (gone if row.now is None else str(row.now)).splitlines()
-    lines = [f"{first}{group}", *rest]
+    """What became of a row, in words: a sentence, then small tables."""
+    from fogline.rows.text import quoted
+
+    group = f", of {', '.join(map(quoted, row.by))}" if row.by else ""
+    lines = [row.sentence, f"  arrived {row.arrived}{group}"]
+    for title, cells in () if row.now is None else row.now.tables()[1:]:
+        width = max(len(each[0]) for each in cells)
+        lines += [f"  {title}:", *(f"    {each[0]:<{width}}  {', '.join(each[1:])}".rstrip() for each in cells)]
+    if row.changes:
+        lines.append("  history:")
     if len(row.changes) > MOST:
-        lines.append(f"  … {len(row.changes) - MOST} changes before")
-    return lines + [f"  {change.time}: {_what(change)}" for change in row.changes[-MOST:]]
+        lines.append(f"    … {len(row.changes) - MOST} changes before")
+    return lines + [f"    {change.time}: {_what(change)}" for change in row.changes[-MOST:]]
 
 
 def _what(change: Change) -> str:
+    from fogline.replay import why_it_left
+
     if change.change == "leave":
-        return f"left: {_why(change)}"
+        return f"left: {why_it_left(change)}"
     within = f" ± {change.within:.2g}" if change.within else ""
     return f"{'entered' if change.change == 'enter' else 'still in'}, P = {change.probability:.6g}{within}"
-
-
-def _why(change: Change) -> str:
-    if change.rival is None:
-        return change.reason or "not known"
-    return f"{change.reason} by {change.rival[0]!r} (arrived {change.rival[1]})"

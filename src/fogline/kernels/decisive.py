@@ -15,8 +15,8 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats
-from fogline.kernels.flips import NEVER, beats_but, comes_near, grid_for, own_flip, stands
-from fogline.kernels.fronts import front_of, longest_of, near_of
+from fogline.kernels.flips import NEVER, beats_but, grid_for, own_flip, stands
+from fogline.kernels.fronts import longest_of, near_of
 from fogline.kernels.places import ROOM, beats_places, empty_grid, place_weights, scratch_for
 from fogline.kernels.states import OUT, SEALED
 
@@ -226,41 +226,58 @@ def look_at_cells(clouds, o, near, grid, places, inside, threshold, scratch, why
 
 
 @inner
-def concerned(live, o, j, inside, sealer, space):
-    """The clouds that count if o's value in attribute j changes, into `space`; how many?"""
-    m = 0
+def concerned(live, lows, highs, o, sealer, space, lacks):
+    """The clouds that count if one of o's values changes, into `space`; how many?
+
+    `lacks`: the one attribute in which the cloud always has less than o, so that it counts if that value changes; -1:
+    there is none, and it counts whichever does.
+    """
+    d, m, state = lows.shape[1], 0, live.columns.state
     for g in range(live.used):
-        there = live.columns.state[g] >= OUT or sealer[g] == o
-        if there and g != o and comes_near(live.clouds, g, o, j, not inside):
-            space[m] = g
+        if (state[g] < OUT and sealer[g] != o) or g == o:
+            continue
+        few, which = 0, -1
+        for j in range(d):
+            if highs[g, j] < lows[o, j]:
+                few += 1
+                which = j
+                if few > 1:
+                    break
+        if few < 2:
+            space[m], lacks[m] = g, which
             m += 1
     return m
 
 
 @kernel
-def look_into(live, asked, inside, opened, sealer, threshold):
+def look_into(live, lows, highs, asked, inside, opened, sealer, threshold, work):
     """What is to be stated of the clouds `asked` (q,), `inside` (q,) of which are in; see `Why`.
 
-    `opened`: the slots of the open clouds; `sealer` (slots,): of a sealed cloud the one open cloud that surely beats
-    it; -1: there are several, or it is not sealed.
+    lows, highs (slots, d): the ends of all clouds. `opened`: the slots of the open clouds; `sealer` (slots,): of a
+    sealed cloud the one open cloud that surely beats it; -1: there are several, or it is not sealed. `work`: how many
+    places times rivals are looked at together; rows that have more are looked at coarsely.
     """
     clouds, d = live.clouds, live.clouds.lo.shape[1]
     why, scratch = no_answers(asked.shape[0], d), scratch_for(ROOM)
-    space, weight = np.empty(live.used, np.int64), np.empty(ROOM)
-    left, sure = np.empty(ROOM), np.empty(ROOM, np.int64)
+    space, some, lacks = np.empty((3, live.used), np.int64)
+    weight, left, sure = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM, np.int64)
     for k in range(asked.shape[0]):
         o = asked[k]
         grid = empty_grid(longest_of(clouds, o) + d, d)
-        near = space[: near_of(live, o, opened, space)]
-        why.front[k] = front_of(clouds, o, opened)
-        exact = grid_for(clouds, o, -1, near, ROOM, grid)
+        why.front[k], m = near_of(lows, highs, o, opened, space)
+        exact = grid_for(clouds, o, -1, space[:m], ROOM, work, grid)
         n = place_weights(grid, weight)
         places = Places(weight[:n], left[:n], sure[:n])
-        why.probability[k] = look_at_rivals(clouds, o, near, grid, places, scratch, why, k)
-        look_at_cells(clouds, o, near, grid, places, inside[k], threshold, scratch, why, k)
+        why.probability[k] = look_at_rivals(clouds, o, space[:m], grid, places, scratch, why, k)
+        look_at_cells(clouds, o, space[:m], grid, places, inside[k], threshold, scratch, why, k)
+        m = concerned(live, lows, highs, o, sealer, space, lacks)
         for j in range(d):
-            m = concerned(live, o, j, inside[k], sealer, space)
-            found = own_flip(clouds, o, j, space[:m], inside[k], threshold, grid, weight, scratch)
+            near = 0
+            for r in range(m):
+                if lacks[r] < 0 or (lacks[r] == j and inside[k]):  # to enter, its value grows
+                    some[near] = space[r]
+                    near += 1
+            found = own_flip(clouds, o, j, some[:near], inside[k], threshold, work, grid, weight, scratch)
             why.side[k, j], why.value[k, j], why.then[k, j] = found[0], found[1], found[2]
             exact = exact and found[3]
         why.exact[k] = exact

@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import high_end, low_end, share
+from fogline.kernels.dominance import share
 from fogline.kernels.merged import breaks_of, merge_places
 from fogline.kernels.places import coarsen, distributed, place_weights
 
 NEVER, FROM, ABOVE = 0, 1, 2  # it flips at no value; it is in from that value on; it is in above that value
-TABLE = 4_000_000  # places times rivals that are looked at together; more are merged, approximately
 GONE = 1e-18  # a place of so little weight is given up
 
 
@@ -55,9 +54,9 @@ def beats_but(clouds, g, o, skip, grid, at_least, equal, scratch):
 
 
 @inner
-def grid_for(clouds, o, skip, near, room, grid):
+def grid_for(clouds, o, skip, near, room, work, grid):
     """o's places over all cells but one, merged exactly, or if more are left than fit, coarsely. Are they exact?"""
-    most = max(min(room, TABLE // max(near.shape[0], 1)), 1)
+    most = max(min(room, work // max(near.shape[0], 1)), 1)
     places = merge_places(clouds, o, near, grid)
     if skip >= 0:
         places /= grid.size[skip]
@@ -71,18 +70,6 @@ def grid_for(clouds, o, skip, near, room, grid):
     if skip >= 0:
         grid.start[skip], grid.size[skip] = -1, 1
     return exact
-
-
-@inner
-def comes_near(clouds, g, o, j, better):
-    """May g beat o if o's value in attribute j changes: in the others it may have as much.
-
-    `better`: o's value only grows, so there too.
-    """
-    for i in range(clouds.lo.shape[1]):
-        if (better or i != j) and high_end(clouds, g, i) < low_end(clouds, o, i):
-            return False
-    return True
 
 
 @inner
@@ -119,9 +106,9 @@ def stands(probability, sure, threshold):
 
 
 @inner
-def own_flip(clouds, o, j, near, inside, threshold, grid, weight, scratch):
+def own_flip(clouds, o, j, near, inside, threshold, work, grid, weight, scratch):
     """(FROM, ABOVE or NEVER, the value, the probability beyond it, whether that is exact) for o's attribute j."""
-    exact = grid_for(clouds, o, j, near, weight.shape[0], grid)
+    exact = grid_for(clouds, o, j, near, weight.shape[0], work, grid)
     places, m = place_weights(grid, weight), near.shape[0]
     table, ties = np.zeros((places, m)), np.zeros((places, m))
     for r in range(m):

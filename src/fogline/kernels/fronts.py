@@ -9,57 +9,45 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, high_end, low_end, surely_beats
 from fogline.kernels.merged import merge_places
 from fogline.kernels.places import ROOM, beats_places, empty_grid, place_weights, scratch_for
-from fogline.kernels.words import covers
 
 IMPOSSIBLE, OPEN, CERTAIN = 0, 1, 2
 
 
 @inner
-def may_beat(clouds, g, o):
-    """Does g beat o for some values of the two?"""
-    better = False
-    for j in range(clouds.lo.shape[1]):
-        a, b = high_end(clouds, g, j), low_end(clouds, o, j)
-        if not a >= b:
-            return False
-        better |= a > b
-    return better
+def near_of(lows, highs, o, others, near):
+    """Which front o is in, and how many of `others` may beat it for some values: these are put into `near`.
 
-
-@inner
-def front_of(clouds, o, others):
-    """IMPOSSIBLE, OPEN or CERTAIN: is o in for no values, for some, or for all?"""
-    found = CERTAIN
+    lows, highs (n, d): the ends of the clouds' distributions. They are compared right here: most pairs end at once, and
+    a call would take longer than that.
+    """
+    d, m, front = lows.shape[1], 0, CERTAIN
     for g in others:
-        if g != o and may_beat(clouds, g, o):
-            if surely_beats(clouds, g, o):
-                return IMPOSSIBLE
-            found = OPEN
-    return found
+        j = 0
+        while j < d and highs[g, j] >= lows[o, j]:
+            j += 1
+        if j < d or g == o:
+            continue
+        better, sure, surely_better = False, True, False
+        for i in range(d):
+            better |= highs[g, i] > lows[o, i]
+            sure &= lows[g, i] >= highs[o, i]
+            surely_better |= lows[g, i] > highs[o, i]
+        if better:
+            near[m] = g
+            m += 1
+            front = IMPOSSIBLE if sure and surely_better else min(front, OPEN)
+    return front, m
 
 
 @kernel
-def fronts_of(clouds, asked, others):
-    """(q,) `front_of` the clouds `asked`, among `others`. O(q · others)."""
-    out = np.empty(asked.shape[0], np.int64)
+def fronts_of(lows, highs, asked, others):
+    """(q,) which front the clouds `asked` are in, among `others`; lows, highs (n, d): their ends. O(q · others)."""
+    out, near = np.empty(asked.shape[0], np.int64), np.empty(others.shape[0], np.int64)
     for k in range(asked.shape[0]):
-        out[k] = front_of(clouds, asked[k], others)
+        out[k], _ = near_of(lows, highs, asked[k], others, near)
     return out
-
-
-@inner
-def near_of(live, o, opened, near):
-    """Those of the open clouds whose box may beat o's, into `near`; how many?"""
-    clouds, m = live.clouds, 0
-    word, strong = live.columns.word_lo[o], live.columns.word_hi
-    for g in opened:
-        if g != o and covers(strong[g], word, live.fence) and beats(clouds.hi, g, clouds.lo, o):
-            near[m] = g
-            m += 1
-    return m
 
 
 @inner
@@ -72,15 +60,15 @@ def longest_of(clouds, o):
 
 
 @kernel
-def chances_of(live, asked, opened):
+def chances_of(clouds, lows, highs, asked, opened):
     """(q,) the probabilities of the clouds `asked`; NaN for one of too many places. O(q · open · places)."""
-    clouds, d = live.clouds, live.clouds.lo.shape[1]
+    d = clouds.lo.shape[1]
     out, scratch = np.empty(asked.shape[0]), scratch_for(ROOM)
     near = np.empty(opened.shape[0], np.int64)
     for k in range(asked.shape[0]):
         o = asked[k]
         grid = empty_grid(longest_of(clouds, o), d)
-        m = near_of(live, o, opened, near)
+        _, m = near_of(lows, highs, o, opened, near)
         if merge_places(clouds, o, near[:m], grid) > ROOM:
             out[k] = np.nan
             continue

@@ -13,6 +13,7 @@ import numpy as np
 
 from fogline.arrays import SHARED, VAGUE, Clouds, Flags, Floats, Ints
 from fogline.errors import RowsError
+from fogline.kernels.clouds import ends
 from fogline.kernels.decisive import Why, look_into, sealers
 from fogline.kernels.dominance import beats
 from fogline.kernels.flips import FROM, NEVER
@@ -26,6 +27,7 @@ from fogline.skyline.revision import fill_within
 
 Key = tuple[Any, ...]
 Show = Callable[[float], Any]
+WORK = 4_000_000  # places times rivals, some tenths of a second
 _OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
 _TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
 
@@ -44,10 +46,11 @@ def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
     return [(key, slot) for key, slot, _ in alike]
 
 
-def explain(live: Live, which: Ints, by: Key, show: Show, query: Query) -> list[Explanation]:
+def explain(live: Live, which: Ints, by: Key, show: Show, query: Query, work: int = WORK) -> list[Explanation]:
     """The explanations of the live rows in these slots; nothing of the live set changes by it.
 
-    O(rows · (live · d + rivals · places · log values)).
+    `work`: how many places times rivals are looked at together; a row that has more is looked at coarsely. O(rows ·
+    (live · d + d · rivals · places · log values)).
     """
     s, c = live.slots, live.slots.columns
     alive = s.by_key(s.alive())
@@ -56,7 +59,8 @@ def explain(live: Live, which: Ints, by: Key, show: Show, query: Query) -> list[
     sealed_by = np.asarray(sealers(s.live_set(), which[inside], opened))
     clouds = _revealed(live, np.concatenate((which, np.flatnonzero(sealed_by >= 0))))
     seen = s.live_set()._replace(clouds=clouds)
-    found: Why = look_into(seen, which, inside, opened, sealed_by, live.limits.threshold)
+    sides = ends(clouds, np.arange(s.used))
+    found: Why = look_into(seen, *sides, which, inside, opened, sealed_by, live.limits.threshold, work)
     words = _Words(live, clouds, found, opened, show, query)
     return [words.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fogline.arrays import Clouds, Floats, Ints, Objects
 from fogline.errors import FoglineError, did_you_mean
+from fogline.kernels.clouds import ends
 from fogline.kernels.fronts import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
 from fogline.kernels.states import IN, OUT
 from fogline.model import TOLERANCE
@@ -47,9 +48,10 @@ def standing(live: Live, front: str = "likely", alpha: float | None = None) -> S
     s, c, n = live.slots, live.slots.columns, live.slots.used
     opened = np.flatnonzero(c.state[:n] >= OUT)
     which = s.by_key(opened if front == "possible" else opened[c.state[opened] == IN])
-    kind = np.asarray(fronts_of(s.clouds, which, opened))
+    seen = ends(s.clouds, np.arange(n))
+    kind = np.asarray(fronts_of(*seen, which, opened))
     which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]
-    probability, within = _chances(live, which, opened)
+    probability, within = _chances(live, seen, which, opened)
     names = words_of(kind, probability, live.alpha if alpha is None else alpha)
     names[(c.state[which] == OUT) & (names == "likely")] = "possible"  # bounds on both sides of alpha: their middle
     found = Standing(which, probability, within, names)
@@ -62,7 +64,7 @@ def fronts_in(clouds: Clouds, probability: Floats, alpha: float) -> Objects:
     `probability` (n,), of rows that are in under some values; all rows of the group that none surely beats are there.
     """
     each = np.arange(len(clouds.lo))
-    return words_of(np.asarray(fronts_of(clouds, each, each)), probability, alpha)
+    return words_of(np.asarray(fronts_of(*ends(clouds, each), each, each)), probability, alpha)
 
 
 def words_of(kind: Ints, probability: Floats, alpha: float) -> Objects:
@@ -93,13 +95,13 @@ def check_alpha(alpha: float | None, least: float) -> None:
         )
 
 
-def _chances(live: Live, which: Ints, opened: Ints) -> tuple[Floats, Floats]:
+def _chances(live: Live, seen: tuple[Floats, Floats], which: Ints, opened: Ints) -> tuple[Floats, Floats]:
     """(n,) probabilities, and how far these may be off: of members as they are known, of others worked out now."""
     c = live.slots.columns
     probability, within = c.probability[which], c.within[which]
     out = np.flatnonzero(c.state[which] != IN)
     if len(out):
-        probability[out], within[out] = chances_of(live.slots.live_set(), which[out], opened), 0.0
+        probability[out], within[out] = chances_of(live.slots.clouds, *seen, which[out], opened), 0.0
         for k in out[np.isnan(probability[out])].tolist():
             low, high, _ = live.bracket(int(which[k]), opened, until_out=False)
             probability[k] = (low + high) / 2
