@@ -46,8 +46,8 @@ def standing(live: Live, front: str = "likely", alpha: float | None = None) -> S
     O(rows · open rows), and for `possible` their places.
     """
     s, c, n = live.slots, live.slots.columns, live.slots.used
-    opened = np.flatnonzero(c.state[:n] >= OUT)
-    which = s.by_key(opened if front == "possible" else opened[c.state[opened] == IN])
+    opened = s.by_key(np.flatnonzero(c.state[:n] >= OUT))  # products are rounded: their order is not that of slots
+    which = opened if front == "possible" else opened[c.state[opened] == IN]
     seen = ends(s.clouds, np.arange(n))
     kind = np.asarray(fronts_of(*seen, which, opened))
     which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]
