@@ -11,7 +11,7 @@ EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(com
 .PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
 
 help:
-	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal"
+	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
 	@echo "make test    every test, on the same examples every time"
 	@echo "make test-versions  the tests on Spark, with each version of PySpark that Fogline works with"
 	@echo "make test-packaging the wheel in empty environments of Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)
-	@$(VENV)/bin/fogline demo
+	@$(VENV)/bin/fogline demo --page
 
 test: $(STAMP)
 	$(PY) -m pytest -n 2 --dist loadscope

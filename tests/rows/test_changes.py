@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 import fogline as fl
-from fogline.rows.changes import answer_of
+from fogline.rows.changes import answer_of, last_changes
 
 
 def test_a_gap_of_the_newest_row_of_an_id_is_not_shown_as_the_value_of_the_row_before():
@@ -15,3 +15,10 @@ def test_a_gap_of_the_newest_row_of_an_id_is_not_shown_as_the_value_of_the_row_b
     changes = [pa.Table.from_pylist([dict(zip(columns, row, strict=True))]) for row in rows]
     (shown,) = answer_of(changes, query).to_pylist()
     assert (shown["arrived"], shown["x"], shown["y"]) == (2, None, 6.0)
+
+
+def test_the_last_change_of_a_row_may_be_its_leave():
+    query = fl.Query(attributes={"x": "max"}, id="i", time="t", latest=True)
+    reported = pa.table({"time": [1, 1, 2], "id": ["a", "b", "a"], "change": ["enter", "enter", "leave"]})
+    last = last_changes(reported, query).to_pylist()
+    assert [(row["id"], row["change"]) for row in last] == [("a", "leave"), ("b", "enter")]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fogline.cli.reading import Stated, reads_files
+from fogline.cli.serve import PagePort, WithPage, page_for
 from fogline.cli.settings import Settings, spark_options, starts_spark
 from fogline.cli.terminal import (
     Ahead,
@@ -30,6 +31,7 @@ from fogline.cli.terminal import (
     repository_at,
 )
 from fogline.cli.topics import Topics, reads_topics
+from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
@@ -105,6 +107,8 @@ def run(
     ] = "spark",
     master: Annotated[str | None, typer.Option(help="Where Spark runs: by default this machine, `local[*]`.")] = None,
     memory: Memory = None,
+    page: WithPage = False,
+    page_port: PagePort = None,
     *,
     stated: Stated,
     topic: Topics,
@@ -119,6 +123,8 @@ def run(
     With several `--query` rows are read once for all, and what is written has the name of its query in a column.
 
     `--to` puts the same into other places, beside OUTPUT or, with `--checkpoint`, instead of it.
+
+    `--page` shows it live in a browser of this machine; `fogline serve` does so at any time, also afterwards.
     """
     began = perf_counter()
     with helpful():
@@ -150,6 +156,7 @@ def run(
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
         with (
             holding(output, engine, remark),
+            page_beside(page, config, page_port),
             on_engine(config, start) as (running, progress),
             closing(running),
         ):
@@ -168,6 +175,17 @@ def run(
             members = read_answer(running.output.place, output).num_rows if config.keeps else None
         sum_up(running.status, members, config, perf_counter() - began)
         warn_of_rejects(running.status)
+
+
+@contextmanager
+def page_beside(wanted: bool, config: RunConfig, port: int | None) -> Iterator[None]:
+    """The page as long as the run lasts, if it is wanted."""
+    if wanted and not config.keeps:
+        raise FoglineError("--page shows a folder of batches, and with --to alone there is none; add --output FOLDER.")
+    with page_for(wanted, config.output, port) as address:
+        if address is not None:
+            typer.echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
+        yield
 
 
 def warn_of_rejects(status: RunStatus) -> None:
@@ -222,7 +240,7 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
     if status.waiting:
         typer.echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
     if config.keeps:
-        typer.echo(f"See the answer with: fogline answer {config.output}")
+        typer.echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
 
 
 @dataclass(frozen=True, slots=True)

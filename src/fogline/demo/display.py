@@ -27,13 +27,14 @@ WIDE = 100  # columns from which there is room for more air and words
 MOST_ROWS = 20
 
 
-def frame(view: MineView, width: int, height: int) -> RenderableType:
-    """Everything, in fewer than `height` lines."""
-    spare = max(height - 9, 2)  # lines that are neither heading nor counter
+def frame(view: MineView, width: int, height: int, page: str | None = None) -> RenderableType:
+    """Everything, in fewer than `height` lines; `page`: where a browser shows it."""
+    spare = max(height - 9 - (page is not None), 2)  # lines that are neither heading nor counter
     rows = min(spare - spare // 4, MOST_ROWS)
     latest = list(view.recent)[::-1]
     return Group(
         title(view, width),
+        *([] if page is None else [Text(f" in a browser, with why and what to check: {page}", "bold cyan")]),
         map_of(view, width),
         answer(view, rows, width),
         counters(view),

@@ -69,11 +69,12 @@ def show(
     *,
     plain: bool = False,
     opened: Callable[[], AbstractContextManager[Engine]] | None = None,
+    page: str | None = None,
 ) -> MineView:
     """Run the demo to its end, or until Ctrl-C, and sum it up. `opened`: its engine; by default one on Spark, where
-    that can answer.
+    that can answer. `page`: the address of the page that shows the same.
     """
-    run = DemoRun(options, console, plain)
+    run = DemoRun(options, console, plain, page)
     opened = opened or (embedded if options.latest else on_spark)
     with suppress(KeyboardInterrupt), run.status or nullcontext():
         run.prepare()
@@ -88,8 +89,8 @@ def show(
 class DemoRun:
     """One run of the demo."""
 
-    def __init__(self, options: DemoOptions, console: Console, plain: bool) -> None:
-        self.options, self.console, self.plain = options, console, plain
+    def __init__(self, options: DemoOptions, console: Console, plain: bool, page: str | None = None) -> None:
+        self.options, self.console, self.plain, self.page = options, console, plain, page
         self.status = None if plain else console.status("")
         self.view = MineView(options.sensors, options.alpha, latest=options.latest)
         self.query = question(options.alpha, latest=options.latest)
@@ -153,7 +154,7 @@ class DemoRun:
             while self.view.ticks < self.options.ticks:
                 if report is not None:
                     self.view.follow(report)
-                    live.update(frame(self.view, *self.console.size), refresh=True)
+                    live.update(frame(self.view, *self.console.size, self.page), refresh=True)
                 while sent < min(1 + (monotonic() - begin) / PARCEL, len(parcels)):
                     self.send(engine, parcels[sent])
                     sent += 1

@@ -99,10 +99,11 @@ def add(sums: Sums, more: Sums) -> None:
 
 def listed(sums: Sums, repository: Repository | None) -> list[Score]:
     """How rules do, over all ages."""
-    from fogline.impute.past import OWN
+    fitted: dict[tuple[str, str], float | None] = {}
+    if repository is not None and repository.sensors is not None:
+        from fogline.impute.past import OWN  # with the compiler, which sums alone do not need
 
-    learnt = {} if repository is None or repository.sensors is None else repository.sensors.transitions
-    fitted = {(name, OWN): each.error or None for name, each in learnt.items()}
+        fitted = {(name, OWN): each.error or None for name, each in repository.sensors.transitions.items()}
     totals: dict[tuple[str, str], Sum] = {}
     for (attribute, rule, _), one in sorted(sums.items(), key=_place):
         before = totals.get((attribute, rule))

@@ -139,12 +139,15 @@ def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Ta
     reported = pa.concat_tables(tables, promote_options="permissive")
     if at is not None:
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
-    names, keys = reported.schema.names, member_key(query)
-    kept = [name for name in names if name not in keys]
-    as_it_is = pc.ScalarAggregateOptions(skip_nulls=False)  # a gap is no reason to show an earlier row's value
-    last = reported.group_by(keys, use_threads=False).aggregate([(name, "last", as_it_is) for name in kept])
-    last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
-    return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select(names)
+    last = last_changes(reported, query)
+    return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE]))
+
+
+def last_changes(reported: pa.Table, query: Query) -> pa.Table:
+    """Of each row that was reported (or id, where only its newest row counts) the last change as it is, leaves too."""
+    numbered = reported.select(member_key(query)).append_column("", pa.array(np.arange(reported.num_rows)))
+    last = numbered.group_by(member_key(query), use_threads=False).aggregate([("", "max")])
+    return reported.take(last.column("_max"))
 
 
 def _rivals(deltas: list[tuple[Key, Delta]], n: int) -> tuple[Objects | None, Floats | None]:

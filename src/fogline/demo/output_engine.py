@@ -1,0 +1,85 @@
+"""How does the mine become an output folder that the page shows?
+
+Rows go into a folder, one small file per parcel, and a run in this process (`flow.embedded`, what `fogline run --engine
+embedded --explain` starts) turns them into changes, with why each row is in, which rows are near, and what to measure
+next. What the demo's screen shows is read back from the same files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, sleep
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.demo.engine import Engine
+from fogline.demo.view import BatchReport
+from fogline.flow.batches import batch_name
+from fogline.flow.embedded import Embedded, EmbeddedRun
+from fogline.flow.names import CHANGES, HEALTH
+from fogline.flow.output import EMBEDDED, RunConfig
+from fogline.model import Query
+from fogline.repository.repository import Repository
+
+
+@contextmanager
+def into_folder(output: Path) -> Iterator[Engine]:
+    """An engine that writes an output; what it reads lies beside it, and goes with the engine."""
+    engine = OutputEngine(output)
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+class OutputEngine:
+    """A run of files in this process."""
+
+    def __init__(self, output: Path) -> None:
+        self.output, self.files = output, output.with_name(f"{output.name}-rows")
+        self.files.mkdir(parents=True)
+        self.sent, self.started, self.batch = 0, False, -1
+
+    def learn(self, history: pa.Table, query: Query) -> Repository:
+        return Repository.fit(history, query)
+
+    def send(self, rows: pa.Table) -> None:
+        written = self.files / f".{self.sent:06}"  # hidden until it is whole
+        pq.write_table(rows, written)
+        os.utime(written, (self.sent, self.sent))  # files are taken in this order
+        written.rename(self.files / f"{self.sent:06}.parquet")
+        self.sent += 1
+
+    def start(self, query: Query, repository: Repository, *, at_once: int | None) -> None:
+        config = RunConfig(str(self.files), str(self.output), query, repository, explain=True, engine=EMBEDDED)
+        self.running = Embedded(config)
+        self.run: EmbeddedRun = self.running.start(follow=True, files_per_batch=at_once)
+        self.started = True
+
+    def poll(self, patience: float) -> BatchReport | None:
+        began = perf_counter()
+        self.run.awaitTermination(0)
+        batch = self.running.status.batch
+        if batch == self.batch:
+            sleep(max(0.0, patience - (perf_counter() - began)))
+            return None
+        self.batch = batch
+        (health,) = self._table(HEALTH, batch).to_pylist()
+        return BatchReport(self._table(CHANGES, batch), health["time"], health["live"], perf_counter() - began)
+
+    def _table(self, kind: str, batch: int) -> pa.Table:
+        """What the run has written of a batch."""
+        found = self.running.output.place.open(batch_name(kind, batch))
+        if found is None:  # no change
+            return pa.table({name: [] for name in ("time", "id", "arrived", "change", "probability")})
+        return pq.ParquetFile(found).read()
+
+    def stop(self) -> None:
+        if self.started:
+            self.running.close()
+        shutil.rmtree(self.files, ignore_errors=True)
