@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
+.PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
@@ -18,7 +18,8 @@ help:
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
 	@echo "make components         fetch the jars that these need, with Maven; FOGLINE_JARS names another folder"
 	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
-	@echo "make check   format, lint, types, import rules, words"
+	@echo "make check   format, lint, types, import rules, words, the docs as a site"
+	@echo "make docs    the docs as a site, on http://127.0.0.1:8000; make check builds it into build/site"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick: windows, and the newest row per id"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
 	@echo "make bench-fit      time and memory of fogline fit; ROWS=10000000 ATTRIBUTES=4 MEMORY=8g for more"
@@ -65,6 +66,10 @@ check: $(STAMP)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) tools/words.py
+	$(PY) tools/site.py
+
+docs: $(STAMP)
+	$(PY) tools/site.py --serve
 
 bench: $(STAMP)
 	$(PY) -m benchmarks.ticks $(BENCH)

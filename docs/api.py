@@ -12,10 +12,16 @@ from typing import Any
 
 import fogline
 import fogline.impute
+import fogline.plot
 import fogline.spark
 
 PAGE = Path(__file__).with_name("api.md")
-ROOMS = {"fl.": fogline, "fogline.impute.": fogline.impute, "fl.spark.": fogline.spark}  # how each is called
+ROOMS = {
+    "fl.": fogline,
+    "fogline.impute.": fogline.impute,
+    "fl.plot.": fogline.plot,
+    "fl.spark.": fogline.spark,
+}  # how each is called
 
 
 def page() -> str:

@@ -10,6 +10,7 @@ from fogline.face import offer
 if TYPE_CHECKING:
     from fogline import errors as errors
     from fogline import impute as impute
+    from fogline import plot as plot
     from fogline import sinks as sinks
     from fogline import spark as spark
     from fogline.arrays import Distributions
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from fogline.impute.table import distributions
     from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
     from fogline.monitor import Monitor
+    from fogline.notebook import Rendering, show
+    from fogline.notebook import load_ipython_extension as load_ipython_extension
+    from fogline.notebook import unload_ipython_extension as unload_ipython_extension
+    from fogline.one_line import skyline
     from fogline.repository.held_out import Quality
     from fogline.repository.imputed import Imputation
     from fogline.repository.repository import Repository, Step
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
     from fogline.rows.queries import Queries
     from fogline.rows.source import RowSource
     from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
-    from fogline.static import skyline
 
 __version__ = "0.2.0"
 
@@ -65,6 +69,7 @@ __all__ = [
     "Query",
     "QueryError",
     "Reject",
+    "Rendering",
     "Repository",
     "Rival",
     "RowSource",
@@ -80,6 +85,7 @@ __all__ = [
     "Violation",
     "changes_of",
     "distributions",
+    "show",
     "skyline",
     "verify",
 ]
@@ -108,6 +114,9 @@ offer(
         "impute.table": ("distributions",),
         "model": ("Change", "Cloud", "ImputedCell", "Node", "Query", "Reject", "Rule", "changes_of"),
         "monitor": ("Monitor",),
+        "notebook": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
+        "one_line": ("skyline",),
+        "plot": ("plot",),
         "repository.held_out": ("Quality",),
         "repository.imputed": ("Imputation",),
         "repository.repository": ("Repository", "Step"),
@@ -117,6 +126,5 @@ offer(
         "skyline.explanation": ("Decisive", "Explanation", "Flip", "Rival"),
         "sinks": ("sinks",),
         "spark": ("spark",),
-        "static": ("skyline",),
     },
 )

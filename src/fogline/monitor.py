@@ -24,6 +24,7 @@ from fogline.impute.intake import Intake
 from fogline.impute.scores import Score, by_age, listed
 from fogline.kernels.clouds import extent
 from fogline.model import Node, Query, Reject
+from fogline.notebook import html_of
 from fogline.repository.repository import Repository
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
@@ -252,6 +253,9 @@ class Monitor:
         """
         groups = [(key, group.live) for key, group in self.groups.items()]
         return questions(groups, k, self.query, self.kinds)
+
+    def _repr_html_(self) -> str:
+        return html_of(self.answer())
 
     def snapshot(self) -> bytes:
         """All that `restore` needs to go on bit for bit: the live set, as flat arrays in one bytes object."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fogline.model import Query
 
 _LEAVING = ("reason", "rival", "rival_time")
-_CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *_LEAVING)
+CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *_LEAVING)
 _ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
 _SHORT = {
     "us": "microsecond",
@@ -222,7 +222,7 @@ def check_columns(query: Query) -> None:
             raise QueryError(f"{role} names a column of its own, not {name!r}{used}.")
         roles |= {} if name is None else {name: f"column of {role}"}
     for name in (*query.names, *query.by):
-        if name in _CHANGE_COLUMNS:
+        if name in CHANGE_COLUMNS:
             raise QueryError(
                 f"{roles[name]} {name!r} would collide with the column {name!r} of the changes; rename it."
             )

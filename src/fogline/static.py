@@ -11,7 +11,7 @@ surely beats is out, and changes no other row's probability, so only what is lef
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,12 @@ from fogline.errors import QueryError
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.intake import bounded, look, put
 from fogline.kernels.front import Front, front, surely_beaten
+from fogline.kernels.fronts import CERTAIN, fronts_of
 from fogline.model import Query
 from fogline.repository.history import History, as_table, read_history
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
+from fogline.skyline.middle import means
 from fogline.skyline.once import once
 
 ROW = "row"
@@ -32,30 +34,43 @@ _ROW, _TIME = "fogline row", "fogline time"
 _SEED = 3
 
 
-def skyline(table: Any, query: Query, repository: Repository | None = None) -> pa.Table:
+class Judged(NamedTuple):
+    """The rows of a table that are in, by their positions in it, ascending."""
+
+    rows: Ints  # (m,)
+    probability: Floats  # (m,)
+    within: Floats  # (m,) how far the truth may lie from it
+    kind: Ints  # (m,) CERTAIN: in whatever the missing values are; OPEN
+    middle: Floats  # (m, d) the mean of each cell, larger is better
+    group: Ints  # (m,) the number of its group
+
+
+def table_answer(table: Any, query: Query, repository: Repository | None = None) -> pa.Table:
     """The answer over a static table: by…, id, probability, exact, within, attributes, row; in the table's order.
 
     `row` is a row's label in the index of a pandas frame, and its position in any other table.
-
-    >>> rows = [{"s": "a", "x": 1.0, "y": 2.0}, {"s": "b", "x": 2.0, "y": 1.0}, {"s": "c", "x": 0.5, "y": 0.5}]
-    >>> query = Query(attributes={"x": "max", "y": "max"}, id="s", time="t", lifetime=1)
-    >>> skyline(rows, query)["id"].to_pylist()
-    ['a', 'b']
-    >>> skyline(rows, query)["row"].to_pylist()
-    [0, 1]
     """
-    found, which = answered(table, query, repository)
-    return found.append_column(beside(ROW, found.schema.names), labels_of(table, which))
+    found, judged = answered(table, query, repository)
+    return found.append_column(beside(ROW, found.schema.names), labels_of(table, judged.rows))
 
 
-def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Ints]:
-    """The answer, and the positions of its rows in the table."""
+def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Judged]:
+    """The answer, and what is known of its rows."""
     if query.latest:
         raise QueryError(
             "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
             "Monitor(query).advance(now, table), or keep the newest rows yourself and leave latest out."
         )
     plain = as_table(table)
+    judged, read = judge(plain, query, repository)
+    return _shown(plain, query, read, judged), judged
+
+
+def judge(
+    plain: pa.Table, query: Query, repository: Repository | None = None, known: pa.Table | None = None
+) -> tuple[Judged, Named]:
+    """The rows that are in, and all as they were read. `known`: what gaps are learnt from, where it is not the table
+    itself."""
     read = _read(plain, query, repository)
     rows, taken = read.rows, read.rows.left()
     taken = np.arange(plain.num_rows) if taken is None else taken
@@ -63,12 +78,12 @@ def answered(table: Any, query: Query, repository: Repository | None = None) -> 
     chain = None
     if gaps.any():
         if repository is None:
-            repository = Repository.fit(_shuffled(plain, query), query, method="others", retention=0)
+            history = _shuffled(plain if known is None else known, query)
+            repository = Repository.fit(history, query, method="others", retention=0)
         else:
             repository.doubt(_lacking(rows.clouds.lo[taken], query))
         chain = chain_of(repository, query, remember=False)  # rows have no before and after
-    found = _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain)
-    return _shown(plain, query, read, *found), found[0]
+    return _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain), read
 
 
 def labels_of(table: Any, which: Ints) -> pa.Array:
@@ -84,7 +99,9 @@ def labels_of(table: Any, which: Ints) -> pa.Array:
 
 def beside(name: str, taken: Container[str]) -> str:
     """A name for a column that no other has."""
-    return f"{name}_" if name in taken else name
+    while name in taken:
+        name = f"{name}_"
+    return name
 
 
 def _lacking(values: Floats, query: Query) -> list[str]:
@@ -98,17 +115,20 @@ class _Still:
     def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float) -> None:
         self.rows, self.group, self.groups, self.alpha = rows, group, groups, alpha
 
-    def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> tuple[Ints, Floats, Floats]:
-        """Rows of the table, ascending, their probabilities, and how far these may be off."""
+    def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> Judged:
+        """What is in."""
         clouds = self.rows.clouds
         sure = ~gaps & (clouds.start[taken] == ONE).all(axis=1)
         known = taken[sure]
         top, best = front(self.group[known], np.ascontiguousarray(clouds.lo[known]), self.groups)
         top = known[top]
         which, found = self._left(taken[~sure], best, chain)
-        if not len(which):
-            return top, np.ones(len(top)), np.zeros(len(top))
-        return self._judged(top, which, found)
+        return self._judged(top, which, found) if len(which) else self._sure(top)
+
+    def _sure(self, top: Ints) -> Judged:
+        """Points that none beats."""
+        n = len(top)
+        return Judged(top, np.ones(n), np.zeros(n), np.full(n, CERTAIN), self.rows.clouds.lo[top], self.group[top])
 
     def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, Clouds]:
         """Of the rows that are not known as points, those that no point surely beats, with their distributions."""
@@ -127,19 +147,21 @@ class _Still:
         there = np.flatnonzero(~np.isnan(clouds.lo).any(axis=1))
         return there[~surely_beaten(best, self.group[which[there]], np.ascontiguousarray(clouds.hi[there]))]
 
-    def _judged(self, top: Ints, which: Ints, found: Clouds) -> tuple[Ints, Floats, Floats]:
+    def _judged(self, top: Ints, which: Ints, found: Clouds) -> Judged:
         """The answer of points and of what is left of the others, group by group; points alone are in."""
         touched = np.unique(self.group[which])
-        alone = top[~np.isin(self.group[top], touched)]
-        parts = [(alone, np.ones(len(alone)), np.zeros(len(alone)))]
+        parts = [self._sure(top[~np.isin(self.group[top], touched)])]
         for key in touched.tolist():
             points, others = top[self.group[top] == key], np.flatnonzero(self.group[which] == key)
             rows = np.concatenate((points, which[others]))
-            stay, chance, within = once(_joined(self.rows.clouds.part(points), found.part(others)), self.alpha)
-            parts.append((rows[stay], chance, within))
-        rows, chance, within = (np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.argsort(rows)
-        return rows[order], chance[order], within[order]
+            clouds = _joined(self.rows.clouds.part(points), found.part(others))
+            stay, chance, within = once(clouds, self.alpha)
+            kind = np.asarray(fronts_of(clouds, stay, np.arange(len(rows))))
+            more = kind, means(clouds.part(stay)), np.full(len(stay), key)
+            parts.append(Judged(rows[stay], chance, within, *more))
+        whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(whole.rows)
+        return Judged._make(each[order] for each in whole)
 
 
 def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:
@@ -173,14 +195,16 @@ def _joined(points: Clouds, others: Clouds) -> Clouds:
     return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
 
 
-def _shown(plain: pa.Table, query: Query, read: Named, rows: Ints, chance: Floats, within: Floats) -> pa.Table:
+def _shown(plain: pa.Table, query: Query, read: Named, judged: Judged) -> pa.Table:
     """The answer as a table, in the types of the stream."""
+    rows, within = judged.rows, judged.within
     ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
     columns: dict[str, Any] = {
         name: pa.array([values[k] for k in rows.tolist()], kind or pa.null())
         for name, values, kind in zip(query.by, read.by, read.kinds.by or (None,) * len(query.by), strict=True)
     }
-    columns |= {"id": ids.take(pa.array(rows)), "probability": chance, "exact": within == 0.0, "within": within}
+    columns |= {"id": ids.take(pa.array(rows)), "probability": judged.probability}
+    columns |= {"exact": within == 0.0, "within": within}
     raw = np.ascontiguousarray(read.rows.raw[rows].T)
     columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
     return pa.table(columns)

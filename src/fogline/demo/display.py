@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from math import isnan
+from math import isnan, nan
 
 from rich import box
 from rich.bar import Bar
@@ -113,9 +113,15 @@ def headline(change: AnswerChange) -> Text:
     was, now = ("" if each is None else f"{each:.2f}" for each in (change.before, change.after))
     odds = f"{was} → {now}" if was and now else was or now
     place = f"{change.sensor:6}{gallery_of(change.sensor):8}"
-    return Text(
-        f"{change.when:%H:%M:%S}  {sign} {change.what:8}{place}{odds}", style, no_wrap=True, overflow="ellipsis"
-    )
+    line = f"{change.when:%H:%M:%S}  {sign} {change.what:8}{place}{odds:12}  {reason(change)}"
+    return Text(line.rstrip(), style, no_wrap=True, overflow="ellipsis")
+
+
+def reason(change: AnswerChange) -> str:
+    """Why it left; or what is not known of it."""
+    heads = list(HEADS)
+    lost = (f"{heads[j].split()[0]} {cell(nan, low, high, DECIMALS[j])}" for j, low, high in change.gaps)
+    return change.why or ", ".join(lost)
 
 
 def _even_columns(count: int) -> Table:

@@ -22,6 +22,7 @@ from fogline.demo.mine import ATTRIBUTES, OPENING, Floats, Mine
 from fogline.demo.shift import ShiftTick
 
 SAMPLE_EVERY = 5  # ticks
+_LOOKED_AT = ["time", "id", "arrived", "change", "probability", "reason", "rival"]
 WORTH_SHOWING = 0.15  # a smaller move of a probability is not shown
 
 
@@ -44,6 +45,8 @@ class AnswerChange:
     sensor: str
     before: float | None  # probability, None = not in the answer
     after: float | None
+    why: str = ""  # of one that leaves: what put it out
+    gaps: tuple[tuple[int, float, float], ...] = ()  # of one that is in: attributes that it lacks, and their ranges
 
 
 class MineView:
@@ -93,7 +96,7 @@ class MineView:
 
     def follow(self, report: BatchReport) -> None:
         """Take the ticks that are now complete, one by one."""
-        changes = report.changes.select(["time", "id", "arrived", "change", "probability"]).to_pylist()
+        changes = report.changes.select(_LOOKED_AT).to_pylist()
         self.changes.extend(sorted(changes, key=lambda change: change["time"]))
         self.live = report.live
         self.clock = report.clock
@@ -104,8 +107,10 @@ class MineView:
         while self.pending and self._complete(self.pending[0]):
             tick = self.pending.popleft()
             self.now = tick.reports.when
-            self._add_up()
             self._take(tick)
+            self._add_up()
+            if self.ticks % SAMPLE_EVERY == 1:
+                self.comparison.compare({self.number[sensor] for sensor in self.answer})
 
     def _complete(self, tick: ShiftTick) -> bool:
         """Nothing happens at a tick without reports, so no change reports that it is over."""
@@ -113,17 +118,18 @@ class MineView:
 
     def _add_up(self) -> None:
         """Add up the changes to now, and note what they mean for each sensor."""
-        before, changes = self.answer, self.changes
+        before, changes, why = self.answer, self.changes, {}
         while changes and changes[0]["time"] <= self.now:
             change = changes.popleft()
             row = (change["id"], None if self.latest else change["arrived"])
             if change["change"] == "leave":
                 del self.members[row]
+                why[change["id"]] = _why(change)
             else:
                 self.members[row] = change["probability"]
         after = self.answer
         for sensor in sorted(before.keys() | after.keys()):
-            self._note(sensor, before.get(sensor), after.get(sensor))
+            self._note(sensor, before.get(sensor), after.get(sensor), why.get(sensor, ""))
 
     def _take(self, tick: ShiftTick) -> None:
         reports = tick.reports
@@ -133,16 +139,27 @@ class MineView:
         self.missing += int(reports.lost.sum())
         self.low[reports.who], self.high[reports.who] = tick.low, tick.high
         self.comparison.take(reports, tick.mean)
-        if self.ticks % SAMPLE_EVERY == 1:
-            self.comparison.compare({self.number[sensor] for sensor in self.answer})
 
-    def _note(self, sensor: str, before: float | None, after: float | None) -> None:
+    def _note(self, sensor: str, before: float | None, after: float | None, why: str) -> None:
         """A new row of a sensor that stays in is no change: only its probability may be."""
         if before is None:
             self.since[sensor] = self.now
-            self.recent.append(AnswerChange(self.now, "enter", sensor, before, after))
+            self.recent.append(AnswerChange(self.now, "enter", sensor, before, after, gaps=self._gaps(sensor)))
         elif after is None:
             del self.since[sensor]
-            self.recent.append(AnswerChange(self.now, "leave", sensor, before, after))
+            self.recent.append(AnswerChange(self.now, "leave", sensor, before, after, why))
         elif abs(after - before) >= WORTH_SHOWING:
-            self.recent.append(AnswerChange(self.now, "update", sensor, before, after))
+            self.recent.append(AnswerChange(self.now, "update", sensor, before, after, gaps=self._gaps(sensor)))
+
+    def _gaps(self, sensor: str) -> tuple[tuple[int, float, float], ...]:
+        """What its row lacks."""
+        known, low, high = self.cells(sensor)
+        return tuple((j, float(low[j]), float(high[j])) for j in np.flatnonzero(np.isnan(known)).tolist())
+
+
+def _why(change: dict[str, Any]) -> str:
+    """What put a row out, in a few words."""
+    reason = change["reason"]
+    if reason == "beaten" and change["rival"] is not None:
+        return f"beaten by {change['rival']}"
+    return {"expired": "its reading is too old", "replaced": "its newer reading is better"}.get(reason, reason or "")

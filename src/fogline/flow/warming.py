@@ -28,7 +28,7 @@ from fogline.monitor import Monitor
 from fogline.repository.access.index import Index
 from fogline.repository.repository import Repository
 from fogline.skyline.threads import allow, threads
-from fogline.static import skyline
+from fogline.static import table_answer
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
@@ -121,7 +121,7 @@ def _use(repository: Repository | None) -> None:
             _watch(table, query, repository)
             plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository, buckets=2)
             _screen(plan, table)
-            skyline(table, query, repository)
+            table_answer(table, query, repository)
     for table in (rows, uncertain):
         _watch(table, _query(latest=True, lifetime=5), repository)
 
