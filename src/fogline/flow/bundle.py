@@ -104,9 +104,7 @@ def fits(loaded: LoadedGroup) -> bool:
     ahead, s = loaded.ahead, loaded.group.live.slots
     if loaded.waiting is not None or loaded.slots or loaded.sensors is not None or loaded.log is not None:
         return False
-    if ahead.since or ahead.held is not None or ahead.first is not None:
-        return False
-    if ahead.held_revisions is not None or ahead.first_revisions is not None:
+    if not ahead.holds_nothing:
         return False
     if isinstance(loaded.group, LatestGroup) and len(loaded.group.names.number) > ROWS:
         return False
