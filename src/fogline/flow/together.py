@@ -1,8 +1,8 @@
 """Which groups of a bundle can take their rows together, and what becomes of them?
 
-Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that only
-a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns (`skyline.many`)
-and report what each would report alone. The others are left as they were, to be loaded one by one.
+Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that
+only a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns
+(`skyline.many`) and report what each would report alone. The others are left as they were, to be loaded one by one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints
+from fogline.flow import bundle as bundles
 from fogline.flow import heard as hearing
 from fogline.flow.ahead import Ahead, Sifted, sift_ahead
 from fogline.flow.block import RowBlock, concat, empty_block
-from fogline.flow import bundle as bundles
 from fogline.flow.bundle import Bundle
 from fogline.flow.journal import CHANGES, HEALTH, Journal, health_table
 from fogline.flow.keeper import PLACES, Keeper

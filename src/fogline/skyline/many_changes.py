@@ -16,7 +16,6 @@ from fogline.kernels.many import ManyChanges
 from fogline.kernels.report import NO_RIVAL, sure_rivals
 from fogline.skyline.many import ManyGroups
 
-
 Names = Callable[[Ints], list[Any]]  # the ids of some rows
 
 
