@@ -27,7 +27,7 @@ import fogline as fl
 from benchmarks.spark import finished, identity
 from fogline.files.options import Options
 from fogline.kafka.address import Address
-from fogline.kafka.config import TopicOptions
+from fogline.kafka.config import PER_BATCH, TopicOptions
 from fogline.kafka.layout import layout_of_topic
 from fogline.spark.pipeline import journal, plan_for
 from fogline.spark.topic import messages, reader
@@ -41,9 +41,9 @@ AT_ONCE = 50_000  # rows that are sent at once
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=4, help="measured in each turn, after as many to warm up")
-    parser.add_argument("--rows", type=int, default=250_000, help="of a micro-batch")
-    parser.add_argument("--turns", type=int, default=3, help="the first one warms up and does not count")
+    parser.add_argument("--batches", type=int, default=2, help="measured in each turn, after as many to warm up")
+    parser.add_argument("--rows", type=int, default=PER_BATCH, help="of a micro-batch, as in `fogline run`")
+    parser.add_argument("--turns", type=int, default=4, help="the first one warms up and does not count")
     asked = parser.parse_args()
     query = fl.Query(
         attributes={f"a{j}": "max" for j in range(D)}, id="id", time="time", lifetime=WINDOW / RATE, alpha=0.5

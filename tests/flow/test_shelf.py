@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import SnapshotError
-from fogline.flow import bundle, cache, shelf
+from fogline.flow import bundle, cache, shelf, together
 from fogline.flow.crate import from_crate, to_crate
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
 from fogline.flow.keeper import Keeper
@@ -42,13 +42,13 @@ SCHEMA = pa.schema([("id", pa.string()), ("g", pa.string()), ("t", pa.int64()), 
 @contextmanager
 def sizes(full: int, rows: int, large: int, at_once: int = 2) -> Iterator[None]:
     """So that pages are many, and some groups lie apart, in their page or under their own keys."""
-    before = shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE
-    shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE = full, rows, large, at_once
+    before = shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE, together.FEW
+    shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE, together.FEW = full, rows, large, at_once, 1
     cache._cached.clear()
     try:
         yield
     finally:
-        shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE = before
+        shelf.FULL, bundle.ROWS, cache.LARGE, shelf.AT_ONCE, together.FEW = before
 
 
 def by_group(journal: Journal, plan: Plan) -> dict[Any, list[Any]]:
@@ -63,23 +63,26 @@ def by_group(journal: Journal, plan: Plan) -> dict[Any, list[Any]]:
 TINY = st.sampled_from([(1, 256, 10**6), (2, 1, 10**6), (1, 2, 0), (48, 256, 10**6)])
 
 
-@given(drives(groups=3), TINY, st.sampled_from([None, 0, 3]), st.integers(1, 3))
-@settings(deadline=None, max_examples=40)
-def test_groups_on_shelves_report_what_each_reports_alone(drive, tiny, idle, buckets):
-    together_as_alone(drive, tiny, idle, buckets)
+EVERY = st.sampled_from(["tick", "batch"])
 
 
-@given(drives(groups=3, lateness=True), TINY, st.sampled_from([None, 0]), st.integers(1, 3))
+@given(drives(groups=3), TINY, st.sampled_from([None, 0, 3]), st.integers(1, 3), EVERY)
+@settings(deadline=None, max_examples=60)
+def test_groups_on_shelves_report_what_each_reports_alone(drive, tiny, idle, buckets, every):
+    together_as_alone(drive, tiny, idle, buckets, every)
+
+
+@given(drives(groups=3, lateness=True), TINY, st.sampled_from([None, 0]), st.integers(1, 3), EVERY)
 @settings(deadline=None, max_examples=20)
-def test_so_do_groups_whose_rows_wait(drive, tiny, idle, buckets):
-    together_as_alone(drive, tiny, idle, buckets)
+def test_so_do_groups_whose_rows_wait(drive, tiny, idle, buckets, every):
+    together_as_alone(drive, tiny, idle, buckets, every)
 
 
-def together_as_alone(drive, tiny, idle, buckets) -> None:
+def together_as_alone(drive, tiny, idle, buckets, every) -> None:
     stream, pieces, hold, slice_rows, chunk_rows = drive
     if not stream.by:
         return
-    plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=idle, buckets=buckets)
+    plan = plan_of(stream, pieces[0][0].schema, lateness=hold, idle=idle, buckets=buckets, every=every)
     alone, together = Engine(plan, slice_rows, chunk_rows), ShelfEngine(plan, slice_rows, chunk_rows)
     with sizes(*tiny):
         for partitions in pieces:

@@ -52,6 +52,12 @@ class Ahead:
     held_revisions: Revisions | None = None  # those of held readings
     first_revisions: Revisions | None = None  # and of the first rows
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether no row and no revision is kept: only what was heard."""
+        rows = self.held, self.first, self.held_revisions, self.first_revisions
+        return not self.since and all(each is None for each in rows)
+
     def to_arrays(self, signs: Floats, id: pa.DataType) -> Arrays:
         """As flat arrays; none where nothing is kept. `id`: the type of the ids."""
         if not self.heard:

@@ -45,7 +45,7 @@ _OF = {
     "stretches": (f"{hearing.PREFIX}times", f"{hearing.PREFIX}sizes"),
     "hashes": (f"{hearing.PREFIX}ids",),
 }  # fmt: skip
-_COUNTED_IN = {name: kind for kind, names in _OF.items() for name in names}
+SORT_OF = {name: kind for kind, names in _OF.items() for name in names}
 _SIZE = "size of "  # before the names of arrays
 
 
@@ -63,7 +63,7 @@ class Bundle(NamedTuple):
             return self
         some = np.array(which, np.int64)
         places = {kind: _places(size, some) for kind, size in self.sizes.items()}
-        columns = {name: _taken(column, places[_COUNTED_IN[name]]) for name, column in self.columns.items()}
+        columns = {name: _taken(column, places[SORT_OF[name]]) for name, column in self.columns.items()}
         sizes = {kind: size[some] for kind, size in self.sizes.items()}
         return Bundle([self.keys[i] for i in which], [self.headers[i] for i in which], sizes, columns)
 
@@ -78,7 +78,7 @@ class Bundle(NamedTuple):
     def from_arrays(cls, keys: list[Key], headers: list[dict[str, Any]], arrays: Arrays) -> Bundle:
         """The inverse of `to_arrays`, among other arrays."""
         sizes = {kind: arrays[f"{_SIZE}{kind}"] for kind in _OF if f"{_SIZE}{kind}" in arrays}
-        columns: dict[str, Any] = {name: arrays[name] for name in _COUNTED_IN if name in arrays}
+        columns: dict[str, Any] = {name: arrays[name] for name in SORT_OF if name in arrays}
         for name in NAMES:
             if name in columns:
                 columns[name] = table_from_bytes(columns[name]).column(0).combine_chunks()
@@ -104,9 +104,7 @@ def fits(loaded: LoadedGroup) -> bool:
     ahead, s = loaded.ahead, loaded.group.live.slots
     if loaded.waiting is not None or loaded.slots or loaded.sensors is not None or loaded.log is not None:
         return False
-    if ahead.since or ahead.held is not None or ahead.first is not None:
-        return False
-    if ahead.held_revisions is not None or ahead.first_revisions is not None:
+    if not ahead.holds_nothing:
         return False
     if isinstance(loaded.group, LatestGroup) and len(loaded.group.names.number) > ROWS:
         return False

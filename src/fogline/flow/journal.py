@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Delta
+from fogline.arrays import Delta, Floats
 from fogline.flow.names import CHANGES as CHANGES
 from fogline.flow.names import HEALTH as HEALTH
 from fogline.flow.names import REJECTS as REJECTS
@@ -112,19 +112,28 @@ def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journ
         columns = {name: pa.array(each, kind) for (name, kind), each in zip(_REJECTED.items(), cells, strict=True)}
         named = zip(group_columns(plan.query, REJECTS), groups, strict=True)
         parts.append((REJECTS, pa.table({name: column.take(pa.array(which)) for name, column in named} | columns)))
+    counted = _CHANGED if plan.query.latest else _COUNTED
+    numbers = {f.name: [each.health.get(f.name, 0) for each in reports] for f in counted if f.name != SCORES}
     clocks = np.array([each.clock for each in reports])
+    health = health_table(plan, groups, clocks, numbers, [each.scores for each in reports])
+    shown = view_tables(plan, clocks.tolist(), [each.view for each in reports], groups) if plan.views else []
+    return [*parts, (HEALTH, health), *shown]
+
+
+def health_table(
+    plan: Plan, groups: Sequence[pa.Array], clocks: Floats, numbers: Mapping[str, Any], scores: Sequence[Sums]
+) -> pa.Table:
+    """Health of groups: their columns, their clocks, counters by name (those that are not there are 0), scores."""
     unknown = ~np.isfinite(clocks)
     time = write_times(np.where(unknown, 0.0, clocks), plan.kind, unknown if unknown.any() else None)
     columns = dict(zip(group_columns(plan.query, HEALTH), groups, strict=True)) | {"time": time}
     for field in _CHANGED if plan.query.latest else _COUNTED:
         if field.name == SCORES:
-            numbers: list[Any] = [json.dumps(to_plain(each.scores)) if each.scores else None for each in reports]
+            values: Any = [json.dumps(to_plain(each)) if each else None for each in scores]
         else:
-            numbers = [each.health.get(field.name, 0) for each in reports]
-        columns[field.name] = pa.array(numbers, field.type)
-    clocks_of, views = [each.clock for each in reports], [each.view for each in reports]
-    shown = view_tables(plan, clocks_of, views, groups) if plan.views else []
-    return [*parts, (HEALTH, pa.table(columns)), *shown]
+            values = numbers.get(field.name, np.zeros(len(clocks), field.type.to_pandas_dtype()))
+        columns[field.name] = pa.array(values, field.type)
+    return pa.table(columns)
 
 
 def beside(name: str, taken: Container[str]) -> str:

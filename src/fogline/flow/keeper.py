@@ -49,6 +49,7 @@ from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup, join_groups, save_group, split_groups
 from fogline.skyline.threads import threads
 
+PLACES = 1_000_000  # of a row; one with more may be bracketed
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 _SENSORS = "sensors"
 _WHAT = "state of a group"
@@ -288,20 +289,34 @@ class Keeper:
         passed = reached(self.plan.kind, watermark) - (self.plan.idle or 0.0)
         return self.plan.moves_idle and passed >= self._end(loaded)
 
+    def timer_of(self, clock: float, newest: float, first: float) -> int | None:
+        """When time alone changes a group of which nothing is kept but live rows: `first` of these expires (inf: there
+        are none), `newest` arrived last."""
+        plan = self.plan
+        if not np.isfinite(first):
+            first = self._gone(clock, newest)
+        elif plan.idle is None:
+            return None
+        return timer(plan.kind, later(first, plan.idle or 0.0))
+
     def _end(self, empty: LoadedGroup) -> float:
         """Where the watermark must be for an empty group to be forgotten."""
-        life: Any = self.plan.query.lifetime
-        if life is None:
-            life = empty.clock - empty.group.newest if np.isfinite(empty.group.newest) else 0.0
-        elif isinstance(life, str):
-            life = duration(life)
         kept = 0.0 if self.settling is None or empty.sensors is None else self.settling.longest
         marked = self.plan.remember_removed if isinstance(empty.group, LatestGroup) else 0.0
-        return empty.clock + self.plan.lateness + max(float(life), kept, marked)
+        return self._gone(empty.clock, empty.group.newest, max(kept, marked))
+
+    def _gone(self, clock: float, newest: float, kept: float = 0.0) -> float:
+        """The same of a group that is not kept for longer than that."""
+        life: Any = self.plan.query.lifetime
+        if life is None:
+            life = clock - newest if np.isfinite(newest) else 0.0
+        elif isinstance(life, str):
+            life = duration(life)
+        return clock + self.plan.lateness + max(float(life), kept)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
-        sizes, chain = (len(query.names), query.alpha, query.last, 1_000_000, plan.width), plan.chain
+        sizes, chain = (len(query.names), query.alpha, query.last, PLACES, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
     def empty(self) -> AnyGroup:
@@ -310,7 +325,7 @@ class Keeper:
 
     def _new_latest(self) -> LatestGroup:
         plan, query = self.plan, self.plan.query
-        sizes = len(query.names), query.alpha, 1_000_000, plan.width + len(query.carry)
+        sizes = len(query.names), query.alpha, PLACES, plan.width + len(query.carry)
         if plan.chain is None:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)

@@ -23,11 +23,12 @@ from fogline.flow import cache
 from fogline.flow.bundle import Bundle, bundled, fits, joined, unbundled
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells
-from fogline.flow.journal import GroupReport, Journal, journal
+from fogline.flow.journal import Journal, journal
 from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_state, saved_by, to_state
+from fogline.flow.together import may_go_together, take_together
 from fogline.packing import Arrays
 from fogline.rows.keys import Key
 
@@ -160,6 +161,7 @@ class Shelf:
         self.found = saved is not None
         self.index = PageIndex() if saved is None else PageIndex(*json.loads(saved))
         self.before = self.index.timer
+        self.goes_together = may_go_together(self.plan)
 
     def take(self, parcels: Mapping[Key, Sequence[Parcel]], watermark: int | None = None) -> Iterator[Journal]:
         """Rows reach these groups; or the watermark (in milliseconds) reaches those whose timers are due.
@@ -228,14 +230,14 @@ class Shelf:
         """The groups of these pages that are concerned take what has come."""
         pages = {number: self._open(number) if self.index.counts[number] else Page(None, {}) for number in numbers}
         keys = {n: numbers[n] if watermark is None else _due(pages[n], watermark) for n in numbers}
-        small, apart, reports = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, parcels, watermark)
+        small, apart, reported = self._groups([pages[n].part(set(keys[n])) for n in numbers], keys, parcels, watermark)
         place = {} if small is None else {key: k for k, key in enumerate(small.keys)}
         for n, page in pages.items():
             rest = page.part(set(page.keys) - set(keys[n]))
             come = [] if small is None else [small.part([place[key] for key in keys[n] if key in place])]
             both = joined([*([] if rest.small is None else [rest.small]), *come])
             self._write(n, Page(both, rest.apart | {key: apart[key] for key in keys[n] if key in apart}))
-        return journal(self.plan, self.keeper.tables, reports)
+        return reported
 
     def _groups(
         self,
@@ -243,29 +245,40 @@ class Shelf:
         keys: Mapping[int, list[Key]],
         parcels: Mapping[Key, Sequence[Parcel]],
         watermark: int | None,
-    ) -> tuple[Bundle | None, dict[Key, Apart], list[GroupReport]]:
+    ) -> tuple[Bundle | None, dict[Key, Apart], Journal]:
         """The groups as they are to lie, those that are not forgotten, and what they report.
 
-        Small ones are loaded and saved together, the others one after the other.
+        Most of the small ones take their rows together; the others are loaded, one after the other.
         """
         before = {key: each for page in pages for key, each in page.apart.items()}
         bundle = joined([page.small for page in pages if page.small is not None])
+        done = None
+        if bundle is not None and watermark is None and self.goes_together:
+            done = take_together(self.keeper, bundle, parcels)
+        ready = set() if done is None else set(done.bundle.keys)
+        if bundle is not None and ready:
+            rest = [k for k, key in enumerate(bundle.keys) if key not in ready]
+            bundle = bundle.part(rest) if rest else None
         loaded = {} if bundle is None else dict(zip(bundle.keys, unbundled(self.keeper, bundle), strict=True))
         small: list[tuple[Key, LoadedGroup]] = []
         apart: dict[Key, Apart] = {}
         reports = []
-        for key in (key for some in keys.values() for key in some):
+        for key in (key for some in keys.values() for key in some if key not in ready):
             was = before.get(key)
             group = loaded.pop(key, None) or (self.keeper.load(None) if was is None else self._loaded_apart(key, was))
-            done = self.keeper.turn(key, group, parcels.get(key, ()), watermark, *self.store.cells(key))
-            reports.append(done.report)
-            if not done.forgotten and fits(done.then):
-                small.append((key, done.then))
-            elif not done.forgotten:
-                apart[key] = self._saved_apart(key, done.then)
+            turned = self.keeper.turn(key, group, parcels.get(key, ()), watermark, *self.store.cells(key))
+            reports.append(turned.report)
+            if not turned.forgotten and fits(turned.then):
+                small.append((key, turned.then))
+            elif not turned.forgotten:
+                apart[key] = self._saved_apart(key, turned.then)
             if was is not None and was.mark is not None and (key not in apart or apart[key].mark is None):
                 self.store.large.remove(key)
-        return bundled(self.keeper, small) if small else None, apart, reports
+        come = [*([] if done is None else [done.bundle]), *([bundled(self.keeper, small)] if small else [])]
+        reported = [] if done is None else done.journal
+        if reports:
+            reported = [*reported, *journal(self.plan, self.keeper.tables, reports)]
+        return joined(come), apart, reported
 
     def _loaded_apart(self, key: Key, each: Apart) -> LoadedGroup:
         waiting, _, turns = self.store.cells(key)

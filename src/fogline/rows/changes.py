@@ -6,14 +6,14 @@ In the types the stream has shown: times, ids and group columns come back as the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Objects, objects
+from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Ints, Objects, objects
 from fogline.model import Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.kinds import Kinds
@@ -22,6 +22,22 @@ from fogline.rows.queries import QUERY, Asked, Queries
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
 LEAVING = ("reason", "rival", "rival_time")  # columns that only a leave fills
+
+
+class ChangeColumns(NamedTuple):
+    """Changes of some groups, in the order in which they are reported."""
+
+    time: Floats  # (n,)
+    by: list[pa.Array]  # the columns of their groups
+    id: pa.Array
+    arrived: Floats
+    change: Ints
+    probability: Floats
+    within: Floats
+    raw: Floats  # (n, d)
+    reason: Ints
+    rival: pa.Array | None  # null: none is named; None: none of all
+    rival_time: Floats | None
 
 
 class Tables:
@@ -36,28 +52,37 @@ class Tables:
 
     def build(self, deltas: list[tuple[Key, Delta]], kinds: Kinds) -> pa.Table:
         """The deltas as one table, in their order."""
-        if kinds is not self.kinds and kinds != self.kinds:
-            self._know(kinds)
         if not deltas:
+            self._know(kinds)
             return self.empty
         sizes = [len(delta.id) for _, delta in deltas]
-        raw, change = np.ascontiguousarray(_join(deltas, "raw").T), _join(deltas, "change")
-        left, within = change == LEAVE, _join(deltas, "within")
-        gone = left if left.any() else None  # None is quicker
         ticks = [delta.time for _, delta in deltas]
         times = np.full(sizes[0], ticks[0]) if len(sizes) == 1 else np.repeat(ticks, sizes)
-        columns = [write_times(times, kinds.time)]
-        columns += [
+        by = [
             pa.array(np.repeat(objects([key[k] for key, _ in deltas]), sizes), kind) for k, kind in enumerate(kinds.by)
         ]
-        columns += [
-            pa.array(_join(deltas, "id"), kinds.id),
-            write_times(_join(deltas, "arrived"), kinds.time),
-            pa.array(_WORDS[change], pa.string()),
-            pa.array(_join(deltas, "probability"), mask=gone),
-            pa.array(within == 0.0, mask=gone),
-            pa.array(within, mask=gone),
-            *self._reasons(deltas, kinds, len(change), gone),
+        rival, rival_time = _rivals(deltas, len(times))
+        numbers = {
+            name: _join(deltas, name) for name in ("arrived", "change", "probability", "within", "raw", "reason")
+        }
+        id, beaten_by = (None if each is None else pa.array(each, kinds.id) for each in (_join(deltas, "id"), rival))
+        return self.table(ChangeColumns(times, by, id, rival=beaten_by, rival_time=rival_time, **numbers), kinds)
+
+    def table(self, changes: ChangeColumns, kinds: Kinds) -> pa.Table:
+        """Changes as one table, in their order."""
+        self._know(kinds)
+        raw, left = np.ascontiguousarray(changes.raw.T), changes.change == LEAVE
+        gone = left if left.any() else None  # None is quicker
+        columns = [
+            write_times(changes.time, kinds.time),
+            *changes.by,
+            changes.id,
+            write_times(changes.arrived, kinds.time),
+            pa.array(_WORDS[changes.change], pa.string()),
+            pa.array(changes.probability, mask=gone),
+            pa.array(changes.within == 0.0, mask=gone),
+            pa.array(changes.within, mask=gone),
+            *self._reasons(changes, kinds, gone),
         ]
         gaps = np.isnan(raw)
         columns += (
@@ -67,17 +92,19 @@ class Tables:
         )
         return pa.Table.from_arrays(columns, schema=self.schema)
 
-    def _reasons(self, deltas: list[tuple[Key, Delta]], kinds: Kinds, n: int, gone: Flags | None) -> list[pa.Array]:
+    def _reasons(self, changes: ChangeColumns, kinds: Kinds, gone: Flags | None) -> list[pa.Array]:
         """Why rows left, and by which others they were beaten: mostly no row is."""
+        n = len(changes.change)
         if gone is None:
             return [pa.nulls(n, kind) for kind in (pa.string(), *self.rivals)]
-        reasons = pa.array(_REASONS[_join(deltas, "reason")], pa.string())
-        rival, time = _rivals(deltas, n)
-        if rival is None or time is None:
+        reasons = pa.array(_REASONS[changes.reason], pa.string())
+        if changes.rival is None or changes.rival_time is None:
             return [reasons, *(pa.nulls(n, kind) for kind in self.rivals)]
-        return [reasons, pa.array(rival, kinds.id), write_times(time, kinds.time, np.isnan(time))]
+        return [reasons, changes.rival, write_times(changes.rival_time, kinds.time, np.isnan(changes.rival_time))]
 
     def _know(self, kinds: Kinds) -> None:
+        if kinds is self.kinds or kinds == self.kinds:
+            return
         self.schema = change_schema(self.query, kinds)
         self.kinds, self.empty = kinds, self.schema.empty_table()
         self.rivals = [self.schema.field(name).type for name in LEAVING[1:]]

@@ -63,6 +63,9 @@ def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
     >>> read_numbers(pa.array(["1.5", " +2 ", "", None, "x"]))
     (array([1.5, 2. , nan, nan, nan]), array([False, False, False, False,  True]))
     """
+    values = _all_plain(texts)
+    if values is not None:
+        return values, np.zeros(len(values), np.bool_)
     bare = pc.utf8_trim_whitespace(texts)
     plain = pc.match_substring_regex(bare, _PLAIN)
     values = np.array(pc.if_else(plain, bare, None).cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
@@ -74,3 +77,12 @@ def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
         except ValueError:
             bad[i] = True
     return values, bad
+
+
+def _all_plain(texts: pa.Array) -> Floats | None:
+    """(n,) numbers, if every text there is one, written plainly; None: they must be looked at."""
+    try:
+        values = np.array(texts.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return values if np.isfinite(values).sum() == len(texts) - texts.null_count else None

@@ -80,6 +80,18 @@ class Counts:
         return {"spatial": self.spatial, **dict(zip(SHADOWED, self.shadowed.tolist(), strict=True))}
 
 
+def limits_of(alpha: float, places: int) -> Limits:
+    """What decides who is in; `places`: of a cloud that may be bracketed."""
+    return Limits(
+        threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
+        least=1.0 - alpha - TOLERANCE,
+        tolerance=TOLERANCE,
+        places=min(PLACES, places),
+        many=MANY,
+        exact=places,
+    )
+
+
 class Live:
     """The live set of one group. `step` costs O(arrivals · live) word comparisons, and little else."""
 
@@ -98,14 +110,7 @@ class Live:
         self.limit = places
         self.fill = fill  # makes distributions of bounds, when it comes to that
         self.note = note  # adds to what is known of rows
-        self.limits = Limits(
-            threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
-            least=1.0 - alpha - TOLERANCE,
-            tolerance=TOLERANCE,
-            places=min(PLACES, places),
-            many=MANY,
-            exact=places,
-        )
+        self.limits = limits_of(alpha, places)
         self.slots = self._new_slots(d, known, shared)
         self.counts = Counts()
         self.now = -np.inf

@@ -23,7 +23,7 @@ from fogline.kernels.words import cut_points, fences, words
 PLACES = 4096  # a member with more places than this keeps no sums, and is evaluated anew when something changes
 SAMPLE = 50_000  # more clouds than this choose no better cut points
 
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "arrived": np.float64,
     "expires": np.float64,
     "until": np.float64,
@@ -56,7 +56,7 @@ class Slots:
         self.fence = fences(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
         self.clouds: Clouds = self._room_for_clouds(16, 16)
-        self.columns = Columns(**{name: np.empty(16, kind) for name, kind in _TYPES.items()})
+        self.columns = Columns(**{name: np.empty(16, kind) for name, kind in TYPES.items()})
         self.id: NDArray[Any] = np.empty(16, object)
         self.raw: Floats = np.empty((16, d))  # as it came
         self.known: Floats = np.empty((16, known))  # what rules may ask for

@@ -28,10 +28,10 @@ from fogline.skyline.store_latest import LatestArrays, join_latest, save_latest
 AnyGroup = Group | LatestGroup
 G = TypeVar("G", bound=AnyGroup)
 
-_COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
+COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
 _COUNTS = tuple(each.name for each in fields(Counts))
-_CELLS = ("lo", "hi", "start", "size")
-_POOLS = ("value", "weight", "tail")
+CELLS = ("lo", "hi", "start", "size")
+POOLS = ("value", "weight", "tail")
 NAMES = ("id", "newest_id", "queue_id", "marker_id")  # the columns that hold names
 GroupColumns = dict[str, Any]  # arrays, Arrow's for names
 
@@ -67,11 +67,11 @@ def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -
         dense(group.live.slots.clouds, which, group.live.slots.shared)
         for group, which in zip(groups, alive, strict=True)
     ]
-    out: GroupColumns = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in _CELLS}
-    out |= {name: _join([getattr(each, name) for each in clouds], (0,)) for name in _POOLS}
+    out: GroupColumns = {name: _join([getattr(each, name) for each in clouds], (0, d)) for name in CELLS}
+    out |= {name: _join([getattr(each, name) for each in clouds], (0,)) for name in POOLS}
     out["pools"] = np.array([len(each.value) for each in clouds], np.int64)
     slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
-    out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in _COLUMNS}
+    out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in COLUMNS}
     sums = [_sums(*each) for each in slots]
     out["logs"] = _join([s.sums.logs[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
     out["zeros"] = _join([s.sums.zeros[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
@@ -125,12 +125,12 @@ def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Qu
         sums = slice(sum_, sum_ + length)
         sum_ = sums.stop
         rows, pools = slice(row, row + header["rows"]), slice(pool, pool + int(size))
-        clouds = Clouds(*(arrays[name][rows] for name in _CELLS), *(arrays[name][pools] for name in _POOLS))
+        clouds = Clouds(*(arrays[name][rows] for name in CELLS), *(arrays[name][pools] for name in POOLS))
         names = _objects(ids[rows])
         batch = Batch(
             names, arrays["arrived"][rows], arrays["expires"][rows], arrays["raw"][rows], arrays["known"][rows], clouds
         )
-        columns = {name: arrays[name][rows] for name in _COLUMNS}
+        columns = {name: arrays[name][rows] for name in COLUMNS}
         _fill(group, batch, columns, header, arrays["logs"][sums], arrays["zeros"][sums])
         if isinstance(group, LatestGroup):
             assert latest is not None

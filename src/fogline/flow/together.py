@@ -1,0 +1,267 @@
+"""Which groups of a bundle can take their rows together, and what becomes of them?
+
+Those whose rows simply enter: none is late, a copy, held, rejected or revised, and nothing has to be looked at that
+only a loaded group can do. That is nearly every group of nearly every call. They go from columns to columns
+(`skyline.many`) and report what each would report alone. The others are left as they were, to be loaded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Flags, Floats, Ints
+from fogline.flow import bundle as bundles
+from fogline.flow import heard as hearing
+from fogline.flow.ahead import Ahead, Sifted, sift_ahead
+from fogline.flow.block import RowBlock, concat, empty_block
+from fogline.flow.bundle import Bundle
+from fogline.flow.journal import CHANGES, HEALTH, Journal, health_table
+from fogline.flow.keeper import PLACES, Keeper
+from fogline.flow.parcel import NUMBERS, Parcel
+from fogline.flow.plan import Plan
+from fogline.impute.scores import Sums, add
+from fogline.kernels.many import ManyChanges
+from fogline.rows.changes import ChangeColumns
+from fogline.rows.joined import joined_column
+from fogline.rows.keys import Key, key_columns
+from fogline.skyline.live import limits_of
+from fogline.skyline.many import ComingRows, ManyGroups
+from fogline.skyline.many_ticks import advance
+
+FEW = 4  # groups for which it does not pay
+MANY_ROWS = 64  # rows of one group for which it does not pay either
+
+
+class Together(NamedTuple):
+    """Groups that have taken their rows."""
+
+    bundle: Bundle
+    journal: Journal
+
+
+class _Call(NamedTuple):
+    """Groups of a bundle, and what has come for them."""
+
+    bundle: Bundle
+    parcels: list[Sequence[Parcel]]
+    sifted: list[Sifted]
+    rows: ComingRows
+    ids: pa.Array  # of the rows that are saved, then of those that arrive
+    clocks: Floats  # of each group from now on
+
+
+def may_go_together(plan: Plan) -> bool:
+    """Whether groups of this plan ever do: each row enters once, as soon as it is there, and is not revised.
+
+    Those that are to be explained are loaded.
+    """
+    query, hindsight = plan.query, plan.chain is not None and plan.chain.gaining
+    waits = plan.settles or plan.lateness or hindsight
+    return not (query.latest or query.last is not None or waits or plan.explain or plan.views)
+
+
+def take_together(keeper: Keeper, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> Together | None:
+    """The groups of a bundle take their rows, as many of them as can; None: none does."""
+    call = _call(keeper.plan, bundle, parcels)
+    if call is None:
+        return None
+    chain, query = keeper.plan.chain, keeper.plan.query
+    clipped = 0.0 if chain is None else chain.tally.clipped
+    groups = ManyGroups(
+        call.bundle.columns, call.bundle.sizes, call.bundle.headers, call.rows, limits_of(query.alpha, PLACES),
+        None if chain is None else chain.fill_sharing, None if chain is None else chain.shared,
+    )  # fmt: skip
+    changes, expired = advance(groups, call.clocks, call.rows, _names(call.ids), ticks=keeper.plan.every == "tick")
+    assert chain is None or chain.tally.clipped == clipped, "only hindsight clips"
+    saved = _saved(keeper, call, groups, expired)
+    groups.odd |= (
+        (saved.sizes["rows"] > bundles.ROWS)
+        | (saved.sizes["pools"] > bundles.VALUES)
+        | (saved.sizes["sums"] > bundles.VALUES)
+    )
+    stay = np.flatnonzero(~groups.odd)
+    if not len(stay):
+        return None
+    return Together(saved.part(stay.tolist()), _journal(keeper, call, groups, changes, stay))
+
+
+def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> _Call | None:
+    """The groups whose rows simply enter, with those; None: there are too few."""
+    cells, at = hearing.cells_of(bundle.columns), 0
+    sifted: list[Sifted] = []
+    which = []
+    for k, (key, header, heard) in enumerate(
+        zip(bundle.keys, bundle.headers, bundle.sizes["stretches"].tolist(), strict=True)
+    ):
+        some = parcels[key]
+        found = sift_ahead(Ahead(header["ground"], dict(cells[at : at + heard])), some, plan.ahead)
+        at += heard
+        if _is_plain(found, some, header["clock"]):
+            which.append(k)
+            sifted.append(found)
+    taken = [[block for block in found.taken if len(block.arrived)] for found in sifted]
+    blocks = [block for some in taken for block in some]
+    rows = concat(blocks) if blocks else empty_block(len(plan.query.names), plan.width)
+    group = np.repeat(np.arange(len(which)), [sum(len(block.arrived) for block in some) for some in taken])
+    before = np.array([bundle.headers[k]["clock"] for k in which])
+    names = _ids(plan, rows, bool(blocks))
+    odd = _odd(group, rows.arrived, before, names)
+    stay = np.flatnonzero(~odd)
+    if len(stay) < FEW:
+        return None
+    there = bundle.part([which[k] for k in stay])
+    if odd.any():
+        some_rows = np.flatnonzero(~odd[group])
+        group = np.searchsorted(stay, group[some_rows])
+        rows, names = rows.part(some_rows), names.take(pa.array(some_rows))
+    source = len(there.columns["arrived"]) + np.arange(len(group))
+    coming = ComingRows(group, rows.arrived, rows.expires, rows.raw, rows.known, rows.clouds, source)
+    found_of = [sifted[k] for k in stay]
+    clocks = np.maximum(before[stay], [each.newest for each in found_of])
+    ids = joined_column([there.columns["id"], names], "id")
+    return _Call(there, [parcels[key] for key in there.keys], found_of, coming, ids, clocks)
+
+
+def _is_plain(found: Sifted, parcels: Sequence[Parcel], clock: float) -> bool:
+    if found.anew or found.released or found.revisions is not None or found.newly_held:
+        return False
+    return found.state.holds_nothing and np.isfinite(clock) and not any(parcel.rejects for parcel in parcels)
+
+
+def _ids(plan: Plan, rows: RowBlock, there: bool) -> pa.Array:
+    if not there:
+        return pa.array([], plan.id)
+    column = rows.columns.column(plan.query.id)
+    return column if column.type == plan.id else pa.array(column.to_pylist(), plan.id)
+
+
+def _odd(group: Ints, arrived: Floats, clocks: Floats, names: pa.Array) -> Flags:
+    """(groups,) which have rows that are late or may be copies, or very many."""
+    odd = np.bincount(group, minlength=len(clocks)) > MANY_ROWS
+    odd[group[arrived <= clocks[group]]] = True
+    order = np.lexsort((arrived, group))
+    a, b = order[:-1], order[1:]
+    for g in np.unique(group[a][(group[a] == group[b]) & (arrived[a] == arrived[b])]).tolist():
+        own = np.flatnonzero(group == g)
+        ids = names.take(pa.array(own)).to_pylist()
+        odd[g] |= len(set(ids)) < len(ids)
+    return odd
+
+
+def _names(ids: pa.Array) -> Any:
+    return lambda which: ids.take(pa.array(which)).to_pylist()
+
+
+def _saved(keeper: Keeper, call: _Call, groups: ManyGroups, expired: Ints) -> Bundle:
+    """The groups as they are to lie."""
+    was, rows = call.bundle, call.rows
+    columns, sizes, source = groups.save()
+    columns["id"] = call.ids.take(pa.array(source))
+    newest = np.array([each["newest"] for each in was.headers], np.float64)
+    np.maximum.at(newest, rows.group, rows.arrived)
+    columns["newest_id"], sizes["newest"] = _newest(call, newest)
+    cells = [(stretch, cell) for each in call.sifted for stretch, cell in each.state.heard.items()]
+    sizes["stretches"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
+    sizes["hashes"] = np.array([sum(len(c.ids) for c in each.state.heard.values()) for each in call.sifted], np.int64)
+    columns |= hearing.columns([stretch for stretch, _ in cells], [cell for _, cell in cells])
+    headers = _headers(keeper, call, groups, (newest, sizes["newest"], expired))
+    return Bundle(was.keys, headers, was.sizes | sizes, was.columns | columns)
+
+
+def _headers(keeper: Keeper, call: _Call, groups: ManyGroups, more: tuple[Floats, Ints, Ints]) -> list[dict[str, Any]]:
+    many = groups.many
+    numbers = (many.spatial, many.forgotten, many.evaluations, groups.imputed)
+    counted = zip(*(each.tolist() for each in numbers), many.shadowed.tolist(), strict=True)
+    each_group = (call.clocks, many.alive, many.soon, groups.now, *more)
+    out = []
+    for was, found, counts, (clock, alive, soon, now, newest, ids, expired) in zip(
+        call.bundle.headers,
+        call.sifted,
+        counted,
+        zip(*(each.tolist() for each in each_group), strict=True),
+        strict=True,
+    ):
+        spatial, forgotten, evaluations, imputed, shadowed = counts
+        out.append(
+            was | {
+                "clock": clock, "timer": keeper.timer_of(clock, newest, soon), "ground": found.state.ground,
+                "rows": alive, "now": now, "newest": newest, "newest_ids": ids,
+                "expired_on_arrival": was["expired_on_arrival"] + expired,
+                "counts": was["counts"] | {
+                    "spatial": spatial, "forgotten": forgotten, "evaluations": evaluations, "imputed": imputed,
+                    "shadowed": shadowed,
+                },
+            }
+        )  # fmt: skip
+    return out
+
+
+def _newest(call: _Call, newest: Floats) -> tuple[pa.Array, Ints]:
+    """The ids of the rows that arrived at the newest instant of each group, and how many they are."""
+    rows, was, groups = call.rows, call.bundle, len(newest)
+    comes = np.bincount(rows.group, minlength=groups) > 0
+    of = np.repeat(np.arange(groups), was.sizes["newest"])
+    old, new = np.flatnonzero(~comes[of]), np.flatnonzero(rows.arrived == newest[rows.group])
+    group = np.concatenate((of[old], rows.group[new]))
+    before = was.columns["newest_id"]
+    whole = joined_column([before, call.ids.slice(len(was.columns["arrived"]))], "id")
+    order = np.argsort(group, kind="stable")
+    which = np.concatenate((old, len(before) + new))[order]
+    return whole.take(pa.array(which)), np.bincount(group, minlength=groups)
+
+
+def _journal(keeper: Keeper, call: _Call, groups: ManyGroups, changes: ManyChanges, which: Ints) -> Journal:
+    """What the groups `which` report."""
+    plan, bundle = keeper.plan, call.bundle
+    place = np.full(len(bundle.keys), -1, np.int64)
+    place[which] = np.arange(len(which))
+    by = key_columns([bundle.keys[k] for k in which], plan.by)
+    parts: Journal = []
+    changes = ManyChanges(*(each[place[changes.group] >= 0] for each in changes))
+    if len(changes.group):
+        parts.append((CHANGES, keeper.tables.table(_columns(call, groups, changes, place, by), plan.kinds)))
+    some = [call.parcels[k] for k in which]
+    numbers: dict[str, Any] = {
+        name: [sum(getattr(parcel, name) for parcel in each) for each in some] for name in NUMBERS if name != "came"
+    }
+    members, inexact, undecided = groups.counts()
+    numbers |= {
+        "rows": [sum(parcel.came for parcel in each) for each in some], "live": groups.many.alive[which],
+        "answer": members[which], "inexact": inexact[which], "undecided": undecided[which],
+    }  # fmt: skip
+    scores = [_scores(each) for each in some]
+    return [*parts, (HEALTH, health_table(plan, by, call.clocks[which], numbers, scores))]
+
+
+def _scores(parcels: Sequence[Parcel]) -> Sums:
+    scores: Sums = {}
+    for parcel in parcels:
+        add(scores, parcel.scores)
+    return scores
+
+
+def _columns(call: _Call, groups: ManyGroups, changes: ManyChanges, place: Ints, by: list[pa.Array]) -> ChangeColumns:
+    columns, source = groups.many.columns, groups.many.source
+    which, rival, named = pa.array(place[changes.group]), changes.rival, changes.rival >= 0
+    ids, times = None, None
+    if named.any():
+        there = np.where(named, rival, 0)
+        ids = call.ids.take(pa.array(source[there], mask=~named))
+        times = np.where(named, columns.arrived[there], np.nan)
+    return ChangeColumns(
+        time=changes.time,
+        by=[each.take(which) for each in by],
+        id=call.ids.take(pa.array(source[changes.slot])),
+        arrived=columns.arrived[changes.slot],
+        change=changes.change,
+        probability=changes.probability,
+        within=changes.within,
+        raw=groups.many.raw[changes.slot],
+        reason=changes.reason,
+        rival=ids,
+        rival_time=times,
+    )

@@ -1,0 +1,151 @@
+"""Do groups that take their rows together report what each would report alone, and lie as they would then?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+from fogline.flow import bundle, shelf, together
+from fogline.flow.bundle import Bundle
+from fogline.flow.journal import CHANGES, HEALTH
+from fogline.flow.plan import Plan, make_plan
+from tests.flow.driving import DISTRIBUTION, Engine, ShelfEngine, rows_of
+from tests.flow.test_shelf import by_group
+
+GROUPS, BATCHES = 7, 24
+ATTRIBUTES = {"a": "max", "b": "min", "c": "max"}
+NEVER = 10**9
+
+
+def stream(seed: int, *, gaps: float, few: int, clouds: bool = False, expires: bool = True) -> list[pa.Table]:
+    """Batches in which most groups have a few rows: many ties, a few copies, late rows, and rows that expire early."""
+    random = np.random.default_rng(seed)
+    out = []
+    for k in range(BATCHES):
+        n = int(random.integers(GROUPS, 3 * GROUPS))
+        t = 3 * k + random.integers(0, 3, n) - 4 * (random.uniform(size=n) < 0.02)
+        values = random.integers(0, few, (3, n)).astype(float)
+        columns: dict[str, Any] = {
+            name: pa.array(values[j], mask=random.uniform(size=n) < gaps) for j, name in enumerate(ATTRIBUTES)
+        }
+        if clouds:
+            pairs = [[{"value": x + m, "weight": 1.0 + m} for m in range(int(random.integers(1, 4)))] for x in values[2]]
+            columns["c"] = pa.array(pairs, DISTRIBUTION)
+        names = pa.array([f"s{m}" for m in random.integers(0, 6, n)])
+        life = random.choice([1, 2, 6, 20, 60], n) if expires else np.full(n, 20)
+        sites = pa.array([f"g{g}" for g in random.integers(0, GROUPS, n)])
+        out.append(pa.table({"id": names, "g": sites, "t": t, "until": t + life, **columns}))
+    return out
+
+
+def history() -> pa.Table:
+    random = np.random.default_rng(5)
+    t = np.arange(240)
+    values = {name: random.integers(0, 12, 240).astype(float) for name in ATTRIBUTES}
+    return pa.table({"id": [f"h{k}" for k in t], "t": t, "until": t + 5, **values})
+
+
+REPOSITORY = fl.Repository.fit(
+    history(),
+    fl.Query(attributes=ATTRIBUTES, id="id", time="t", expires="until"),
+    rules=["a(1) -> b(4)", "b(1), a(2) -> c(4)"],
+    retention=0,
+)
+
+CASES: dict[str, dict[str, Any]] = {
+    "numbers": {"gaps": 0.0, "few": 12},
+    "ties": {"gaps": 0.0, "few": 3},
+    "distributions": {"gaps": 0.0, "few": 8, "clouds": True},
+    "gaps": {"gaps": 0.15, "few": 12},
+    "many gaps": {"gaps": 0.5, "few": 12},
+    "gaps of rows that live equally long": {"gaps": 0.2, "few": 12, "expires": False},
+}
+
+
+def plan_for(tables: list[pa.Table], alpha: float, **how: Any) -> Plan:
+    query = fl.Query(attributes=ATTRIBUTES, id="id", time="t", expires="until", alpha=alpha, by=["g"])
+    return make_plan(query, tables[0].schema, opened=lambda: REPOSITORY, buckets=1, **how)
+
+
+@contextmanager
+def counted(few: int = 1) -> Iterator[dict[str, int]]:
+    """How many groups that lie in bundles were asked, and how many of them have taken their rows together."""
+    really, before, found = together.take_together, together.FEW, {"asked": 0, "together": 0}
+
+    def take(keeper: Any, small: Bundle, parcels: Any) -> Any:
+        out = really(keeper, small, parcels)
+        found["asked"] += len(small.keys)
+        found["together"] += 0 if out is None else len(out.bundle.keys)
+        return out
+
+    shelf.take_together, together.FEW = take, few  # type: ignore[attr-defined]
+    try:
+        yield found
+    finally:
+        shelf.take_together, together.FEW = really, before  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("every", ["tick", "batch"])
+@pytest.mark.parametrize("name", CASES)
+def test_each_group_reports_what_it_would_report_alone(name, every):
+    for seed, alpha in enumerate((0.5, 0.0)):
+        tables = stream(seed, **CASES[name])
+        plan = plan_for(tables, alpha, every=every, ahead=50, idle=(None, 4)[seed])
+        alone, beside = Engine(plan, 10_000, 10_000, at_hand=False), ShelfEngine(plan, 10_000, 10_000)
+        with counted() as found:
+            for table in tables:
+                assert by_group(beside.batch([table]), plan) == by_group(alone.batch([table]), plan)
+        assert found["together"] > found["asked"] * 0.4 > 10
+        assert found["together"] < found["asked"]  # copies and late rows are left to loaded groups
+
+
+@pytest.mark.parametrize("every", ["tick", "batch"])
+@pytest.mark.parametrize("name", ["distributions", "gaps"])
+def test_what_is_saved_in_either_way_is_the_same_and_goes_on_in_the_other(name, every):
+    tables = stream(3, **CASES[name])
+    plan = plan_for(tables, 0.3, every=every, ahead=50)
+    ways = {"together": [1], "one by one": [NEVER], "in turns": [1, NEVER, NEVER]}
+    engines = {way: ShelfEngine(plan, 10_000, 10_000) for way in ways}
+    for k, table in enumerate(tables):
+        reported = []
+        for way, few in ways.items():
+            with counted(few[k % len(few)]):
+                reported.append(by_group(engines[way].batch([table]), plan))
+        assert reported[0] == reported[1] == reported[2]
+        saved = [shelf.opened(plan, engine.stores[0].saved[0]) for engine in engines.values()]
+        assert described(saved[0]) == described(saved[1]) == described(saved[2])
+
+
+def described(page: shelf.Page) -> dict[str, Any]:
+    """What a page holds of each group that lies in its bundle, whatever the order."""
+    out: dict[str, Any] = {}
+    if page.small is None:
+        return out
+    for k, (key, header) in enumerate(zip(page.small.keys, page.small.headers, strict=True)):
+        own = page.small.part([k])
+        columns = {name: column.tolist() for name, column in own.columns.items()}
+        cells = [name for name in columns if bundle.SORT_OF[name] in ("rows", "pools", "sums")]
+        out[key] = header, {name: str(columns[name]) for name in cells}, sorted(columns["newest_id"])
+    return out
+
+
+def test_rows_that_did_not_travel_since_others_cover_them_are_counted():
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=3, by=["g"])
+    rows = [{"id": f"{g}{k}{m}", "g": f"g{g}", "t": k, "a": 9.0 - m} for k in range(6) for g in range(3) for m in (0, 1)]
+    table = pa.Table.from_pylist(rows)
+    plan = make_plan(query, table.schema, buckets=1, every="batch")
+    alone, beside = Engine(plan, 100, 100), ShelfEngine(plan, 100, 100)
+    with counted() as found:
+        for k in range(6):
+            part = table.slice(6 * k, 6)
+            then = beside.batch([part])
+            assert by_group(then, plan) == by_group(alone.batch([part]), plan)
+    assert found["together"] > 0
+    assert {(row["rows"], row["screened"], row["live"]) for row in rows_of(then, HEALTH)} == {(2, 1, 3)}
+    assert [row["change"] for row in rows_of(then, CHANGES)].count("leave") == 3
