@@ -35,7 +35,9 @@ def stream(seed: int, *, gaps: float, few: int, clouds: bool = False, expires: b
             name: pa.array(values[j], mask=random.uniform(size=n) < gaps) for j, name in enumerate(ATTRIBUTES)
         }
         if clouds:
-            pairs = [[{"value": x + m, "weight": 1.0 + m} for m in range(int(random.integers(1, 4)))] for x in values[2]]
+            pairs = [
+                [{"value": x + m, "weight": 1.0 + m} for m in range(int(random.integers(1, 4)))] for x in values[2]
+            ]
             columns["c"] = pa.array(pairs, DISTRIBUTION)
         names = pa.array([f"s{m}" for m in random.integers(0, 6, n)])
         life = random.choice([1, 2, 6, 20, 60], n) if expires else np.full(n, 20)
@@ -137,7 +139,9 @@ def described(page: shelf.Page) -> dict[str, Any]:
 
 def test_rows_that_did_not_travel_since_others_cover_them_are_counted():
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=3, by=["g"])
-    rows = [{"id": f"{g}{k}{m}", "g": f"g{g}", "t": k, "a": 9.0 - m} for k in range(6) for g in range(3) for m in (0, 1)]
+    rows = [
+        {"id": f"{g}{k}{m}", "g": f"g{g}", "t": k, "a": 9.0 - m} for k in range(6) for g in range(3) for m in (0, 1)
+    ]
     table = pa.Table.from_pylist(rows)
     plan = make_plan(query, table.schema, buckets=1, every="batch")
     alone, beside = Engine(plan, 100, 100), ShelfEngine(plan, 100, 100)
