@@ -28,6 +28,7 @@ from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
 from fogline.flow.explaining import Explainer
+from fogline.flow.group_timers import GroupTimers
 from fogline.flow.journal import CLIPPED, GroupReport, Journal, counts, journal
 from fogline.flow.moving import moved_group
 from fogline.flow.newest import GroupTurn, advance
@@ -37,10 +38,9 @@ from fogline.flow.rejects import RejectedRow, as_json
 from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_state
 from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot, open_slots, put_away
-from fogline.flow.watermark import later, reached, timer
+from fogline.flow.watermark import reached
 from fogline.impute.scores import Sums, add
 from fogline.packing import Arrays
-from fogline.question import duration
 from fogline.rows.changes import Tables
 from fogline.rows.keys import Key
 from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
@@ -95,6 +95,7 @@ class Keeper:
         self.plan = plan
         self.tables = Tables(plan.query)
         self.settling = Settling(plan) if plan.settles else None
+        self.timers = GroupTimers(plan, 0.0 if self.settling is None else self.settling.longest)
         self.explainer = Explainer(plan)
 
     def take(
@@ -141,7 +142,7 @@ class Keeper:
         clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
         if watermark is not None and plan.idle is not None and plan.moves_idle:
             clock = max(clock, reached(plan.kind, watermark) - plan.idle)
-        outlived = loaded.empty and self._outlived(loaded, clock, watermark)
+        outlived = loaded.empty and self.timers.outlived(loaded, clock, watermark)
         stored, slots = open_slots(plan, loaded.slots, clock, cells)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
         step = self._step(key, loaded, clock, due, found.revisions, parts)
@@ -153,7 +154,7 @@ class Keeper:
         forgotten = outlived and then.empty
         if forgotten and self.settling is not None:
             self.settling.forget(then.sensors, parts)
-        then.timer = None if forgotten else self._next(then, watermark)
+        then.timer = None if forgotten else self.timers.next(then, watermark)
         health = counts(counted, len(rejects), loaded.group, then.waits) | step.health
         health |= {"released": found.released, "screened": health["screened"] - found.screened}
         health |= {"rejected" if end else "held": (len(rejects) if end else 0) + found.newly_held}
@@ -263,56 +264,6 @@ class Keeper:
             return rows, None
         due = rows.arrived <= clock
         return _some(rows, due), _some(rows, ~due)
-
-    def _next(self, then: LoadedGroup, watermark: int | None) -> int | None:
-        """When time alone changes something: the next expiry, a waiting row that becomes due, or the group's end."""
-        plan, instants = self.plan, [slot.first for slot in then.slots]
-        if then.empty and plan.query.last is None:
-            instants.append(self._end(then))
-        elif plan.idle is None:
-            return None  # the others do not move it
-        elif plan.query.last is None:
-            if isinstance(then.group, LatestGroup):
-                then.group.live.look_at_expiries()
-            instants.append(then.group.live.next_expiry)
-        if then.waiting is not None:
-            instants.append(float(then.waiting.arrived.min()))
-        soon = timer(plan.kind, later(min(instants, default=np.inf), plan.idle or 0.0))
-        if soon is not None and watermark is not None and not plan.moves_idle:
-            return max(soon, watermark + 1)  # it fires when the watermark moves again, by a query that moves groups on
-        return soon
-
-    def _outlived(self, loaded: LoadedGroup, clock: float, watermark: int | None) -> bool:
-        """Whether there is nothing to remember of an empty group: no row was ever taken, or that was long ago."""
-        if watermark is None:
-            return not np.isfinite(clock)
-        passed = reached(self.plan.kind, watermark) - (self.plan.idle or 0.0)
-        return self.plan.moves_idle and passed >= self._end(loaded)
-
-    def timer_of(self, clock: float, newest: float, first: float) -> int | None:
-        """When time alone changes a group of which nothing is kept but live rows: `first` of these expires (inf: there
-        are none), `newest` arrived last."""
-        plan = self.plan
-        if not np.isfinite(first):
-            first = self._gone(clock, newest)
-        elif plan.idle is None:
-            return None
-        return timer(plan.kind, later(first, plan.idle or 0.0))
-
-    def _end(self, empty: LoadedGroup) -> float:
-        """Where the watermark must be for an empty group to be forgotten."""
-        kept = 0.0 if self.settling is None or empty.sensors is None else self.settling.longest
-        marked = self.plan.remember_removed if isinstance(empty.group, LatestGroup) else 0.0
-        return self._gone(empty.clock, empty.group.newest, max(kept, marked))
-
-    def _gone(self, clock: float, newest: float, kept: float = 0.0) -> float:
-        """The same of a group that is not kept for longer than that."""
-        life: Any = self.plan.query.lifetime
-        if life is None:
-            life = clock - newest if np.isfinite(newest) else 0.0
-        elif isinstance(life, str):
-            life = duration(life)
-        return clock + self.plan.lateness + max(float(life), kept)
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query

@@ -43,7 +43,7 @@ class Together(NamedTuple):
     journal: Journal
 
 
-class _Call(NamedTuple):
+class _ManyTurns(NamedTuple):
     """Groups of a bundle, and what has come for them."""
 
     bundle: Bundle
@@ -89,7 +89,7 @@ def take_together(keeper: Keeper, bundle: Bundle, parcels: Mapping[Key, Sequence
     return Together(saved.part(stay.tolist()), _journal(keeper, call, groups, changes, stay))
 
 
-def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> _Call | None:
+def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> _ManyTurns | None:
     """The groups whose rows simply enter, with those; None: there are too few."""
     cells, at = hearing.cells_of(bundle.columns), 0
     sifted: list[Sifted] = []
@@ -123,7 +123,7 @@ def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -
     found_of = [sifted[k] for k in stay]
     clocks = np.maximum(before[stay], [each.newest for each in found_of])
     ids = joined_column([there.columns["id"], names], "id")
-    return _Call(there, [parcels[key] for key in there.keys], found_of, coming, ids, clocks)
+    return _ManyTurns(there, [parcels[key] for key in there.keys], found_of, coming, ids, clocks)
 
 
 def _is_plain(found: Sifted, parcels: Sequence[Parcel], clock: float) -> bool:
@@ -156,7 +156,7 @@ def _names(ids: pa.Array) -> Any:
     return lambda which: ids.take(pa.array(which)).to_pylist()
 
 
-def _saved(keeper: Keeper, call: _Call, groups: ManyGroups, expired: Ints) -> Bundle:
+def _saved(keeper: Keeper, call: _ManyTurns, groups: ManyGroups, expired: Ints) -> Bundle:
     """The groups as they are to lie."""
     was, rows = call.bundle, call.rows
     columns, sizes, source = groups.save()
@@ -172,7 +172,9 @@ def _saved(keeper: Keeper, call: _Call, groups: ManyGroups, expired: Ints) -> Bu
     return Bundle(was.keys, headers, was.sizes | sizes, was.columns | columns)
 
 
-def _headers(keeper: Keeper, call: _Call, groups: ManyGroups, more: tuple[Floats, Ints, Ints]) -> list[dict[str, Any]]:
+def _headers(
+    keeper: Keeper, call: _ManyTurns, groups: ManyGroups, more: tuple[Floats, Ints, Ints]
+) -> list[dict[str, Any]]:
     many = groups.many
     numbers = (many.spatial, many.forgotten, many.evaluations, groups.imputed)
     counted = zip(*(each.tolist() for each in numbers), many.shadowed.tolist(), strict=True)
@@ -188,7 +190,7 @@ def _headers(keeper: Keeper, call: _Call, groups: ManyGroups, more: tuple[Floats
         spatial, forgotten, evaluations, imputed, shadowed = counts
         out.append(
             was | {
-                "clock": clock, "timer": keeper.timer_of(clock, newest, soon), "ground": found.state.ground,
+                "clock": clock, "timer": keeper.timers.of(clock, newest, soon), "ground": found.state.ground,
                 "rows": alive, "now": now, "newest": newest, "newest_ids": ids,
                 "expired_on_arrival": was["expired_on_arrival"] + expired,
                 "counts": was["counts"] | {
@@ -200,7 +202,7 @@ def _headers(keeper: Keeper, call: _Call, groups: ManyGroups, more: tuple[Floats
     return out
 
 
-def _newest(call: _Call, newest: Floats) -> tuple[pa.Array, Ints]:
+def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
     """The ids of the rows that arrived at the newest instant of each group, and how many they are."""
     rows, was, groups = call.rows, call.bundle, len(newest)
     comes = np.bincount(rows.group, minlength=groups) > 0
@@ -214,7 +216,7 @@ def _newest(call: _Call, newest: Floats) -> tuple[pa.Array, Ints]:
     return whole.take(pa.array(which)), np.bincount(group, minlength=groups)
 
 
-def _journal(keeper: Keeper, call: _Call, groups: ManyGroups, changes: ManyChanges, which: Ints) -> Journal:
+def _journal(keeper: Keeper, call: _ManyTurns, groups: ManyGroups, changes: ManyChanges, which: Ints) -> Journal:
     """What the groups `which` report."""
     plan, bundle = keeper.plan, call.bundle
     place = np.full(len(bundle.keys), -1, np.int64)
@@ -244,7 +246,9 @@ def _scores(parcels: Sequence[Parcel]) -> Sums:
     return scores
 
 
-def _columns(call: _Call, groups: ManyGroups, changes: ManyChanges, place: Ints, by: list[pa.Array]) -> ChangeColumns:
+def _columns(
+    call: _ManyTurns, groups: ManyGroups, changes: ManyChanges, place: Ints, by: list[pa.Array]
+) -> ChangeColumns:
     columns, source = groups.many.columns, groups.many.source
     which, rival, named = pa.array(place[changes.group]), changes.rival, changes.rival >= 0
     ids, times = None, None

@@ -1,7 +1,7 @@
 """In which order are the changes of many groups reported, and which rows beat those that left?
 
 By group, and within one by (arrival, id); rivals as `reasons` names them. All of that nearly always without ids: only
-rows that arrived at one instant are told apart by those.
+rows that arrived at one instant are distinguished by those.
 """
 
 from __future__ import annotations
