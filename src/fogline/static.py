@@ -20,6 +20,7 @@ from fogline.arrays import ONE, Clouds, Flags, Floats, Ints
 from fogline.errors import QueryError
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.intake import bounded, look, put
+from fogline.kernels.clouds import ends
 from fogline.kernels.front import Front, front, surely_beaten
 from fogline.kernels.fronts import CERTAIN, fronts_of
 from fogline.model import Query
@@ -156,7 +157,8 @@ class _Still:
             rows = np.concatenate((points, which[others]))
             clouds = _joined(self.rows.clouds.part(points), found.part(others))
             stay, chance, within = once(clouds, self.alpha)
-            kind = np.asarray(fronts_of(clouds, stay, np.arange(len(rows))))
+            every = np.arange(len(rows))
+            kind = np.asarray(fronts_of(*ends(clouds, every), stay, every))
             more = kind, means(clouds.part(stay)), np.full(len(stay), key)
             parts.append(Judged(rows[stay], chance, within, *more))
         whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
