@@ -67,7 +67,8 @@ class ComingRows(NamedTuple):
         """Some of the rows; pools are shared."""
         cells = (self.group, self.arrived, self.expires, self.raw, self.known)
         origin = self.origin[which] if len(self.origin) else self.origin
-        return ComingRows(*(each[which] for each in cells), self.clouds.part(which), self.source[which], origin)
+        some = [*(each[which] for each in cells), self.clouds.part(which), self.source[which], origin]
+        return ComingRows._make(some)
 
 
 class ManyGroups:
@@ -147,12 +148,12 @@ class ManyGroups:
         zeros = [np.zeros(groups, np.int64) for _ in range(4)]
         shadowed = np.array([each["counts"]["shadowed"] for each in headers], np.int64).reshape(groups, len(SHADOWED))
         sums = Sums(np.array(saved["logs"], np.int64), np.array(saved["zeros"], np.int64))
-        return ManyLive(
+        return ManyLive._make([
             clouds._replace(**pools), columns, raw, sums, cuts, fences(d), starts, first,
             sizes["rows"].copy(), sizes["rows"].copy(), zeros[3], np.empty(groups), np.empty(groups), source,
             *(np.empty(slots, np.int64) for _ in range(3)), *zeros[:3], shadowed,
             counts["spatial"], counts["forgotten"], counts["evaluations"],
-        )  # fmt: skip
+        ])  # fmt: skip
 
     def step(self, which: Ints, now: Floats, rows: ComingRows) -> ManyChanges:
         """One tick of the groups `which`, at the instants `now` of all groups; the rows are theirs.
@@ -240,7 +241,7 @@ class ManyGroups:
             changes, 0,
         )  # fmt: skip
         self.many, self.ends = many._replace(sums=sums), (pool, filled)
-        return left, ManyChanges(*(each[:end] for each in changes))
+        return left, ManyChanges._make(each[:end] for each in changes)
 
     def _room(self, pool: int) -> None:
         """Make sure that the pools have so much room."""

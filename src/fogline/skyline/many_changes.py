@@ -25,7 +25,7 @@ def in_order(groups: ManyGroups, changes: ManyChanges, names: Names) -> ManyChan
     arrived = many.columns.arrived[changes.slot]
     order = np.lexsort((arrived, changes.group))
     _by_name(order, arrived, changes, lambda which: names(many.source[changes.slot[which]]))
-    changes = ManyChanges(*(each[order] for each in changes))
+    changes = ManyChanges._make(each[order] for each in changes)
     for k in np.flatnonzero((changes.reason == BEATEN) & (changes.rival < 0)).tolist():
         changes.rival[k] = _first(groups, changes, k, names)
     return changes
@@ -60,7 +60,7 @@ def _first(groups: ManyGroups, changes: ManyChanges, k: int, names: Names) -> in
 def live_set(groups: ManyGroups, g: int) -> LiveSet:
     """One of the groups, as kernels see it."""
     many, part = groups.many, slice(int(groups.many.first[g]), int(groups.many.first[g + 1]))
-    columns = type(many.columns)(*(each[part] for each in many.columns))
+    columns = type(many.columns)._make(each[part] for each in many.columns)
     return LiveSet(
         many.clouds.part(part), columns, many.raw[part], many.sums, many.cuts, many.fence, int(many.used[g]),
         *groups.ends, float(many.latest[g]), many.shared,

@@ -36,7 +36,7 @@ def advance(
     changes = joined_changes(found)
     if len(found) > 1:
         order = np.argsort(changes.group, kind="stable")
-        changes = ManyChanges(*(each[order] for each in changes))
+        changes = ManyChanges._make(each[order] for each in changes)
     return changes, expired
 
 
@@ -73,9 +73,6 @@ def _of(rows: ComingRows, which: Ints, groups: int) -> ComingRows:
     return rows if there.all() else rows.part(there[rows.group])
 
 
-NOTHING = ManyChanges(
-    *(
-        np.empty(0, np.float64 if name in ("time", "probability", "within") else np.int64)
-        for name in ManyChanges._fields
-    )
+NOTHING = ManyChanges._make(
+    np.empty(0, np.float64 if name in ("time", "probability", "within") else np.int64) for name in ManyChanges._fields
 )
