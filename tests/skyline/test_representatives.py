@@ -94,3 +94,52 @@ def test_units_and_outliers_do_not_matter():
 def test_top_is_a_whole_number(k):
     with pytest.raises(fl.FoglineError, match=r"top is .* at least 1"):
         representatives(np.zeros((3, 1)), np.ones(3), k)
+
+
+# --- In the answer ----------------------------------------------------------------------------------------------------
+
+
+def spread_out(t, ids, sites="xy"):
+    """Rows none of which beats another, the third of them with a gap."""
+    return [
+        {"id": name, "t": t, "site": sites[k % len(sites)], "gas": k if k % 3 else [(k, 1), (k + 0.5, 1)], "oxygen": k}
+        for k, name in enumerate(ids)
+    ]
+
+
+def test_top_gives_so_many_rows_of_each_group_and_for_how_many_each_stands():
+    query = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10, by=["site"])
+    monitor = fl.Monitor(query)
+    assert monitor.answer(top=4).num_rows == 0
+    monitor.advance(1, spread_out(1, [f"r{k}" for k in range(60)]))
+    whole, few = monitor.answer(), monitor.answer(top=4)
+    assert few.column_names == [*whole.column_names, "stands_for"]
+    assert sorted(few["site"].to_pylist()) == ["x"] * 4 + ["y"] * 4
+    assert sum(few["stands_for"].to_pylist()) == whole.num_rows
+    shown = few.drop_columns("stands_for").to_pylist()
+    assert shown == [each for each in whole.to_pylist() if each in shown]
+    everything = monitor.answer(top=1000)
+    assert everything.drop_columns("stands_for").equals(whole)
+    assert set(everything["stands_for"].to_pylist()) == {1}
+
+
+def test_what_was_shown_stays_while_rows_come_and_go():
+    query = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=3, by=["site"])
+    monitor = fl.Monitor(query)
+    monitor.advance(1, spread_out(1, [f"r{k}" for k in range(60)]))
+    before = monitor.answer(top=5).select(["id", "arrived"])
+    monitor.advance(2, spread_out(2, [f"s{k}" for k in range(7)]))
+    assert monitor.answer(top=5).select(["id", "arrived"]).equals(before)
+    monitor.advance(9)
+    assert monitor.answer(top=5).num_rows == 0
+
+
+def test_where_each_id_has_one_row_an_id_that_is_shown_stays_with_its_newest_row():
+    query = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", latest=True)
+    monitor, ids = fl.Monitor(query), [f"r{k}" for k in range(40)]
+    monitor.advance(1, spread_out(1, ids))
+    before = monitor.answer(top=5)["id"].to_pylist()
+    monitor.advance(2, spread_out(2, ids))
+    after = monitor.answer(top=5)
+    assert sorted(after["id"].to_pylist()) == sorted(before)
+    assert set(after["arrived"].to_pylist()) == {2}
