@@ -223,7 +223,7 @@ def _journal(keeper: Keeper, call: _ManyTurns, groups: ManyGroups, changes: Many
     place[which] = np.arange(len(which))
     by = key_columns([bundle.keys[k] for k in which], plan.by)
     parts: Journal = []
-    changes = ManyChanges(*(each[place[changes.group] >= 0] for each in changes))
+    changes = ManyChanges._make(each[place[changes.group] >= 0] for each in changes)
     if len(changes.group):
         parts.append((CHANGES, keeper.tables.table(_columns(call, groups, changes, place, by), plan.kinds)))
     some = [call.parcels[k] for k in which]
