@@ -92,7 +92,7 @@ def test_rows_as_csv_json_and_parquet_with_the_instant_beside_them(numbers, tmp_
     assert "does not show a format" in run(numbers, "-o", str(tmp_path / "a.xls"), code=2).output
     file = tmp_path / "a.parquet"
     assert run(numbers, "--output", str(file), "--top", "2").stdout == f"2 rows: {file}\n"
-    assert pq.read_table(file)["id"].to_pylist() == ["s0", "s1"]
+    assert pq.read_table(file)["id"].to_pylist() == ["s0", "s2"]
     for name, first in (("a.csv", '"id"'), ("a.json", '{"id"'), ("a.txt", "id ")):
         run(numbers, "--output", str(tmp_path / name))
         assert (tmp_path / name).read_text().startswith(first)

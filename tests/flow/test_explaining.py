@@ -291,3 +291,13 @@ def test_names_that_mean_something_elsewhere_stay_texts(tmp_path):
     for row in near:
         assert json.loads(row["why"])["id"] == row["id"] == row["g"]
         assert json.loads(row["why"])["by"] == [row["g"]]
+
+
+def test_a_group_with_very_many_open_rows_shows_its_members_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(explaining, "OPEN", 2)
+    case = GAPPY["hindsight"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path, explain=True))
+    near = near_at(LocalFolder(tmp_path / "out"))
+    assert set(near["inside"].to_pylist()) == {True}
+    assert next_at(LocalFolder(tmp_path / "out")).num_rows == 0

@@ -75,7 +75,7 @@ class Explainer:
         inside = s.columns.state[which] == IN
         texts = [why.get(slot) for slot in which.tolist()]
         cells = _cells(live, which, self.plan.signs)
-        front = near.front.tolist()
+        front: list[str | None] = near.front.tolist()
         return NearRows(
             s.id[which], s.columns.arrived[which], inside, front, near.probability, near.within, cells, texts
         )

@@ -103,7 +103,7 @@ def _numbers(rows: pa.Table, name: str) -> Floats:
 
 
 def _names(rows: pa.Table, query: Query) -> list[tuple[Any, ...]]:
-    """What tells rows apart: group, id and arrival."""
+    """The names of rows: group, id and arrival."""
     return list(zip(*(rows[name].to_pylist() for name in (*query.by, "id", "arrived")), strict=True))
 
 

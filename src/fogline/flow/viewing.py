@@ -25,7 +25,7 @@ class NearRows(NamedTuple):
     id: Objects
     arrived: Floats
     inside: Flags
-    front: list[str]
+    front: list[str | None]
     probability: Floats
     within: Floats
     cells: Floats  # (n, 4 d) of each attribute: as it came (NaN: a gap), the least, the greatest and the mean value
