@@ -25,7 +25,7 @@ from fogline.kernels.states import IN, OUT
 from fogline.rows.clock import show_time
 from fogline.rows.keys import Key, key_columns
 from fogline.skyline.asking import questions
-from fogline.skyline.fronts import Standing, standing
+from fogline.skyline.fronts import FrontRows, standing
 from fogline.skyline.live import Live
 from fogline.why import explained
 
@@ -70,7 +70,7 @@ class Explainer:
         texts = (json.dumps(each.to_dict(), ensure_ascii=False, allow_nan=False) for each in found)
         return dict(zip(slots, texts, strict=True))
 
-    def _rows(self, live: Live, near: Standing, why: dict[int, str]) -> NearRows:
+    def _rows(self, live: Live, near: FrontRows, why: dict[int, str]) -> NearRows:
         s, which = live.slots, near.slots
         inside = s.columns.state[which] == IN
         texts = [why.get(slot) for slot in which.tolist()]
@@ -102,7 +102,7 @@ def _last_changes(live: Live, deltas: Iterable[Delta]) -> dict[int, int]:
     return dict(sorted((k, slot) for slot, k in last.items()))
 
 
-def _near(found: Standing, live: Live) -> Standing:
+def _near(found: FrontRows, live: Live) -> FrontRows:
     """The likeliest of the rows that are in, and then of those that are out."""
     inside = live.slots.columns.state[found.slots] == IN
     order = np.argsort(-found.probability, kind="stable")
