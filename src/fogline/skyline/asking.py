@@ -67,7 +67,7 @@ def ask(live: Live, k: int) -> Questions:
     return Questions(slot, attribute, expected * UNIT, *ends, s.means(slot, attribute))
 
 
-class Question(NamedTuple):
+class AskedCell(NamedTuple):
     """One of them, with the row's name; sorted as they are listed."""
 
     worth: float  # minus the expected number
@@ -85,12 +85,12 @@ def questions(groups: Sequence[tuple[Key, Live]], k: int, query: Query, kinds: K
 
     Columns: by…, id, arrived, attribute, changes, low, high, mean (as the user sees values), sentence.
     """
-    found: list[Question] = []
+    found: list[AskedCell] = []
     for g, (_, live) in enumerate(groups):
         asked, s = ask(live, k), live.slots
         names = s.columns.arrived[asked.slot].tolist(), s.id[asked.slot].tolist(), asked.attribute.tolist()
         ranges = [each.tolist() for each in _as_seen(asked, query)]
-        found += map(Question, (-asked.changes).tolist(), *names, repeat(g), *ranges)
+        found += map(AskedCell, (-asked.changes).tolist(), *names, repeat(g), *ranges)
     best = sorted(found)[:k]
     by = {
         name: pa.array([groups[each.group][0][n] for each in best], kinds.by[n] if kinds.by else pa.null())
@@ -118,7 +118,7 @@ def _as_seen(asked: Questions, query: Query) -> tuple[Floats, Floats, Floats]:
     return ends[0], ends[1], asked.mean * sign + 0.0
 
 
-def _sentence(each: Question, query: Query, kinds: Kinds) -> str:
+def _sentence(each: AskedCell, query: Query, kinds: Kinds) -> str:
     number = f"{-each.worth:.3g}"
     rows = "1 row is" if number == "1" else f"{number} rows are"
     return (

@@ -86,7 +86,7 @@ class Window:
 
     def revealed(self, cells: Cells, clouds: Clouds) -> Clouds:
         """The clouds with the true values of these cells."""
-        lo, hi, start, size = (each.copy() for each in clouds[:4])
+        lo, hi, start, size = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy(), clouds.size.copy()
         row, j = cells[0] - self.rows[0], cells[1]
         lo[row, j] = hi[row, j] = self.case.truth[cells] * np.array(self.case.query.signs)[j] + 0.0
         start[row, j], size[row, j] = ONE, 1
@@ -153,7 +153,7 @@ def read(frame: pd.DataFrame) -> Reading:
     parts, good = [], []
     gained = gains(frame)
     for name, rows in gained.groupby(level="set", sort=False):
-        stretch = rows.reset_index().groupby(["place", "window"]).ngroup().to_numpy()
+        stretch = rows.reset_index().groupby(["place", "window"]).ngroup().to_numpy(np.int64)
         shown = [_shown(line, rows[line].to_numpy(), stretch) for line in LINES if line in rows]
         mean = rows.mean()
         ratio, least = mean[ASKED] / max(mean[RANDOM], 1e-9), mean[ASKED]
