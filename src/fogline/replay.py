@@ -49,7 +49,8 @@ class RowStory:
             return self.now.sentence
         out = f"{quoted(self.id)} is out of the answer"
         if self.guard is not None:
-            return f"{out}: {quoted(self.guard[0])} surely beats it, for the rest of its life."
+            name, arrived = self.guard
+            return f"{out}: {quoted(name)} (arrived {arrived}) surely beats it, for the rest of its life."
         if self.changes and self.changes[-1].change == "leave":
             return f"{out}: {why_it_left(self.changes[-1])}."
         return f"{out}: it is not in the window."

@@ -95,7 +95,9 @@ def test_the_guard_of_a_row_that_was_forgotten_is_named(tmp_path, window):
     query = QUERY.replace("lifetime: 4", window)
     code, output = ask(tmp_path, "sensor,t,gas,oxygen\na,1,5,19\nb,1,4,20\nc,2,6,18\n", "--id", "b", query=query)
     assert code == 0
-    assert "  'b' is out of the answer: 'c' surely beats it, for the rest of its life." in output.splitlines()
+    assert (
+        "  'b' is out of the answer: 'c' (arrived 2) surely beats it, for the rest of its life." in output.splitlines()
+    )
     late = "sensor,t,gas,oxygen\na,1,5,19\nb,1,4,20\nc,2,6,18\nd,6,9,30\ne,7,9,30\n"
     code, output = ask(tmp_path, late, "--id", "b", query=query)
     assert output.splitlines() == ["'b' at 7:", "  none of its rows is in the window any more."]
@@ -108,7 +110,9 @@ def test_a_forgotten_row_with_a_gap_has_a_guard_by_its_bounds(tmp_path):
     stream = "sensor,t,gas,oxygen\na,1,,21\nb,2,4,20\nc,3,,19\n"
     repository = "-r", str(tmp_path / "repo")
     output = ask(tmp_path, stream, "--id", "a", *repository)[1]
-    assert "  'a' is out of the answer: 'b' surely beats it, for the rest of its life." in output.splitlines()
+    assert (
+        "  'a' is out of the answer: 'b' (arrived 2) surely beats it, for the rest of its life." in output.splitlines()
+    )
     output = ask(tmp_path, stream, "--id", "c", *repository)[1]
     assert (
         "  'c' is certain to be in the answer: its missing gas is likely 1 (rule oxygen(1) -> gas(9), 1 row of "
@@ -132,7 +136,7 @@ def test_it_is_given_as_json(tmp_path):
     }
     assert [each["change"] for each in old["changes"]] == ["enter", "leave"]
     assert (old["sentence"], old["guard"]["id"]) == (
-        "'57' is out of the answer: '60' surely beats it, for the rest of its life.", "60"
+        "'57' is out of the answer: '60' (arrived 2) surely beats it, for the rest of its life.", "60"
     )  # fmt: skip
 
 
@@ -145,7 +149,7 @@ def test_hostile_ids_stay_text(tmp_path, name):
     assert run.exit_code == 0
     assert run.stdout.splitlines()[:2] == [
         f"{name!r} at 1:",
-        f"  {name!r} is out of the answer: 'b' surely beats it, for the rest of its life.",
+        f"  {name!r} is out of the answer: 'b' (arrived 1) surely beats it, for the rest of its life.",
     ]
     run = CliRunner().invoke(app, ["explain", str(tmp_path / "s.jsonl"), "-q", query, "--id", name, "--json"])
     assert json.loads(run.stdout)["rows"][0]["id"] == name

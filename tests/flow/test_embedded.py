@@ -19,6 +19,7 @@ from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState, Entry
 from fogline.flow.folder import LocalFolder
+from fogline.flow.names import KINDS, VIEWS
 from tests.contracts import net
 from tests.flow.embedding import (
     APPENDED,
@@ -108,10 +109,11 @@ class Steps:
         self.count, self.last = 0, n
 
 
+EXPLAIN = {"explain": True}
 CRASHED = {
-    "rows that wait in cells": Case(APPENDED, lambda: readings(160, 3, late=8), {"lateness": 6}, files=2),
+    "rows that wait in cells": Case(APPENDED, lambda: readings(160, 3, late=8), {"lateness": 6, **EXPLAIN}, files=2),
     "ids in pages": Case(NEWEST, lambda: changes_of_ids(300, 4, 80), files=3),
-    "sensors": Case(QUERY, lambda: walks(steps=12, gaps=0.2, begin=200), {}, learnt, files=2),
+    "sensors": Case(QUERY, lambda: walks(steps=12, gaps=0.2, begin=200), EXPLAIN, learnt, files=2),
 }
 
 
@@ -140,7 +142,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(name, tmp_path, m
         except Plug:
             steps.plugged(-1)
             run(config, 1)
-            for kind in ("changes", "rejects", "health"):
+            for kind in (*KINDS, *VIEWS):
                 assert reported(Path(config.output), kind) == reported(tmp_path / "calm", kind), (n, kind)
             assert kept_in(config.output) == kept, n
             shutil.rmtree(config.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -21,6 +22,8 @@ from tests.contracts import query_of
 from tests.explaining import check_all
 from tests.strategies import late_streams, streams
 
+NO_WINDOWS: Mapping[Any, tuple[oracle.Cloud, ...]] = {}
+
 
 def trying(examples):
     return settings(
@@ -31,7 +34,7 @@ def trying(examples):
 def explained_at_every_call(stream) -> int:
     monitor, count = fl.Monitor(query_of(stream)), 0
     ticks = {t.call: t for t in oracle.replay(stream.calls, stream.attributes, stream.by, **stream.window)}
-    windows = {}
+    windows = NO_WINDOWS
     for call, (now, rows) in enumerate(stream.calls):
         monitor.advance(now, rows)
         windows = ticks[call].windows if call in ticks else windows
@@ -60,7 +63,7 @@ def test_where_rows_are_replaced_explanations_are_true(stream):
         attributes=stream.attributes, id="id", time="t", alpha=float(stream.alpha), latest=True, gone="gone",
         version="v", remember_removed=stream.remember, **stream.window,
     )  # fmt: skip
-    monitor, windows = fl.Monitor(query), {}
+    monitor, windows = fl.Monitor(query), NO_WINDOWS
     ticks = {t.call: t for t in stream.oracle().ticks()}
     for call, (now, rows) in enumerate(stream.calls):
         monitor.advance(now, rows)
@@ -192,7 +195,8 @@ def test_the_sentence_of_a_row_that_is_out_states_who_keeps_it_out():
     )
     assert monitor.explain("b")[0].sentence == (
         "'b' is in the answer with probability 0.875: its missing oxygen is likely 17 to 19; 'a' beats it with 0.125; "
-        "it would leave if its oxygen were 21 or more; to know the oxygen of 'a' would move it most, by 0.1875 on average."
+        "it would leave if its oxygen were 21 or more; to know the oxygen of 'a' would move it most, by 0.1875 on "
+        "average."
     )
     monitor.advance(5)
     assert monitor.explain("c")[0].sentence == "'c' is certain to be in the answer: no row can beat it."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from tests.changing import changing
 from tests.contracts import CLOSE, name_of, query_of
 from tests.strategies import Stream, late_streams, streams
 
+NO_WINDOWS: Mapping[Any, tuple[oracle.Cloud, ...]] = {}
 FRONTS = ("certain", "likely", "possible")
 
 
@@ -32,7 +35,7 @@ def in_all_worlds(cloud, window) -> bool:
     return not any(oracle.beats(place, own) for place in others for own, _ in cloud.places)
 
 
-def true_fronts(windows, alpha: Fraction) -> dict[tuple, tuple[str, Fraction]]:
+def true_fronts(windows, alpha: Fraction) -> dict[tuple[Any, ...], tuple[str, Fraction]]:
     """(group…, id, arrived) -> front and probability, of all rows that are in under some values."""
     out = {}
     for window in windows.values():
@@ -62,7 +65,7 @@ def agree(monitor: fl.Monitor, by: tuple[str, ...], windows, alpha: Fraction, ra
 @trying(60)
 @given(streams(groups=2) | late_streams(groups=2), st.sampled_from([Fraction(1, 20), Fraction(1, 3)]))
 def test_fronts_are_those_of_the_possible_worlds(stream: Stream, more):
-    monitor, windows = fl.Monitor(query_of(stream)), {}
+    monitor, windows = fl.Monitor(query_of(stream)), NO_WINDOWS
     ticks = {t.call: t for t in oracle.replay(stream.calls, stream.attributes, stream.by, **stream.window)}
     raised = min(stream.alpha + more, Fraction(999, 1000))
     for call, (now, rows) in enumerate(stream.calls):
@@ -78,7 +81,7 @@ def test_where_rows_are_replaced_too(stream):
         attributes=stream.attributes, id="id", time="t", alpha=float(stream.alpha), latest=True, gone="gone",
         version="v", remember_removed=stream.remember, **stream.window,
     )  # fmt: skip
-    monitor, windows = fl.Monitor(query), {}
+    monitor, windows = fl.Monitor(query), NO_WINDOWS
     ticks = {t.call: t for t in stream.oracle().ticks()}
     for call, (now, rows) in enumerate(stream.calls):
         monitor.advance(now, rows)
@@ -86,7 +89,7 @@ def test_where_rows_are_replaced_too(stream):
         agree(monitor, (), windows, stream.alpha, (stream.alpha + 1) / 2)
 
 
-def monitor_of(cells: dict[str, object], **fields) -> fl.Monitor:
+def monitor_of(cells: dict[str, tuple[Any, Any]], **fields) -> fl.Monitor:
     query = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=9, **fields)
     monitor = fl.Monitor(query)
     monitor.advance(0, [{"id": name, "t": 0, "a": a, "b": b} for name, (a, b) in cells.items()])
@@ -108,7 +111,8 @@ def test_what_is_asked_for_wrongly_is_an_error_with_the_way_out():
     monitor = monitor_of({"x": (1, 0)}, alpha=0.5)
     with pytest.raises(fl.FoglineError, match=r"front is 'possibel'; it is one of certain, likely, possible"):
         monitor.answer(front="possibel")
-    for alpha in (0.4, 1.0, float("nan"), "high", True):
+    wrong: list[Any] = [0.4, 1.0, float("nan"), "high", True]
+    for alpha in wrong:
         with pytest.raises(fl.FoglineError, match=r"can be cut at 0\.5 or more, below 1"):
             monitor.answer(alpha=alpha)
     assert monitor.answer(alpha=0.5).equals(monitor.answer())

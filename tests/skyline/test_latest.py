@@ -246,7 +246,7 @@ def test_a_row_is_explained_by_the_rows_that_keep_it_out():
     cells = {"x": 5, "g": HALF, "h": HALF, "z": -1}
     group, _ = run(Changing({"a0": "max"}, Fraction(2, 5), [(0, rows_at(0, **cells))], {}))
     slots, query = group.live.slots, fl.Query(attributes={"a0": "max"}, id="id", time="t", lifetime=1, alpha=0.4)
-    reasons = {slots.id[o]: explain(group.live, o, (), float, query).reason for o in map(int, slots.alive())}
+    reasons = {each.id: each.reason for each in explain(group.live, slots.alive(), (), float, query)}
     assert reasons["x"] == "several rows together guard it"
     assert reasons["g"] == reasons["h"] == "more likely than alpha = 0.4 that no row beats it"
     assert reasons["z"].endswith("surely beats it")

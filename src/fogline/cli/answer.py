@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fogline.flow.answers import Shown
+    from fogline.flow.folder import Folder
 
+Each = TypeVar("Each")
 FORMATS = ("table", "csv", "json", "parquet")
 COMPARISONS = {"<=": "less_equal", ">=": "greater_equal", "!=": "not_equal", "==": "equal", "=": "equal", "<": "less",
                ">": "greater"}  # fmt: skip
@@ -36,8 +39,23 @@ def answer(
         list[str] | None,
         typer.Option(metavar="COLUMN OP VALUE", help="Only such rows, as in `--where 'co2 > 900'`; several: all hold."),
     ] = None,
+    front: Annotated[
+        str,
+        typer.Option(
+            help="`certain`: only rows that are in whatever the missing values are; `likely`: the answer; `possible`: "
+            "also rows that are out but may be in, the likeliest of them (of a run with --explain)."
+        ),
+    ] = "likely",
+    alpha: Annotated[
+        float | None, typer.Option(help="Cut the answer at this probability, not below the query's alpha.")
+    ] = None,
     top: Annotated[
-        int | None, typer.Option(help="Only so many rows, those with the highest probability.", min=1)
+        int | None,
+        typer.Option(
+            help="Of each group only so many rows that stand for all of it, as different as can be, and for how many "
+            "each stands.",
+            min=1,
+        ),
     ] = None,
     most: Annotated[int, typer.Option("--most", help="Print so many rows of a table; 0 prints all.", min=0)] = 50,
     form: Annotated[
@@ -56,13 +74,20 @@ def answer(
         chosen = format_of("json" if as_json and form is None else form, file)
         from fogline.cli.queries import named
         from fogline.flow.answers import read_shown
+        from fogline.flow.fronts import check_front, fronted, near_of
 
-        read = reading(output, settings(), lambda place: read_shown(place, output, at))
-        every = of_query(read, query, output)
-        tables = {}
-        for name, shown in every.items():
+        def read(place: Folder) -> dict[str | None, tuple[Shown, pa.Table | None]]:
+            check_front(front, place, output, at)
+            found = of_query(read_shown(place, output, at), query, output)
+            return {name: (shown, near_of(place, name, at)) for name, shown in found.items()}
+
+        every: dict[str | None, Shown] = {}
+        tables: dict[str | None, pa.Table] = {}
+        for name, (whole, near) in reading(output, settings(), read).items():
             with named(name):
-                tables[name] = chosen_rows(shown.rows, where or [], top)
+                every[name] = fronted(whole, near, front, alpha)
+                rows = chosen_rows(every[name].rows, where or [])
+                tables[name] = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
         sentences = {name: about(shown) for name, shown in every.items()}
         if file is None and chosen == "table":
             for name, rows in tables.items():
@@ -80,7 +105,7 @@ def answer(
             typer.echo(as_text(rows, chosen), nl=False)
 
 
-def of_query(every: dict[str | None, Shown], name: str | None, output: str) -> dict[str | None, Shown]:
+def of_query(every: dict[str | None, Each], name: str | None, output: str) -> dict[str | None, Each]:
     """What was asked for of what several queries have found: all, or the one of a name."""
     if name is None:
         return every
@@ -152,11 +177,33 @@ def instant_text(instant: Any) -> str:
     return str(instant).removesuffix("+00:00")
 
 
-def chosen_rows(rows: pa.Table, where: list[str], top: int | None) -> pa.Table:
-    """The rows for which all conditions hold; of these the likeliest."""
+def chosen_rows(rows: pa.Table, where: list[str]) -> pa.Table:
+    """The rows for which all conditions hold."""
     for condition in where:
         rows = rows.filter(holds(rows, condition))
-    return rows if top is None else rows.sort_by([("probability", "descending")]).slice(0, top)
+    return rows
+
+
+def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
+    """Of each group the rows that stand for the others, and for how many each does."""
+    import numpy as np
+    import pyarrow as pa
+
+    from fogline.flow.fronts import values_of
+    from fogline.skyline.representatives import representatives, with_stands_for
+
+    rows, values = shown.rows.combine_chunks(), values_of(shown, near)
+    probability = rows["probability"].to_numpy()
+    names = list(zip(*(rows[name].to_pylist() for name in shown.query.by), strict=True)) or [()] * rows.num_rows
+    groups = dict[tuple[Any, ...], list[int]]()
+    for k, name in enumerate(names):
+        groups.setdefault(name, []).append(k)
+    which, stands_for = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for there in groups.values():
+        chosen, count = representatives(values[there], probability[there], top)
+        which.append(np.array(there)[chosen])
+        stands_for.append(count)
+    return with_stands_for(rows.take(pa.array(np.concatenate(which))), np.concatenate(stands_for))
 
 
 def holds(rows: pa.Table, condition: str) -> Any:

@@ -92,6 +92,14 @@ def run(
             help="Go on with another repository: what was imputed stays, what comes is imputed by this one.",
         ),
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Add to changes why each row is in (`why`), and write `near/`: rows that may be in, with what holds "
+            "them back, and `next/`: which missing values to measure first. It takes more time.",
+        ),
+    ] = False,
     engine: Annotated[
         str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
     ] = "spark",
@@ -136,6 +144,7 @@ def run(
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         about |= {"sinks": sinks, "keeps": checkpoint is None, "accepts": accept_repository}
+        about["explain"] = explain
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))

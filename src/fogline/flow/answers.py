@@ -8,9 +8,8 @@ read; no engine is needed where they lie on this machine.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +18,9 @@ import pyarrow.parquet as pq
 from fogline.errors import FoglineError
 from fogline.flow.about import read_about
 from fogline.flow.batches import counted
-from fogline.flow.compaction import GoneError, Stand, add_scores, opened, read_stand, stand_names
+from fogline.flow.compaction import Stand, add_scores, read_stand, stand_names
 from fogline.flow.folder import Folder
+from fogline.flow.listed import again, opened
 from fogline.flow.names import CHANGES, HEALTH, HERE
 from fogline.impute.scores import Sums
 from fogline.model import Query
@@ -28,15 +28,13 @@ from fogline.rows.changes import answer_of, of_query, standing
 from fogline.rows.clock import as_instant
 from fogline.rows.queries import Asked, asked_from, each_of
 
-Read = TypeVar("Read")
 MANY = 1_000_000  # changes that are held at once
-_TRIES = 20  # a run that goes on meanwhile joins files once in a hundred batches
 
 
 def read_answer(place: Folder, output: str, at: str | None = None) -> pa.Table:
     """The answer in a folder that `fogline run` writes, at its end or at an instant; `output` is what to call it."""
-    query = asked_from(_about(place, output)["query"])
-    return _again(lambda: _answer(place, output, query, at))
+    query = asked_from(about_of(place, output)["query"])
+    return again(lambda: _answer(place, output, query, at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def read_shown(place: Folder, output: str, at: str | None = None) -> dict[str | 
 
     After what a run has seen, rows leave as they expire; none can come in.
     """
-    asked = asked_from(_about(place, output)["query"])
+    asked = asked_from(about_of(place, output)["query"])
 
     def read() -> dict[str | None, Shown]:
         health = counted(place.listing(HEALTH))
@@ -81,7 +79,7 @@ def read_shown(place: Folder, output: str, at: str | None = None) -> dict[str | 
 
         return {name: shown(_own(rows, name, query), query) for name, query in each_of(asked).items()}
 
-    return _again(read)
+    return again(read)
 
 
 def _own(rows: pa.Table, name: str | None, query: Query) -> pa.Table:
@@ -130,7 +128,7 @@ def _unexpired(rows: pa.Table, query: Query, at: str) -> pa.Table:
 
 def read_scores(place: Folder, output: str) -> Sums:
     """What the run in a folder has found out about its rules."""
-    _about(place, output)
+    about_of(place, output)
 
     def read() -> Sums:
         stands = stand_names(place)
@@ -139,7 +137,7 @@ def read_scores(place: Folder, output: str) -> Sums:
         add_scores(sums, place, after=-1 if newest is None else newest.number)
         return sums
 
-    return _again(read)
+    return again(read)
 
 
 def _answer(place: Folder, output: str, query: Asked, at: str | None) -> pa.Table:
@@ -200,17 +198,8 @@ def _until(file: Any, instant: Any) -> list[int]:
     return groups
 
 
-def _again(read: Callable[[], Read]) -> Read:
-    """Read anew where files were joined meanwhile."""
-    for _ in range(_TRIES):
-        try:
-            return read()
-        except GoneError:
-            continue
-    return read()
-
-
-def _about(place: Folder, output: str) -> dict[str, Any]:
+def about_of(place: Folder, output: str) -> dict[str, Any]:
+    """What the folder of a run knows; an error, where it has no answer."""
     about = read_about(place)
     if about is None:
         raise FoglineError(f"{output!r} is not a folder that `fogline run` has written.")

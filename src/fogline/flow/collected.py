@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.journal import CHANGES, HEALTH
+from fogline.flow.names import VIEWS
 from fogline.flow.output import Output, RunStatus
 from fogline.flow.reported import Reported, file_of, tables_of
 from fogline.flow.sink import put_all
@@ -24,8 +25,8 @@ class Collected:
     """What a batch has reported."""
 
     journals: list[pa.RecordBatch]  # packed
-    files: list[tuple[str, str]]  # kind, name: changes and rejects that are not in the journals
-    rows: dict[str, int]  # of each kind, in the files
+    files: list[tuple[str, str]]  # kind, name: what is not in the journals, but for health
+    rows: Counter[str]  # of each kind, in the files
     health: list[pa.Table]  # what is not in the journals
     queries: Counter[str] = field(default_factory=Counter)  # changes in the files by query, where these have names
 
@@ -44,7 +45,7 @@ def collected(
     place: Folder, journals: list[pa.RecordBatch], files: list[tuple[str, str]], health: list[pa.Table]
 ) -> Collected:
     """What was reported, with the rows of the files counted."""
-    rows, queries = {CHANGES: 0, REJECTS: 0}, Counter[str]()
+    rows, queries = Counter[str](), Counter[str]()
     for kind, name in files:
         file = file_of(place, name)
         rows[kind] += file.metadata.num_rows
@@ -60,6 +61,8 @@ def write_batch(output: Output, status: RunStatus, found: Collected, number: int
     def reported(kind: str) -> Reported:
         return Reported(output.place, kind, number, parts.get(kind), [name for of, name in found.files if of == kind])
 
+    if output.config.keeps:
+        output.folder.put_views(number, {kind: reported(kind) for kind in VIEWS})
     put_all(output.sinks, number, reported)
     if found.files or found.health:
         output.place.clear(PIECES)

@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 
 from fogline.flow.batches import Held, batch_name, counted, superseded
 from fogline.flow.folder import Folder
-from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES
+from fogline.flow.listed import opened
+from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES, VIEWS
+from fogline.flow.views import fold
 from fogline.impute.scores import Sums, add, from_plain, to_plain
 from fogline.rows.changes import standing
 from fogline.rows.queries import Asked
@@ -53,7 +55,7 @@ class Compaction:
 
     def resume(self) -> None:
         """End what an earlier run has begun."""
-        for kind in KINDS:
+        for kind in (*KINDS, *VIEWS):
             self.place.delete(superseded(self.place.listing(kind)))
         stands = stand_names(self.place)
         self.next = max(stands, default=-1) + 1
@@ -76,6 +78,8 @@ class Compaction:
                 gone += self._join(kind, last + 1 - size, last)
             gone += [name for number, name in stands.items() if last + 1 - size <= number < last and size > self.block]
             size *= self.block
+        for kind in VIEWS:
+            gone += fold(self.place, kind, self.query, last - self.block)
         write_stand(self.place, self._stand(before, last, removed))
         self.place.delete(gone)
         if removed:
@@ -162,18 +166,6 @@ def add_scores(sums: Sums, place: Folder, *, after: int, upto: int | None = None
     for table in tables(place, HEALTH, after=after, upto=upto, columns=["batch", SCORES]):
         for scored in table.filter(pc.greater(table["batch"], after)).column(SCORES).drop_null().to_pylist():
             add(sums, from_plain(json.loads(scored)))
-
-
-class GoneError(Exception):
-    """A file was listed, but has been joined with others since: list again."""
-
-
-def opened(place: Folder, name: str) -> pa.NativeFile:
-    """A file that was listed."""
-    found = place.open(name)
-    if found is None:
-        raise GoneError(name)
-    return found
 
 
 def stand_names(place: Folder) -> dict[int, str]:

@@ -11,7 +11,7 @@ names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import pyarrow as pa
@@ -22,8 +22,8 @@ from fogline.files.paths import absolute, is_local
 from fogline.flow.about import read_about
 from fogline.flow.batches import batch_name, counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
-from fogline.flow.compaction import opened as opened_file
 from fogline.flow.folder import Folder, LocalFolder
+from fogline.flow.listed import opened
 from fogline.flow.names import ABOUT, KINDS, REJECTS
 from fogline.flow.reported import Reported, numbered_rejects
 from fogline.flow.sink import BATCH, Batches, RunInfo, refuse_gap
@@ -60,19 +60,27 @@ class BatchFolder:
         """One file for each kind that has rows; after it those that workers have written, by kind and name."""
         files = list(spilled)
         for kind in KINDS:
-            table, more = parts.get(kind), [name for of, name in files if of == kind]
-            first = [] if table is None or not table.num_rows else [table]
-            self._forget(kind, number)
-            for k, name in enumerate(more):
-                place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
-                if kind == REJECTS:
-                    self._numbered(name, place, number)
-                else:
-                    self.folder.move(name, place)
-            for each in first:
-                with self.folder.filling(part_name(kind, number, 1, 1 + len(more))) as path:
-                    pq.write_table(each, path)
+            self._write(kind, number, parts.get(kind), [name for of, name in files if of == kind])
         self._done(number)
+
+    def put_views(self, number: int, views: Mapping[str, Reported]) -> None:
+        """Near rows and cells to measure next: they come before the batch itself, which counts from then on."""
+        for kind, each in views.items():
+            self._write(kind, number, each.table, each.files)
+
+    def _write(self, kind: str, number: int, table: pa.Table | None, more: list[str]) -> None:
+        """One file of what is at hand, and after it those that lie in this folder."""
+        first = [] if table is None or not table.num_rows else [table]
+        self._forget(kind, number)
+        for k, name in enumerate(more):
+            place = part_name(kind, number, k + 1 + len(first), len(first) + len(more))
+            if kind == REJECTS:
+                self._numbered(name, place, number)
+            else:
+                self.folder.move(name, place)
+        for each in first:
+            with self.folder.filling(part_name(kind, number, 1, 1 + len(more))) as path:
+                pq.write_table(each, path)
 
     def _done(self, number: int) -> None:
         self.fresh = False
@@ -89,7 +97,7 @@ class BatchFolder:
 
     def _numbered(self, name: str, to: str, number: int) -> None:
         """What a worker has written gets its place, and the batch's number beside its rows."""
-        file = pq.ParquetFile(opened_file(self.folder, name))
+        file = pq.ParquetFile(opened(self.folder, name))
         schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
         with self.folder.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
             for k in range(file.num_row_groups):

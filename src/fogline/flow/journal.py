@@ -21,6 +21,8 @@ from fogline.flow.names import SCORES
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
+from fogline.flow.view_columns import WHY
+from fogline.flow.viewing import GroupView, view_tables
 from fogline.impute.scores import Sums, to_plain
 from fogline.model import Query
 from fogline.rows.changes import Tables, change_schema
@@ -65,7 +67,8 @@ def counts(parcels: Sequence[Parcel], rejected: int, group: AnyGroup, waiting: i
 
 def changes_schema(plan: Plan) -> pa.Schema:
     """Of the changes that a stream's answer has."""
-    return change_schema(plan.query, plan.kinds)
+    changes = change_schema(plan.query, plan.kinds)
+    return changes.append(pa.field(WHY, pa.string())) if plan.explain else changes
 
 
 def rejects_schema(plan: Plan) -> pa.Schema:
@@ -88,6 +91,7 @@ class GroupReport(NamedTuple):
     health: Mapping[str, float]
     scores: Sums
     clock: float
+    view: GroupView | None = None  # what explains it, if that is asked for
 
 
 def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journal:
@@ -97,7 +101,11 @@ def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journ
     if any(each.deltas for each in reports):
         by = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * len(reports)
         deltas = [(key, delta) for key, each in zip(by, reports, strict=True) for delta in each.deltas]
-        parts.append((CHANGES, tables.build(deltas, plan.kinds)))
+        changes = tables.build(deltas, plan.kinds)
+        if plan.explain:
+            why = [each for report in reports if report.view is not None for each in report.view.why]
+            changes = changes.append_column(WHY, pa.array(why, pa.string()))
+        parts.append((CHANGES, changes))
     if rejects := [row for each in reports for row in each.rejects]:
         which = np.repeat(np.arange(len(reports)), [len(each.rejects) for each in reports])
         cells = zip(*rejects, strict=True)
@@ -114,7 +122,9 @@ def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journ
         else:
             numbers = [each.health.get(field.name, 0) for each in reports]
         columns[field.name] = pa.array(numbers, field.type)
-    return [*parts, (HEALTH, pa.table(columns))]
+    clocks_of, views = [each.clock for each in reports], [each.view for each in reports]
+    shown = view_tables(plan, clocks_of, views, groups) if plan.views else []
+    return [*parts, (HEALTH, pa.table(columns)), *shown]
 
 
 def beside(name: str, taken: Container[str]) -> str:

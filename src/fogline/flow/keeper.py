@@ -27,6 +27,7 @@ from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
+from fogline.flow.explaining import Explainer
 from fogline.flow.journal import CLIPPED, GroupReport, Journal, counts, journal
 from fogline.flow.moving import moved_group
 from fogline.flow.newest import GroupTurn, advance
@@ -93,6 +94,7 @@ class Keeper:
         self.plan = plan
         self.tables = Tables(plan.query)
         self.settling = Settling(plan) if plan.settles else None
+        self.explainer = Explainer(plan)
 
     def take(
         self,
@@ -131,7 +133,7 @@ class Keeper:
         end: bool = False,
     ) -> Turned:
         """The same of a group that is loaded; its state is still to be written, and what is reported to be packed."""
-        plan = self.plan
+        plan, since = self.plan, loaded.clock
         found = sift_ahead(loaded.ahead, parcels, plan.ahead)
         parts = MemoryCells() if parts is None else parts
         before = self._begun_anew(loaded, cells, parts, pages) if found.anew else None
@@ -160,7 +162,10 @@ class Keeper:
         deltas = step.deltas if before is None else [*before, *step.deltas]
         if pages is not None and isinstance(then.group, LatestGroup):
             self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
-        return Turned(then, forgotten, loaded.timer, GroupReport(key, deltas, rejects + held, health, scores, clock))
+        moved = bool(parcels or deltas) or clock != since
+        view = self.explainer.view(key, then.group.live, deltas, moved=moved)
+        report = GroupReport(key, deltas, rejects + held, health, scores, clock, view)
+        return Turned(then, forgotten, loaded.timer, report)
 
     def _step(
         self,

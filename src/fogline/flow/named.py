@@ -21,11 +21,22 @@ from fogline.flow.journal import (
     health_schema,
     rejects_schema,
 )
+from fogline.flow.names import KINDS, NEAR, NEXT, VIEWS
 from fogline.flow.plan import Plan
 from fogline.flow.plans import AnyPlan, Plans
+from fogline.flow.view_columns import near_schema, next_by, next_schema
 from fogline.rows.queries import QUERY
 
-_OF_ONE = {CHANGES: changes_schema, REJECTS: rejects_schema, HEALTH: health_schema}
+
+def _near(plan: Plan) -> pa.Schema:
+    return near_schema(plan.query, plan.kinds)
+
+
+def _next(plan: Plan) -> pa.Schema:
+    return next_schema(plan.query, plan.kinds)
+
+
+_OF_ONE = {CHANGES: changes_schema, REJECTS: rejects_schema, HEALTH: health_schema, NEAR: _near, NEXT: _next}
 
 
 def schema_of(plan: AnyPlan, kind: str) -> pa.Schema:
@@ -33,7 +44,7 @@ def schema_of(plan: AnyPlan, kind: str) -> pa.Schema:
     if isinstance(plan, Plan):
         return _OF_ONE[kind](plan)
     head = ("time",) if kind == CHANGES else ()
-    groups = [group_columns(each.query, kind) for _, each in plan.named]
+    groups = [next_by(each.query) if kind == NEXT else group_columns(each.query, kind) for _, each in plan.named]
     rest = [_OF_ONE[kind](each) for _, each in plan.named]
     return joined([pa.field(QUERY, pa.string())], rest, head, groups)
 
@@ -61,7 +72,8 @@ class Naming:
     """Gives what a query reports the columns of all of them."""
 
     def __init__(self, plan: Plans) -> None:
-        self.schemas = {kind: schema_of(plan, kind) for kind in _OF_ONE}
+        asked = KINDS if not plan.first.views else (*KINDS, *VIEWS)
+        self.schemas = {kind: schema_of(plan, kind) for kind in asked}
 
     def named(self, name: str, journal: Journal) -> Journal:
         """The tables of one call of a query's keeper."""

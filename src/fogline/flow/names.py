@@ -9,4 +9,5 @@ REPOSITORIES = "repositories"  # in about.json: those that the run has had, the 
 ANSWERS = "answers"
 CHANGES, REJECTS, HEALTH = KINDS = ("changes", "rejects", "health")
 SCORES = "scores"  # a column of health: of values that were hidden for a moment, as JSON (`fogline.impute.scores`)
+NEAR, NEXT = VIEWS = ("near", "next")  # folders of a run with --explain: what the page and `fogline next` show
 HERE = "its own folder"  # among the sinks that a run was begun with

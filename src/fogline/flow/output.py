@@ -27,7 +27,7 @@ from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
-from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES
+from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES, VIEWS
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan
 from fogline.flow.rejects import kind_of_reason
@@ -40,6 +40,7 @@ from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, differing, each_of
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
+PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views")  # what a plan has of a config
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,17 @@ class RunConfig:
     successor: Repository | None = None  # the one that the run is to go on with, from the next batch on
     formers: tuple[Repository | None, ...] = ()  # those that it had before, the first one first
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
+    explain: bool = False  # whether changes have the column `why`, and the folder near rows and cells to measure next
 
     def __post_init__(self) -> None:
         """Of this machine's own files, paths are plain: `file:///in` is `/in`."""
         for name in ("stream", "output"):
             object.__setattr__(self, name, plain(getattr(self, name)))
+
+    @property
+    def views(self) -> bool:
+        """Whether near rows and cells to measure next are written: they go into the folder alone."""
+        return self.explain and self.keeps
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -80,6 +87,7 @@ class RunConfig:
             "lateness": str(self.lateness),
             "ahead": str(self.ahead),
             "hindsight": self.hindsight is not False and learnt_hindsight(self.repository),
+            "explain": self.explain,
             "sinks": [*([HERE] if self.keeps else []), *places_of(self.sinks)],
         }
 
@@ -219,6 +227,7 @@ class Output:
         came = before.pop("stream", None)
         for name in ("moved", REPOSITORIES):
             before.pop(name, None)
+        refuse_other_columns(before.pop("explain", False), self.config)
         places = before.pop("sinks", [HERE])
         if not self.config.moved:  # each place knows by itself which run it belongs to
             before["sinks"] = places
@@ -297,9 +306,19 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
             )
 
 
+def refuse_other_columns(explained: bool, config: RunConfig) -> None:
+    """The columns of changes stay the same as long as a run goes on, wherever they go."""
+    if explained != config.explain:
+        was, way = ("with", "add it again") if explained else ("without", "leave it out")
+        raise FoglineError(
+            f"{config.output!r} was begun {was} --explain, which adds a column to its changes: {way}, or choose "
+            "another output."
+        )
+
+
 def has_batches(place: Folder) -> bool:
     """Whether a batch was ever begun: numbers of batches begin at 0, in an empty folder."""
-    return bool(place.listing(f"{CHECKPOINT}/offsets")) or any(place.listing(kind) for kind in KINDS)
+    return bool(place.listing(f"{CHECKPOINT}/offsets")) or any(place.listing(kind) for kind in (*KINDS, *VIEWS))
 
 
 def refuse_other_engine(was: str, config: RunConfig) -> None:
@@ -324,7 +343,7 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
         )
     if json.loads(found)["mark"] != mark:
         raise FoglineError(f"the checkpoint in {output!r} belongs to another output. {way_out}")
-    newest = max((held.last for kind in KINDS for held in counted(place.listing(kind))), default=-1)
+    newest = max((held.last for kind in (*KINDS, *VIEWS) for held in counted(place.listing(kind))), default=-1)
     known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]
     if newest > max(known, default=-1):
         raise FoglineError(

@@ -45,6 +45,8 @@ _OTHERWISE = (
     "moves_idle",
     "hindsight",
     "versions",
+    "explain",
+    "views",
 )
 
 
@@ -74,6 +76,8 @@ class Plan:
     buckets: int = BUCKETS  # of sensors, and shelves of groups: so many work in parallel; as long as a checkpoint lives
     versions: pa.DataType | None = None  # what versions are: whole numbers or timestamps; None: there are none
     formers: tuple[Former, ...] = ()  # the repositories that the run had before this one, the first one first
+    explain: bool = False  # whether changes have the column `why`
+    views: bool = False  # and whether near rows and cells to measure next are reported as well
 
     @cached_property
     def formers_by_digest(self) -> dict[bytes, Plan]:
@@ -238,6 +242,8 @@ def make_plan(
     hindsight: bool | None = None,
     versions: str | None = None,
     formers: Sequence[Callable[[], Repository] | None] = (),
+    explain: bool = False,
+    views: bool = False,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
@@ -245,6 +251,7 @@ def make_plan(
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     `versions`: the same of versions that are texts; without, they are numbers.
     `formers`: what gave the repositories that the run had before, the first one first.
+    `explain`: changes have the column `why`; `views`: near rows and cells to measure next are reported, too.
     """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
@@ -268,7 +275,7 @@ def make_plan(
     shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
     how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets, shown
     answers: Every = "tick" if every == "tick" else "batch"
-    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how)
+    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how, explain=explain, views=views)
     _ = plan.chain  # imputers refuse what does not fit
     return with_formers(plan, formers)
 

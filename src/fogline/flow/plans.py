@@ -30,6 +30,7 @@ from fogline.flow.crate import from_crate
 from fogline.flow.lengths import AUTO
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan, with_formers
+from fogline.flow.view_columns import refuse_taken
 from fogline.model import Query
 from fogline.repository.repository import Repository
 from fogline.rows.clock import REAL
@@ -225,6 +226,8 @@ def _retimed(plan: AnyPlan, name: str | None, own: Plan, parcel: Parcel) -> Parc
 
 def plan_of(asked: Asked, schema: pa.Schema, **how: Any) -> AnyPlan:
     """The plan, or the plans, for a stream of this schema; `how`: as of `make_plan`."""
+    if how.get("explain"):
+        refuse_taken(asked)
     return make_plan(asked, schema, **how) if isinstance(asked, Query) else make_plans(asked, schema, **how)
 
 

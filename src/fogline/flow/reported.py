@@ -15,7 +15,7 @@ from fogline.errors import FoglineError
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
 from fogline.flow.named import schema_of
-from fogline.flow.names import KINDS
+from fogline.flow.names import KINDS, VIEWS
 from fogline.flow.plans import AnyPlan
 from fogline.flow.sink import BATCH
 from fogline.flow.stages import opened
@@ -68,7 +68,7 @@ def tables_of(
 ) -> dict[str, pa.Table]:
     """The tables of a batch by their kinds, from packed journals; health with the batch's number and seconds."""
     batches = list(journals)
-    found = {kind: list(opened(batches, kind)) for kind in KINDS}
+    found = {kind: list(opened(batches, kind)) for kind in (*KINDS, *VIEWS)}
     found[HEALTH] += health
     parts = {kind: pa.concat_tables(tables) for kind, tables in found.items() if tables}
     if HEALTH in parts:

@@ -16,7 +16,7 @@ from fogline.files.layout import layout_of
 from fogline.files.paths import absolute, is_local
 from fogline.files.settled import Layout
 from fogline.flow.folder import LocalFolder
-from fogline.flow.output import ENGINES, Output, RunConfig
+from fogline.flow.output import ENGINES, PLANNED, Output, RunConfig
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan, plan_of
 from fogline.flow.resume import as_begun, moved, must_fit
@@ -81,7 +81,7 @@ def plans_for_files(output: Output, layout: Layout, *, follow: bool) -> tuple[An
 def plan_for_files(config: RunConfig, layout: Layout, *, follow: bool, buckets: int | None) -> AnyPlan:
     """The plan of a run over files; errors name what does not fit."""
     repository = config.repository
-    how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
+    how = {name: getattr(config, name) for name in PLANNED}
     how |= {"clock": layout.clock or None, "versions": layout.versions or None, "moves_idle": follow}
     how |= {"formers": [_giving(each) for each in config.formers]}
     return plan_of(config.query, layout.schema, opened=_giving(repository), buckets=buckets or BUCKETS, **how)

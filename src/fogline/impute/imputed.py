@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Flags, Floats
+from fogline.arrays import SETTLED, Flags, Floats
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Hindsight
 from fogline.impute.rules import Rules
@@ -24,7 +24,7 @@ CLOSE = 1e-9  # weights that differ by less are the same
 
 def imputed_cells(chain: Chain, known: Floats, raw: Floats, clouds: Sequence[Cloud]) -> list[tuple[ImputedCell, ...]]:
     """Of each row, one per missing value: known (n, width), raw (n, d) as they came, and their n clouds now."""
-    gaps = np.isnan(raw)
+    gaps = np.isnan(raw) & ~(known == SETTLED).any(axis=1)[:, None]
     now = _answers(chain, known, gaps)
     before = _as_it_came(chain, known)
     first = now if before is known else _answers(chain, before, gaps)

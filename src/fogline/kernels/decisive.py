@@ -226,14 +226,14 @@ def look_at_cells(clouds, o, near, grid, places, inside, threshold, scratch, why
 
 
 @inner
-def concerned(live, lows, highs, o, sealer, space, lacks):
+def concerned(live, lows, highs, o, alive, sealer, space, lacks):
     """The clouds that count if one of o's values changes, into `space`; how many?
 
     `lacks`: the one attribute in which the cloud always has less than o, so that it counts if that value changes; -1:
     there is none, and it counts whichever does.
     """
     d, m, state = lows.shape[1], 0, live.columns.state
-    for g in range(live.used):
+    for g in alive:
         if (state[g] < OUT and sealer[g] != o) or g == o:
             continue
         few, which = 0, -1
@@ -250,10 +250,11 @@ def concerned(live, lows, highs, o, sealer, space, lacks):
 
 
 @kernel
-def look_into(live, lows, highs, asked, inside, opened, sealer, threshold, work):
+def look_into(live, lows, highs, asked, inside, alive, opened, sealer, threshold, work):
     """What is to be stated of the clouds `asked` (q,), `inside` (q,) of which are in; see `Why`.
 
-    lows, highs (slots, d): the ends of all clouds. `opened`: the slots of the open clouds; `sealer` (slots,): of a
+    lows, highs (slots, d): the ends of all clouds. `alive`, `opened`: the slots of all clouds, and of the open
+    ones, in an order that does not depend on where they lie, since products are rounded; `sealer` (slots,): of a
     sealed cloud the one open cloud that surely beats it; -1: there are several, or it is not sealed. `work`: how many
     places times rivals are looked at together; rows that have more are looked at coarsely.
     """
@@ -270,7 +271,7 @@ def look_into(live, lows, highs, asked, inside, opened, sealer, threshold, work)
         places = Places(weight[:n], left[:n], sure[:n])
         why.probability[k] = look_at_rivals(clouds, o, space[:m], grid, places, scratch, why, k)
         look_at_cells(clouds, o, space[:m], grid, places, inside[k], threshold, scratch, why, k)
-        m = concerned(live, lows, highs, o, sealer, space, lacks)
+        m = concerned(live, lows, highs, o, alive, sealer, space, lacks)
         for j in range(d):
             near = 0
             for r in range(m):

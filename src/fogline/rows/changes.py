@@ -141,7 +141,8 @@ def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Ta
         reported = reported.filter(pc.less_equal(reported["time"], as_instant(at, reported.schema.field("time").type)))
     names, keys = reported.schema.names, member_key(query)
     kept = [name for name in names if name not in keys]
-    last = reported.group_by(keys, use_threads=False).aggregate([(name, "last") for name in kept])
+    as_it_is = pc.ScalarAggregateOptions(skip_nulls=False)  # a gap is no reason to show an earlier row's value
+    last = reported.group_by(keys, use_threads=False).aggregate([(name, "last", as_it_is) for name in kept])
     last = last.rename_columns([name.removesuffix("_last") if name not in keys else name for name in last.schema.names])
     return last.filter(pc.not_equal(last["change"], CHANGES[LEAVE])).select(names)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Delta, Ints, Objects
+from fogline.arrays import Delta, Floats, Ints, Objects
 from fogline.model import Query
 from fogline.rows.changes import LEAVING, Key, Tables
 from fogline.rows.kinds import Kinds
+from fogline.skyline.current import Current
 from fogline.skyline.fronts import check_alpha, check_front, standing, with_front
 from fogline.skyline.live import Live
-from fogline.skyline.representatives import check_top, few, with_stands_for
+from fogline.skyline.representatives import check_top, representatives, with_stands_for
 
 
 class Answers:
@@ -49,3 +50,27 @@ class Answers:
         table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
         table = with_front(table, np.concatenate(fronts))
         return table if top is None else with_stands_for(table, np.concatenate(counts))
+
+
+class Few(NamedTuple):
+    """The rows of a live set that stand for some of them."""
+
+    which: Ints  # (m,) positions among those
+    stands_for: Ints  # (m,)
+    names: frozenset[tuple[Any, ...]]  # what they are called: to be given as `before` next time
+
+
+def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
+    """k rows that stand for the rows in these slots; a missing value counts by the mean of its distribution.
+
+    `before`: the names of those that stood for them last time. A row is named by id and arrival; where each id has one
+    current row, by its id alone.
+    """
+    s = live.slots
+    n, d = len(slots), s.d
+    ids = s.id[slots].tolist()
+    arrived = [None] * n if isinstance(live, Current) else s.columns.arrived[slots].tolist()
+    names = list(zip(ids, arrived, strict=True))
+    values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
+    which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
+    return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))

@@ -60,7 +60,7 @@ def explain(live: Live, which: Ints, by: Key, show: Show, query: Query, work: in
     clouds = _revealed(live, np.concatenate((which, np.flatnonzero(sealed_by >= 0))))
     seen = s.live_set()._replace(clouds=clouds)
     sides = ends(clouds, np.arange(s.used))
-    found: Why = look_into(seen, *sides, which, inside, opened, sealed_by, live.limits.threshold, work)
+    found: Why = look_into(seen, *sides, which, inside, alive, opened, sealed_by, live.limits.threshold, work)
     words = _Words(live, clouds, found, opened, show, query)
     return [words.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
 

@@ -135,8 +135,9 @@ class Explanation:
 
     def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
         """The same as small tables of texts: a title, and rows of cells; only those that have any."""
-        row = where(self)
+        verdict = f"{self.front or 'out'}, P = {number(self.probability)}{_within(self.within)}"
         found: list[tuple[str, list[tuple[str, ...]]]] = [
+            ("row", [(where(self), verdict)]),
             ("missing", [_imputed(each) for each in self.gaps]),
             ("rivals", [(where(each), f"beats it with {number(each.probability)}") for each in self.rivals]),
             ("what would flip it", [_flip(each) for each in self.flips]),
@@ -144,9 +145,7 @@ class Explanation:
         if (most := self.decisive) is not None:
             cell = f"its {most.attribute}" if most.own else f"{most.attribute} of {where(most)}"
             found.append(("matters most", [(cell, f"would move its probability by {number(most.moves)} on average")]))
-        return [("row", [(row, f"{self.front or 'out'}, P = {number(self.probability)}{_within(self.within)}")])] + [
-            (title, rows) for title, rows in found if rows
-        ]
+        return [(title, rows) for title, rows in found if rows]
 
     def __str__(self) -> str:
         lines = [self.sentence, f"  {where(self)}: {self.reason}"]

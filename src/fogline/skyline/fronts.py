@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Clouds, Floats, Ints, Objects
+from fogline.arrays import Clouds, Flags, Floats, Ints, Objects
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.clouds import ends
 from fogline.kernels.fronts import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
@@ -27,7 +27,7 @@ FRONTS = ("certain", "likely", "possible")
 FRONT = "front"  # the column that holds it
 
 
-class Standing(NamedTuple):
+class FrontRows(NamedTuple):
     """Rows of a live set with their places in the fronts, in the order of (arrival, id)."""
 
     slots: Ints  # (n,)
@@ -35,26 +35,26 @@ class Standing(NamedTuple):
     within: Floats  # (n,) how far the truth may lie from it; 0: it is exact
     front: Objects  # (n,) of texts
 
-    def part(self, which: object) -> Standing:
+    def part(self, which: Flags | Ints) -> FrontRows:
         """Some of them."""
-        return Standing(*(each[which] for each in self))
+        return FrontRows(*(each[which] for each in self))
 
 
-def standing(live: Live, front: str = "likely", alpha: float | None = None) -> Standing:
+def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
     """The rows of a front and of those above it: of `possible` all that are in under some values.
 
     O(rows · open rows), and for `possible` their places.
     """
     s, c, n = live.slots, live.slots.columns, live.slots.used
-    opened = np.flatnonzero(c.state[:n] >= OUT)
-    which = s.by_key(opened if front == "possible" else opened[c.state[opened] == IN])
+    opened = s.by_key(np.flatnonzero(c.state[:n] >= OUT))  # products are rounded: their order is not that of slots
+    which = opened if front == "possible" else opened[c.state[opened] == IN]
     seen = ends(s.clouds, np.arange(n))
     kind = np.asarray(fronts_of(*seen, which, opened))
     which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]
     probability, within = _chances(live, seen, which, opened)
     names = words_of(kind, probability, live.alpha if alpha is None else alpha)
     names[(c.state[which] == OUT) & (names == "likely")] = "possible"  # bounds on both sides of alpha: their middle
-    found = Standing(which, probability, within, names)
+    found = FrontRows(which, probability, within, names)
     return found.part(np.isin(names, FRONTS[: FRONTS.index(front) + 1]))
 
 

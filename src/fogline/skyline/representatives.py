@@ -15,16 +15,13 @@ Nothing is drawn at random: the same rows, in the same order, with the same ones
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats, Ints
 from fogline.errors import FoglineError
-from fogline.skyline.current import Current
-from fogline.skyline.live import Live
 
 STANDS_FOR = "stands_for"  # the column that holds it
 KEEP = 1.5  # so much greater may the radius be for the sake of rows that were shown before
@@ -53,30 +50,6 @@ def representatives(values: Floats, probability: Floats, k: int, held: Sequence[
     nearest = np.argmin(np.stack([_from(ranks, row) for row in which.tolist()]), axis=0)
     nearest[which] = np.arange(k)  # of equal rows, each stands for itself
     return which, np.bincount(nearest, minlength=k)
-
-
-class Few(NamedTuple):
-    """The rows of a live set that stand for some of them."""
-
-    which: Ints  # (m,) positions among those
-    stands_for: Ints  # (m,)
-    names: frozenset[tuple[Any, ...]]  # what they are called: to be given as `before` next time
-
-
-def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
-    """k rows that stand for the rows in these slots; a missing value counts by the mean of its distribution.
-
-    `before`: the names of those that stood for them last time. A row is named by id and arrival; where each id has one
-    current row, by its id alone.
-    """
-    s = live.slots
-    n, d = len(slots), s.d
-    ids = s.id[slots].tolist()
-    arrived = [None] * n if isinstance(live, Current) else s.columns.arrived[slots].tolist()
-    names = list(zip(ids, arrived, strict=True))
-    values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
-    which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
-    return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))
 
 
 def with_stands_for(table: pa.Table, stands_for: Ints) -> pa.Table:

@@ -71,9 +71,14 @@ def _rivals(row: Explanation) -> str:
         return "no row can beat it"
     sure = [each for each in row.rivals if each.probability >= 1.0]
     if sure:
-        return f"{quoted(sure[0].id)} surely beats it"
-    named = [f"{quoted(each.id)} beats it with {number(each.probability)}" for each in row.rivals[:_RIVALS]]
+        return f"{_other(sure[0], row)} surely beats it"
+    named = [f"{_other(each, row)} beats it with {number(each.probability)}" for each in row.rivals[:_RIVALS]]
     return " and ".join(named)
+
+
+def _other(named: Any, row: Explanation) -> str:
+    """Another row, by its id; by its arrival, too, if that is the id of the row itself."""
+    return where(named) if named.id == row.id else quoted(named.id)
 
 
 def _flip(flip: Flip) -> str:
@@ -84,5 +89,5 @@ def _flip(flip: Flip) -> str:
 def _decisive(row: Explanation) -> str:
     most = row.decisive
     assert most is not None
-    cell = f"its {most.attribute}" if most.own else f"the {most.attribute} of {quoted(most.id)}"
+    cell = f"its {most.attribute}" if most.own else f"the {most.attribute} of {_other(most, row)}"
     return f"to know {cell} would move it most, by {number(most.moves)} on average"

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from fogline.flow.collected import Collected, collected, from_packed
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.names import VIEWS
 from fogline.flow.reported import file_of
 from fogline.flow.spill import PIECES
 from fogline.flow.stages import opened
@@ -37,7 +38,7 @@ def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int)
     if sum(names.values()) <= most:
         return collected(place, list(_packed(place, names)), [], [])
     files = []
-    for kind in (CHANGES, REJECTS):
+    for kind in (CHANGES, REJECTS, *VIEWS):
         name = f"{PIECES}/{kind}.parquet"
         if _streamed(place, name, opened(_packed(place, names), kind)):
             files.append((kind, name))

@@ -55,6 +55,7 @@ def run(
     buckets: int | None = None,
     clock: str | None = None,
     hindsight: bool | None = None,
+    explain: bool = False,
     remark: Callable[[str], None] | None = None,
 ) -> StreamingQuery:
     """Watch a stream, and put changes, rejects and health of each batch into sinks; the query has been started.
@@ -85,7 +86,7 @@ def run(
     root = absolute(fspath(checkpoint))
     refuse_overlaps(places, root)
     place = folder(root, df.sparkSession)
-    more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False}
+    more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False, "explain": explain}
     asked = asked_of(query)
     config = as_begun(RunConfig(FRAME, root, asked, repository, every, lateness, ahead, idle, **more), place)
     when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)
@@ -98,7 +99,7 @@ def run(
         writing.mend()
         new = writing.output.shape() is None
         how = {"every": every, "lateness": lateness, "imputer": imputer, "ahead": ahead, "idle": idle, "clock": clock}
-        how |= {"hindsight": hindsight, "buckets": writing.output.buckets or buckets}
+        how |= {"hindsight": hindsight, "explain": explain, "buckets": writing.output.buckets or buckets}
         moves = not when.get("availableNow") and not when.get("once")
         plan = plan_for(df, asked, config.repository, moves_idle=moves, **how)
         if new:

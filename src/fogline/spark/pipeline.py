@@ -63,6 +63,7 @@ def watch(
     buckets: int | None = None,
     clock: str | None = None,
     hindsight: bool | None = None,
+    explain: bool = False,
 ) -> DataFrame:
     """How the skyline changes: time, by…, id, arrived, change, probability, exact, within, attributes.
 
@@ -84,9 +85,11 @@ def watch(
     `clock`: "number" or "timestamp", where times are texts and neither lifetime nor lateness shows what they mean.
     `hindsight`: revise what a missing value may be when its sensor has spoken again; by default where the repository
     has learnt it.
+    `explain`: changes have one more column, `why`: JSON that explains the row at the end of its micro-batch, beside the
+    last change of each row that is in then.
     """
     clocks = {"lateness": lateness, "ahead": ahead, "idle": idle, "clock": clock}
-    how = {"every": every, "imputer": imputer, "buckets": buckets, "hindsight": hindsight, **clocks}
+    how = {"every": every, "imputer": imputer, "buckets": buckets, "hindsight": hindsight, "explain": explain, **clocks}
     plan = plan_for(df, query, repository, **how)
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

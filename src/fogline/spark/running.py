@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from fogline.files.paths import absolute
-from fogline.flow.output import Output, RunConfig, RunStatus
+from fogline.flow.output import PLANNED, Output, RunConfig, RunStatus
 from fogline.flow.plans import AnyPlan
 from fogline.flow.resume import as_begun, moved
 from fogline.spark.errors import plainly
@@ -52,7 +52,7 @@ class Run:
         self.source = self._source(files_per_batch, clock)
         source, layout = self.source.stream, self.source.layout
         with plainly():
-            how = {name: getattr(config, name) for name in ("every", "lateness", "ahead", "idle", "hindsight")}
+            how = {name: getattr(config, name) for name in PLANNED}
             how |= {
                 "clock": layout.clock or None,
                 "versions": layout.versions or None,

@@ -1,0 +1,209 @@
+"""Is what is shown of each group the newest, after any batch, through crashes and joined files?"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import fogline as fl
+from fogline.errors import FoglineError, QueryError
+from fogline.flow import folder, listed, views
+from fogline.flow.batches import counted
+from fogline.flow.folder import LocalFolder
+from fogline.flow.listed import GoneError
+from fogline.flow.output import Output, RunConfig
+from fogline.flow.reported import Reported
+from fogline.flow.view_columns import near_schema, next_schema, refuse_taken
+from fogline.flow.views import kept_from, near_at, next_at
+from fogline.rows.kinds import Kinds
+from fogline.rows.queries import Queries
+from tests.flow.test_output import Fragile, Plug, answered, batches, expected, rows_in
+
+QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])
+ALONE = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9)
+KINDS = Kinds(pa.int64(), pa.string(), (pa.string(),))
+NEAR, NEXT = near_schema(QUERY, KINDS), next_schema(QUERY, KINDS)
+
+
+@pytest.fixture(autouse=True)
+def _no_disk(monkeypatch):
+    monkeypatch.setattr(folder, "to_disk", lambda path: None)
+
+
+def reports(count: int, seed: int) -> list[dict[str, pa.Table]]:
+    """Near rows and next cells of three groups: some batches concern none, some groups are empty, some are shown twice
+    in one batch, at two instants."""
+    rng, out = random.Random(seed), []
+    for number in range(count):
+        near, cells = [], []
+        for group in "abc":
+            for call in range(rng.choice([0, 0, 1, 1, 2])):
+                same = {"g": group, "time": 10 * number + call}
+                rows = [same | {"id": f"r{rng.randrange(9)}", "arrived": k, "x": 1.0} for k in range(rng.randrange(3))]
+                near += rows or [same]
+                cells += [same | {"id": "r", "rank": k, "changes": rng.random()} for k in range(rng.randrange(3))] or [
+                    same
+                ]
+        some = {"near": pa.Table.from_pylist(near, NEAR), "next": pa.Table.from_pylist(cells, NEXT)}
+        out.append({kind: table for kind, table in some.items() if table.num_rows})
+    return out
+
+
+def truth(made: list[dict[str, pa.Table]], kind: str) -> list[dict[str, Any]]:
+    """By definition: of each group the rows of its last instant."""
+    newest: dict[str, list[dict[str, Any]]] = {}
+    for parts in made:
+        for row in parts[kind].to_pylist() if kind in parts else ():
+            if newest.get(row["g"], [{"time": None}])[0]["time"] != row["time"]:
+                newest[row["g"]] = []
+            newest[row["g"]].append(row)
+    return in_order([row for rows in newest.values() for row in rows if row["id"] is not None])
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["g"], row.get("rank") or 0, row["arrived"] or 0))
+
+
+def seen(place: LocalFolder, kind: str, batch: int | None = None) -> list[dict[str, Any]]:
+    return in_order((near_at if kind == "near" else next_at)(place, batch).to_pylist())
+
+
+def output_of(place: LocalFolder, block: int = 3, query: fl.Query = QUERY) -> Output:
+    output = Output(place, RunConfig("in", str(place.root), query, explain=True))
+    output.folder.compaction.block = block
+    return output
+
+
+def put(output: Output, number: int, parts: dict[str, pa.Table], rest: dict[str, pa.Table]) -> None:
+    found = {kind: Reported(output.place, kind, number, parts.get(kind), []) for kind in ("near", "next")}
+    output.folder.put_views(number, found)
+    output.folder.write(number, rest)
+
+
+def test_after_any_batch_that_is_kept_the_newest_of_each_group_is_shown(tmp_path):
+    made, rest = reports(40, 1), batches(40, 1)
+    place = LocalFolder(tmp_path)
+    output = output_of(place)
+    output.begin({})
+    for number, parts in enumerate(made):
+        put(output, number, parts, rest[number])
+        for kind in ("near", "next"):
+            assert seen(place, kind) == truth(made[: number + 1], kind), (number, kind)
+            for batch in range(max(kept_from(place, kind), number - 2), number + 1):
+                assert seen(place, kind, batch) == truth(made[: batch + 1], kind), (number, kind, batch)
+            held = counted(place.listing(kind))
+            assert len(held) <= 2 * 3 + 1
+            assert kept_from(place, kind) <= max(0, number - 2)
+    assert kept_from(place) > 30
+    with pytest.raises(FoglineError, match=r"what near/ held before batch 3\d is no longer kept; ask for a batch"):
+        near_at(place, 3)
+    assert near_at(place, columns=["g", "id"]).schema.names == ["g", "id"]
+
+
+def test_a_crash_at_any_step_neither_loses_nor_doubles_what_is_shown(tmp_path):
+    made, rest, steps, over = reports(9, 2), batches(9, 2), 0, False
+    while not over:
+        root = tmp_path / f"after-{steps}"
+        output_of(LocalFolder(root), 2).begin({})
+        number, place = 0, Fragile(root, steps)
+        output, over = output_of(place, 2), True
+        while number < len(made):
+            try:
+                output.resume()
+                for k in range(number, len(made)):
+                    number = k
+                    put(output, k, made[k], rest[k])
+                number += 1
+            except Plug:
+                over = False
+                for kind in ("near", "next"):
+                    possible = truth(made[:number], kind), truth(made[: number + 1], kind)
+                    assert seen(LocalFolder(root), kind) in possible, (steps, kind)
+                output = output_of(LocalFolder(root), 2)
+        for kind in ("near", "next"):
+            assert seen(LocalFolder(root), kind) == truth(made, kind), (steps, kind)
+            for held in counted(LocalFolder(root).listing(kind)):
+                if held.first == held.last:
+                    one = [row for row in rows_in(root, kind) if row["time"] // 10 == held.first]
+                    assert one == made[held.first][kind].to_pylist(), (steps, held)
+        assert answered(LocalFolder(root)) == expected(rest)
+        steps += 1
+    assert steps > 60
+
+
+def test_files_that_are_joined_while_they_are_read_are_listed_again(tmp_path, monkeypatch):
+    made, rest = reports(4, 3), batches(4, 3)
+    place = LocalFolder(tmp_path)
+    output = output_of(place, 2)
+    output.begin({})
+    for number in range(3):
+        put(output, number, made[number], rest[number])
+    opened, left = listed.opened, [1]
+
+    def joined_meanwhile(place, name):
+        if left and left.pop():
+            put(output, 3, made[3], rest[3])
+            put(output, 4, made[3], rest[3])
+            raise GoneError(name)
+        return opened(place, name)
+
+    monkeypatch.setattr(views, "opened", joined_meanwhile)
+    assert seen(place, "near") == truth(made, "near")
+    assert not left
+
+
+def test_a_query_without_groups_needs_its_last_file_alone(tmp_path, monkeypatch):
+    kinds = Kinds(pa.int64(), pa.string(), ())
+    schema, place = near_schema(ALONE, kinds), LocalFolder(tmp_path)
+    output = output_of(place, 3, ALONE)
+    output.begin({})
+    assert near_at(place).num_rows == 0
+    assert near_at(place).schema.names == schema.names
+    for number, ids in enumerate((["a", "b"], ["c"], [])):
+        rows = [{"time": number, "id": id, "arrived": 1} for id in ids] or [{"time": number}]
+        put(output, number, {"near": pa.Table.from_pylist(rows, schema)}, batches(1, 1)[0])
+    monkeypatch.setattr(views, "opened", _once(listed.opened))
+    assert near_at(place, 1)["id"].to_pylist() == ["c"]
+    monkeypatch.undo()
+    assert near_at(place).num_rows == 0  # the group is empty now
+    assert near_at(place, 0)["id"].to_pylist() == ["a", "b"]
+
+
+def _once(opened):
+    names = set()
+
+    def once(place, name):
+        names.add(name)
+        assert len(names) == 1, "only the newest file counts"
+        return opened(place, name)
+
+    return once
+
+
+def test_a_run_without_explanations_has_nothing_to_show_and_states_it(tmp_path):
+    place = LocalFolder(tmp_path)
+    with pytest.raises(FoglineError, match="not a folder that `fogline run` has written"):
+        near_at(place)
+    Output(place, RunConfig("in", str(tmp_path), QUERY)).begin({})
+    with pytest.raises(FoglineError, match="made without --explain, so it has no next/; run it again with --explain"):
+        next_at(place)
+
+
+@pytest.mark.parametrize("names", [["why"], ["inside"], ["x", "x.low"], ["front", "x"]])
+def test_a_column_whose_name_explanations_need_is_refused_by_name(names):
+    with pytest.raises(QueryError, match=rf"{names[-1] if len(names[0]) == 1 else names[0]!r} would collide"):
+        refuse_taken(fl.Query(attributes=dict.fromkeys(names, "max"), id="i", time="t", lifetime=9))
+    one, other = (fl.Query(attributes={name: "max"}, id="i", time="t", lifetime=9) for name in ("x", "x.mean"))
+    refuse_taken(one)
+    with pytest.raises(QueryError, match=r"'x\.mean' would collide"):
+        refuse_taken(Queries({"one": one, "other": other}))
+
+
+def test_a_group_called_as_a_column_of_next_cells_stands_beside_it():
+    query = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["rank"])
+    assert next_schema(query, KINDS).names[:3] == ["rank_", "time", "rank"]
+    assert views.keys_of(query, "next") == ["rank_"]
+    assert views.keys_of(Queries({"a": query, "b": ALONE}), "next") == ["query", "rank_"]
