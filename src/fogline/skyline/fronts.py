@@ -37,7 +37,7 @@ class FrontRows(NamedTuple):
 
     def part(self, which: Flags | Ints) -> FrontRows:
         """Some of them."""
-        return FrontRows(*(each[which] for each in self))
+        return FrontRows(self.slots[which], self.probability[which], self.within[which], self.front[which])
 
 
 def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
