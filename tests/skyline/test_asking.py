@@ -72,7 +72,7 @@ def test_expected_changes_are_the_exact_expectation(stream):
     follow(stream)
 
 
-@trying(40)
+@trying(30)
 @given(streams(most=8))
 def test_for_rows_that_keep_no_sums_they_are_too(stream):
     with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +90,7 @@ def test_a_restored_monitor_asks_for_the_same(stream):
         assert fl.Monitor.restore(query, monitor.snapshot()).ask_next(5).equals(monitor.ask_next(5))
 
 
-@trying(60)
+@trying(15)
 @given(hindsights())
 def test_cells_that_were_revised_are_asked_for_by_what_is_known_now(hindsight):
     stream, toy, truth = hindsight.stream, Revised(hindsight.stream), truth_of(hindsight)
@@ -104,7 +104,7 @@ def test_cells_that_were_revised_are_asked_for_by_what_is_known_now(hindsight):
             agree(found, expected(truth[call][-1].windows, stream.alpha, stream.attributes))
 
 
-@trying(60)
+@trying(25)
 @given(changing(most=5))
 def test_where_the_newest_row_of_an_id_counts_they_are_too(stream):
     toy, ticks = Toy(stream), {}

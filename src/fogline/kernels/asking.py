@@ -7,7 +7,7 @@ the other attributes. So P(o | v) falls with v, and follows from o's places with
 places that has v, and rises with v. Each value at which a cloud is on the other side of alpha than now counts with its
 weight: that is the exact expectation.
 
-A cloud that is out can enter by another one's cell only if it would be in without that one; the product over
+A cloud that is out can get in by another one's cell only if it would be in without that one; the product over
 all rivals but the strongest at its best place shows for most that it would not, and nothing more is looked at.
 
 Sums over clouds are sums of integers (fixed point): the same bits in any order of the slots.

@@ -153,7 +153,7 @@ def read(frame: pd.DataFrame) -> Reading:
     parts, good = [], []
     gained = gains(frame)
     for name, rows in gained.groupby(level="set", sort=False):
-        stretch = rows.reset_index().groupby(["place", "window"]).ngroup().to_numpy(np.int64)
+        stretch = np.asarray(rows.reset_index().groupby(["place", "window"]).ngroup(), np.int64)
         shown = [_shown(line, rows[line].to_numpy(), stretch) for line in LINES if line in rows]
         mean = rows.mean()
         ratio, least = mean[ASKED] / max(mean[RANDOM], 1e-9), mean[ASKED]
