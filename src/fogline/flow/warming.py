@@ -149,6 +149,9 @@ def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer
         monitor.advance(now, table.slice(now * 30, 30))
         if now == 5:
             monitor = Monitor.restore(query, monitor.snapshot(), repository, imputer=imputer)
+    monitor.answer(front="possible")
+    monitor.explain("s0")
+    monitor.ask_next(1)
 
 
 def _query(**window: Any) -> Query:
