@@ -138,18 +138,80 @@ def described(page: shelf.Page) -> dict[str, Any]:
 
 
 def test_rows_that_did_not_travel_since_others_cover_them_are_counted():
+    """Neither the first instant of a chunk nor the last: those travel."""
     query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=3, by=["g"])
     rows = [
-        {"id": f"{g}{k}{m}", "g": f"g{g}", "t": k, "a": 9.0 - m} for k in range(6) for g in range(3) for m in (0, 1)
+        {"id": f"{g}{k}{m}", "g": f"g{g}", "t": 6 * k + m, "a": (4.0, 1.0, 2.0, 3.0, 5.0, 9.0)[m]}
+        for k in range(6)
+        for m in range(6)
+        for g in range(3)
     ]
     table = pa.Table.from_pylist(rows)
-    plan = make_plan(query, table.schema, buckets=1, every="batch")
+    plan = make_plan(query, table.schema, buckets=1, every="batch", ahead=100)
     alone, beside = Engine(plan, 100, 100), ShelfEngine(plan, 100, 100)
     with counted() as found:
         for k in range(6):
-            part = table.slice(6 * k, 6)
+            part = table.slice(18 * k, 18)
             then = beside.batch([part])
             assert by_group(then, plan) == by_group(alone.batch([part]), plan)
     assert found["together"] > 0
-    assert {(row["rows"], row["screened"], row["live"]) for row in rows_of(then, HEALTH)} == {(2, 1, 3)}
+    assert {(row["rows"], row["screened"], row["live"]) for row in rows_of(then, HEALTH)} == {(6, 3, 1)}
     assert [row["change"] for row in rows_of(then, CHANGES)].count("leave") == 3
+
+
+def saved_in_both_ways(tables: list[pa.Table], plan: Plan) -> Iterator[dict[str, int]]:
+    """After each batch: how many have taken their rows together. What is reported and saved is the same either way."""
+    engines = {few: ShelfEngine(plan, 10_000, 10_000, 10_000) for few in (1, NEVER)}
+    for table in tables:
+        asked = []
+        reported = []
+        for few, engine in engines.items():
+            with counted(few) as found:
+                reported.append(by_group(engine.batch([table]), plan))
+            asked.append(found)
+        assert reported[0] == reported[1]
+        saved = [described(shelf.opened(plan, engine.stores[0].saved[0])) for engine in engines.values()]
+        assert saved[0] == saved[1]
+        yield asked[0]
+
+
+def pairs_of(rows: list[tuple[int, int, float, float]], call: int) -> pa.Table:
+    """For each group rows (arrival, expiry, a, b); a is one of two values."""
+    out = [
+        {"id": f"{call}-{k}", "g": f"g{g}", "t": t, "until": until, "b": b}
+        | {"a": [{"value": a, "weight": 1.0}, {"value": a + 0.25, "weight": 1.0}]}
+        for g in range(4)
+        for k, (t, until, a, b) in enumerate(rows)
+    ]
+    fields = [("id", pa.string()), ("g", pa.string()), ("t", pa.int64()), ("until", pa.int64())]
+    return pa.Table.from_pylist(out, pa.schema([*fields, ("a", DISTRIBUTION), ("b", pa.float64())]))
+
+
+def pairs_plan(schema: pa.Schema, every: str) -> Plan:
+    query = fl.Query(
+        attributes={"a": "max", "b": "max"}, id="id", time="t", expires="until", alpha=0.3, by=["g"]
+    )  # fmt: skip
+    return make_plan(query, schema, buckets=1, every=every, ahead=500)
+
+
+def test_a_crowd_that_is_to_be_judged_at_once_is_left_to_loaded_groups():
+    """There clouds that are the same are judged once: another count of what was worked out."""
+    tables = [pairs_of([(0, 10, 900.0, 900.0), (0, 10, 0.0, 999.0)], 0)]  # the first keeps all of the others out
+    for call in range(1, 6):
+        some = [call * 48 + m for m in range(48)]
+        tables.append(pairs_of([(call, 100, float(m // 2), 500.0 - m // 2) for m in some], call))
+    tables.append(pairs_of([(12, 100, 600.0 + m // 2, 100.0 - m // 2) for m in range(16)], 6))
+    found = list(saved_in_both_ways(tables, pairs_plan(tables[0].schema, "batch")))
+    assert [each["together"] for each in found] == [0, 4, 4, 4, 4, 4, 0]
+    assert found[-1]["asked"] == 4
+
+
+def test_a_group_most_of_whose_rows_leave_on_the_way_lies_as_it_would_alone():
+    """A loaded group puts its slots in order then."""
+    random = np.random.default_rng(1)
+    tables = [pairs_of([(0, int(random.integers(5, 12)), float(k), 99.0 - k) for k in range(45)], 0)]
+    rows = [(1 + k // 4, 16 + int(random.integers(0, 90)), 100.0 + k, -1.0 - k) for k in range(60)]
+    tables.append(pairs_of(rows, 1))
+    tables.append(pairs_of([(60, 99, 500.0, -500.0)], 2))
+    found = list(saved_in_both_ways(tables, pairs_plan(tables[0].schema, "tick")))
+    assert [each["together"] for each in found] == [0, 0, 4]

@@ -42,7 +42,7 @@ from fogline.kernels.many import (
 )
 from fogline.kernels.states import IN
 from fogline.kernels.words import cut_points, fences, words
-from fogline.skyline.live import SHADOWED
+from fogline.skyline.live import SHADOWED, SLACK
 from fogline.skyline.revision import Fill, fill_within
 from fogline.skyline.slots import SAMPLE, TYPES
 from fogline.skyline.store import COLUMNS, POOLS, GroupColumns
@@ -86,7 +86,7 @@ class ManyGroups:
     ) -> None:
         d = saved["lo"].shape[1]
         self.d, self.fill, self.known = d, fill, np.concatenate((saved["known"], rows.known))
-        self.limits = limits._replace(many=2**62)  # so few rows are never sorted first
+        self.limits = limits
         self.lists = empty_clouds(0, d, 0) if shared is None else shared
         self.now = np.array([each["now"] for each in headers], np.float64)
         counts = {name: np.array([each["counts"][name] for each in headers], np.int64) for name in _NUMBERS}
@@ -171,12 +171,17 @@ class ManyGroups:
         while True:
             left, found = self._tick(which, now, rows, until, screened)
             changes.append(found)
-            self.odd[which[left == tick_kernels.HEAVY]] = True
+            self.odd[which[(left == tick_kernels.HEAVY) | (left == tick_kernels.CROWD)]] = True
             which = which[left == tick_kernels.VAGUE]
             if not len(which):
                 return joined_changes(changes)
             rows = self._again(which)
             screened, until = np.zeros(len(now), np.bool_), np.empty(len(rows.group))
+
+    def untidy(self) -> Flags:
+        """(groups,) of which a `Live` would close gaps before its next tick: its slots lie in another order then."""
+        out: Flags = (self.many.used > SLACK) & (2 * self.many.alive < self.many.used)
+        return out
 
     def _screened(self, rows: ComingRows, some: Ints, now: Floats, screened: Flags) -> tuple[ComingRows, Floats]:
         """Without rows that are surely beaten, and with distributions where no row surely beats them now."""

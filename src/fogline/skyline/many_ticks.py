@@ -56,7 +56,9 @@ def _ticks(groups: ManyGroups, now: Floats, rows: ComingRows) -> Iterator[Step]:
     arrived = np.append(rows.arrived, np.inf)
     while True:
         tick = np.minimum(np.where(at < end, arrived[at], np.inf), groups.many.soon)
-        which = np.flatnonzero((tick <= now) & np.isfinite(tick) & ~groups.odd)
+        more = (tick <= now) & np.isfinite(tick)
+        groups.odd |= more & groups.untidy()
+        which = np.flatnonzero(more & ~groups.odd)
         if not len(which):
             return
         there = np.zeros(len(now), np.bool_)
