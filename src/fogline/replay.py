@@ -41,6 +41,8 @@ class RowStory:
     now: Explanation | None
     guard: tuple[Any, Any] | None = None
     """The id and the arrival of the row that surely beats one that was forgotten."""
+    newer: Any = None
+    """Where only the newest row of an id counts: the arrival of the one that was reported in its place."""
 
     @property
     def sentence(self) -> str:
@@ -53,6 +55,8 @@ class RowStory:
             return f"{out}: {quoted(name)} (arrived {arrived}) surely beats it, for the rest of its life."
         if self.changes and self.changes[-1].change == "leave":
             return f"{out}: {why_it_left(self.changes[-1])}."
+        if self.newer is not None:
+            return f"{out}: a newer row of {quoted(self.id)} (arrived {self.newer}) has taken its place."
         return f"{out}: it is not in the window."
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,12 +113,27 @@ def replay(rows: pa.Table, query: Query, repository: Repository | None, id: Any,
     story: dict[tuple[tuple[Any, ...], Any, Any], list[Change]] = {key: [] for key in (*explained, *guards)}
     for change in changes:
         story.setdefault((change.by, change.id, change.arrived), []).append(change)
-    found = [RowStory(*key, tuple(some), explained.get(key), guards.get(key)) for key, some in story.items()]
+    newer = _newer(changes) if query.latest else {}
+    found = [
+        RowStory(*key, tuple(some), explained.get(key), guards.get(key), newer.get(key)) for key, some in story.items()
+    ]
     found.sort(key=lambda each: each.arrived, reverse=True)
     refused = [each.reason for each in monitor.rejects if as_text(each.row.get(query.id)) == wanted]
     if not found and not refused and not own.num_rows:
         raise RowsError(f"no row up to {show_time(until, kind)} has the {query.id} {id!r}.")
     return Story(show_time(until, kind), tuple(found), tuple(refused), own.num_rows > len(refused))
+
+
+def _newer(changes: list[Change]) -> dict[tuple[tuple[Any, ...], Any, Any], Any]:
+    """By group, id and arrival of a row: the arrival of the row of that id that was reported after it."""
+    last: dict[tuple[tuple[Any, ...], Any], Any] = {}
+    out = {}
+    for change in changes:
+        before = last.get((change.by, change.id))
+        if before is not None and before != change.arrived:
+            out[change.by, change.id, before] = change.arrived
+        last[change.by, change.id] = change.arrived
+    return out
 
 
 def _own_rows(rows: pa.Table, times: Floats, query: Query, wanted: str) -> tuple[pa.Table, Floats]:

@@ -166,3 +166,16 @@ def test_groups_and_timestamps_are_named(tmp_path):
     code, output = ask(tmp_path, stream, "--id", "a", "--json", query=query)
     assert [each["by"] for each in json.loads(output)["rows"]] == [["s"], ["n"]]
     assert json.loads(output)["at"] == "2024-05-01 12:00:01"
+
+
+def test_a_row_in_whose_place_a_newer_one_stays_in_is_called_replaced(tmp_path):
+    """Where only the newest row of an id counts, that is one update of the id, and no leave of the old row."""
+    query = "{attributes: {gas: max}, id: sensor, time: t, lifetime: 9, latest: true}"
+    code, output = ask(tmp_path, "sensor,t,gas\na,1,5\na,2,7\nb,3,6\na,4,3\n", "--id", "a", query=query)
+    assert code == 0
+    assert [line.strip() for line in output.splitlines() if "arrived 1" in line or "its place" in line] == [
+        "'a' is out of the answer: a newer row of 'a' (arrived 2) has taken its place.",
+        "arrived 1",
+    ]
+    assert "'a' is out of the answer: replaced." in output  # the second: the third is not in the answer
+    assert "window" not in output
