@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Clouds, Floats, Ints, Objects
+from fogline.arrays import Clouds, Flags, Floats, Ints, Objects
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.clouds import ends
 from fogline.kernels.fronts import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
@@ -35,9 +35,9 @@ class FrontRows(NamedTuple):
     within: Floats  # (n,) how far the truth may lie from it; 0: it is exact
     front: Objects  # (n,) of texts
 
-    def part(self, which: object) -> FrontRows:
+    def part(self, which: Ints | Flags) -> FrontRows:
         """Some of them."""
-        return FrontRows(*(each[which] for each in self))
+        return FrontRows._make(each[which] for each in self)
 
 
 def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
