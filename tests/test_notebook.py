@@ -99,3 +99,15 @@ def test_the_extension_renders_tables_until_it_is_unloaded():
         assert "text/html" not in format_of(table)[0]
     finally:
         InteractiveShell.clear_instance()
+
+
+def test_rows_that_are_only_possible_are_not_counted_as_answers():
+    query = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
+    monitor = fl.Monitor(query)
+    rows = [
+        {"sensor": "a", "t": 1, "gas": 5, "oxygen": 20},
+        {"sensor": "b", "t": 1, "gas": [(3, 1), (9, 3)], "oxygen": 20},
+    ]
+    monitor.advance(1, rows)
+    assert "<b>1 row in the answer, 1 more possible</b>" in fl.show(monitor.answer(front="possible"))._repr_html_()
+    assert "<b>1 row in the answer</b>" in fl.show(monitor.answer())._repr_html_()

@@ -104,7 +104,9 @@ def _title(table: pa.Table) -> str:
     if "change" in names and "probability" in names:
         return count_of(table.num_rows, "change")
     if "probability" in names:
-        return f"{count_of(table.num_rows, 'row')} in the answer"
+        possible = table["front"].to_pylist().count("possible") if "front" in names else 0
+        more = f", {possible:,} more possible" if possible else ""
+        return f"{count_of(table.num_rows - possible, 'row')} in the answer{more}"
     return count_of(table.num_rows, "row")
 
 
