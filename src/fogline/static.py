@@ -27,7 +27,6 @@ from fogline.model import Query
 from fogline.repository.history import History, as_table, read_history
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
-from fogline.skyline.fronts import sure_of
 from fogline.skyline.middle import means
 from fogline.skyline.once import once
 
@@ -161,7 +160,6 @@ class _Still:
             every = np.arange(len(rows))
             kind = np.asarray(fronts_of(*ends(clouds, every), stay, every))
             more = kind, means(clouds.part(stay)), np.full(len(stay), key)
-            chance, within = sure_of(kind, chance, within)
             parts.append(Judged(rows[stay], chance, within, *more))
         whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(whole.rows)

@@ -136,19 +136,3 @@ def test_a_table_that_does_not_move_has_the_same_fronts():
     assert found == {row["id"]: row["front"] for row in monitor.answer(front="possible").to_pylist()}
     assert set(found.values()) == {"certain", "possible"} or set(found.values()) == set(FRONTS)
     assert np.all(chance > 0)
-
-
-def test_what_is_certain_has_a_probability_of_just_1():
-    """Sums of weights are rounded, and may be less than 1; a row that none can beat is in all the same."""
-    thirds, sixths = [(1, 1), (2, 1), (3, 1)], [(1, 1), (2, 1), (3, 1), (4, 3)]
-    sums = set()
-    for gas, oxygen in ((thirds, sixths), (sixths, thirds), ([(k, k % 7 + 1) for k in range(1, 30)], sixths)):
-        query = fl.Query(attributes={"gas": "max", "oxygen": "max"}, id="id", time="t", lifetime=9, alpha=0.5)
-        monitor, row = fl.Monitor(query), {"id": "a", "t": 0, "gas": gas, "oxygen": oxygen}
-        sums |= set(monitor.advance(0, [row, {"id": "b", "t": 0, "gas": 0, "oxygen": 99}])["probability"].to_pylist())
-        assert monitor.answer()["probability"].to_pylist() == [1.0, 1.0]
-        assert monitor.answer()["within"].to_pylist() == [0.0, 0.0]
-        assert monitor.explain("a")[0].probability == 1.0
-        found = fl.skyline([row, {"gas": 0, "oxygen": 99}], {"gas": "max", "oxygen": "max"})
-        assert [each["probability"] for each in found] == [1.0, 1.0]
-    assert sums != {1.0}

@@ -17,7 +17,6 @@ from fogline.kernels.clouds import ends
 from fogline.kernels.decisive import Why, look_into, sealers
 from fogline.kernels.dominance import beats
 from fogline.kernels.flips import FROM, NEVER
-from fogline.kernels.fronts import CERTAIN
 from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import TOLERANCE, Cloud, Query
 from fogline.question import as_text
@@ -140,8 +139,6 @@ class _Words:
         c = self.live.slots.columns
         if c.state[slot] == SEALED:
             return 0.0, 0.0
-        if self.found.front[k] == CERTAIN:
-            return 1.0, 0.0  # sums of weights are rounded
         if c.state[slot] == IN:
             return float(c.probability[slot]), float(c.within[slot])
         if self.found.exact[k]:

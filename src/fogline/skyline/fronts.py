@@ -51,7 +51,7 @@ def standing(live: Live, front: str = "likely", alpha: float | None = None) -> F
     seen = ends(s.clouds, np.arange(n))
     kind = np.asarray(fronts_of(*seen, which, opened))
     which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]
-    probability, within = sure_of(kind, *_chances(live, seen, which, opened))
+    probability, within = _chances(live, seen, which, opened)
     names = words_of(kind, probability, live.alpha if alpha is None else alpha)
     names[(c.state[which] == OUT) & (names == "likely")] = "possible"  # bounds on both sides of alpha: their middle
     found = FrontRows(which, probability, within, names)
@@ -65,12 +65,6 @@ def fronts_in(clouds: Clouds, probability: Floats, alpha: float) -> Objects:
     """
     each = np.arange(len(clouds.lo))
     return words_of(np.asarray(fronts_of(*ends(clouds, each), each, each)), probability, alpha)
-
-
-def sure_of(kind: Ints, probability: Floats, within: Floats) -> tuple[Floats, Floats]:
-    """Probabilities and how far these may be off, where what is certain has just 1: sums of weights are rounded."""
-    certain = kind == CERTAIN
-    return np.where(certain, 1.0, probability), np.where(certain, 0.0, within)
 
 
 def words_of(kind: Ints, probability: Floats, alpha: float) -> Objects:
