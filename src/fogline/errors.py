@@ -45,6 +45,19 @@ class SinkError(FoglineError):
     """A place where a run's batches go cannot take them."""
 
 
+def other_format(what: str, found: int, known: int, way_out: str) -> str:
+    """What is read of something that another version of Fogline has written; `way_out` is what else can be done.
+
+    >>> other_format("this snapshot", 8, 7, "take a new one")[:59]
+    'this snapshot has format 8; this version of Fogline reads 7'
+    """
+    newer = isinstance(found, int) and found > known
+    return (
+        f"{what} has format {found}; this version of Fogline reads {known}. It was written by "
+        f"{'a newer Fogline: install that one' if newer else 'an older Fogline: go on with that one'}, or {way_out}."
+    )
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A second line with a guess, or nothing.
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fogline.errors import SnapshotError
+from fogline.errors import SnapshotError, other_format
 
 MAGIC = b"FOGLINE\x07"  # the last byte is the version of the format
 
@@ -38,7 +38,7 @@ def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, A
         raise SnapshotError(f"this is no {what}.")
     saved = bytes(saved)
     if saved[7:8] != MAGIC[7:]:
-        raise SnapshotError(f"this {what} has format {saved[7:8]!r}; this version of Fogline reads {MAGIC[7:]!r}.")
+        raise SnapshotError(other_format(f"this {what}", (saved[7:8] or b"\0")[0], MAGIC[7], "begin anew without it"))
     if saved[8:12] != struct.pack("<I", zlib.crc32(saved[12:])):
         raise SnapshotError(f"this {what} is cut short or damaged.")
     (length,) = struct.unpack_from("<Q", saved, 12)

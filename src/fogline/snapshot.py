@@ -7,6 +7,7 @@ monitor goes on bit for bit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from fogline.model import Query
 from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorState
+from fogline.rows.queries import differing_fields
 from fogline.rows.reader import Kinds
 from fogline.skyline.store import join_groups, save_group, split_groups
 
@@ -100,9 +102,10 @@ def _imputer(monitor: Monitor) -> str | None:
 
 def _check(header: dict[str, Any], query: Query, repository: Repository | None) -> None:
     if header["query"] != query.fingerprint():
+        was, now = json.loads(header["query"]), json.loads(query.fingerprint())
         raise SnapshotError(
-            "this snapshot answers another query.\n"
-            f"  it was made for {header['query']}\n  this query is    {query.fingerprint()}"
+            f"this snapshot answers another query: {differing_fields(was, now)}. Restore it with the query that it was "
+            "taken with, or begin with a new monitor."
         )
     if header["repository"] != (None if repository is None else repository.fingerprint):
         mark = header["repository"]

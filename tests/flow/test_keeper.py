@@ -184,8 +184,14 @@ def test_the_state_of_another_version_is_refused_by_name():
     plan = make_plan(SIMPLE, SCHEMA)
     state = Keeper(plan).take("[]", None, parcels(plan, ("a", 3, 1.0))).state
     assert state is not None
-    for other in (state[:8] + bytes(16) + state[8:], b"", bytes(100)):
-        with pytest.raises(SnapshotError, match="another version"):
+    for other, words in (
+        (state[:8] + b"\x01" + state[9:], r"has format 1; .* reads 2\. It was written by an older Fogline: go on with"),
+        (state[:8] + b"\x09" + state[9:], r"has format 9; .* reads 2\. It was written by a newer Fogline: install"),
+        (b"", "this is no state"),
+        (state[:20], "this is no state"),
+        (bytes(100), "this is no state"),
+    ):
+        with pytest.raises(SnapshotError, match=words):
             Keeper(plan).take("[]", other)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fogline.errors import FoglineError
+from fogline.errors import FoglineError, other_format
 from fogline.files.listing import root_of
 from fogline.files.options import Options
 from fogline.files.origin import ORIGIN
@@ -76,7 +76,8 @@ class Layout:
     def from_dict(cls, values: Mapping[str, Any], path: str) -> Layout:
         """The layout of the stream at this path."""
         if values.get("format") != FORMAT:
-            raise FoglineError("the run was begun by another version of Fogline; choose another output.")
+            known = "choose another output"
+            raise FoglineError(other_format("what the run knows of its files", values.get("format", 0), FORMAT, known))
         return cls(
             values["kind"],
             Options.from_dict(values["options"]),

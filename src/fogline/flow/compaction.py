@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fogline.errors import FoglineError, other_format
 from fogline.flow.batches import Held, batch_name, counted, superseded
 from fogline.flow.folder import Folder
 from fogline.flow.listed import opened
@@ -32,6 +33,7 @@ from fogline.rows.queries import Asked
 BLOCK = 100  # so many files become one
 LARGE = 128 * 2**20  # bytes: files are not joined beyond
 ROWS = 131_072  # of a row group in a joined file
+FORMAT = 1  # of a stand
 _ABOUT = b"fogline"
 
 
@@ -178,6 +180,7 @@ def write_stand(place: Folder, stand: Stand) -> None:
     kind = None if stand.answer is None else stand.answer.schema.field("time").type
     until = None if kind is None else pa.scalar(stand.until, kind).cast(pa.int64() if _is_stamp(kind) else pa.float64())
     about = {
+        "format": FORMAT,
         "until": None if until is None else until.as_py(),
         "scores": to_plain(stand.scores),
         "removed": stand.removed,
@@ -195,6 +198,8 @@ def read_stand(place: Folder, name: str, *, answer: bool = True) -> Stand:
     """The inverse of `write_stand`; without the answer, if that is not asked for."""
     file = pq.ParquetFile(opened(place, name))
     about = json.loads(file.schema_arrow.metadata[_ABOUT])
+    if (found := about.get("format", FORMAT)) != FORMAT:
+        raise FoglineError(other_format(f"{name!r} of the output", found, FORMAT, "choose another output"))
     until = about["until"]
     if until is not None:
         kind = file.schema_arrow.field("time").type

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fogline.errors import SnapshotError
+from fogline.errors import SnapshotError, other_format
 from fogline.flow.folder import Folder
 from fogline.flow.names import CHECKPOINT
 
@@ -183,7 +183,8 @@ def _checked(saved: bytes, name: str) -> Any:
     if saved[: len(MAGIC) - 1] != MAGIC[:-1]:
         raise SnapshotError(f"{name!r} of the checkpoint is damaged: it does not begin as it was written. {_WAY_OUT}")
     if saved[: len(MAGIC)] != MAGIC:
-        raise SnapshotError(f"{name!r} of the checkpoint was written by another version of Fogline. {_WAY_OUT}")
+        other = (saved[len(MAGIC) - 1 : len(MAGIC)] or b"\0")[0]
+        raise SnapshotError(other_format(f"{name!r} of the checkpoint", other, MAGIC[-1], "choose another output"))
     content = memoryview(saved)[_CHECKED.stop :]
     if zlib.crc32(content).to_bytes(4, "little") != saved[_CHECKED]:
         raise SnapshotError(f"{name!r} of the checkpoint is damaged: it is not what was written. {_WAY_OUT}")

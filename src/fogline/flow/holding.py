@@ -40,8 +40,10 @@ def holding(output: str, engine: str, remark: Callable[[str], None] = lambda tex
         os.pwrite(opened, json.dumps(holder).encode(), 0)
         yield
     finally:
-        _leave(folder, made)
-        os.close(opened)
+        try:
+            _leave(folder, made)
+        finally:
+            os.close(opened)
 
 
 def _locked(path: Path, output: str, remark: Callable[[str], None]) -> int:
@@ -76,9 +78,9 @@ def _held(output: str, content: bytes) -> str:
 
 def _leave(folder: Path, made: list[Path]) -> None:
     """Where nothing but the lock was written, nothing is left."""
-    if any(each.name != LOCK for each in folder.iterdir()):
-        return
-    with suppress(OSError):
+    with suppress(OSError):  # what went wrong before is what counts
+        if any(each.name != LOCK for each in folder.iterdir()):
+            return
         (folder / LOCK).unlink()
         for each in made:
             each.rmdir()

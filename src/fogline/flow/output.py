@@ -23,7 +23,7 @@ from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute, plain
-from fogline.flow.about import read_about
+from fogline.flow.about import as_about, read_about
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
@@ -38,7 +38,7 @@ from fogline.flow.spill import PIECES
 from fogline.kafka.config import TopicOptions
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
-from fogline.rows.queries import Asked, Queries, differing, each_of
+from fogline.rows.queries import Asked, Queries, differing, differing_fields, each_of
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views")  # what a plan has of a config
@@ -226,7 +226,7 @@ class Output:
                 "does not read. Go on with that version, or choose another output; `fogline answer` reads both."
             )
         came = before.pop("stream", None)
-        for name in ("moved", REPOSITORIES):
+        for name in ("format", "moved", REPOSITORIES):
             before.pop(name, None)
         refuse_other_columns(before.pop("explain", False), self.config)
         places = before.pop("sinks", [HERE])
@@ -251,7 +251,7 @@ class Output:
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
         known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
         about = {**self.config.about(), "engine": self.config.engine, **known}
-        self.place.put(ABOUT, json.dumps(about, indent=1).encode())
+        self.place.put(ABOUT, as_about(about))
         self.resume()
 
     def move(self, config: RunConfig, since: int) -> None:
@@ -259,7 +259,7 @@ class Output:
         about = read_about(self.place)
         assert about is not None
         history = [*about.get(REPOSITORIES, [entry_of(self.config.repository, 0)]), entry_of(config.repository, since)]
-        self.place.put(ABOUT, json.dumps({**about, **config.about(), REPOSITORIES: history}, indent=1).encode())
+        self.place.put(ABOUT, as_about({**about, **config.about(), REPOSITORIES: history}))
         self.config = config
 
     def resume(self) -> None:
@@ -282,7 +282,7 @@ class Output:
         """Where the stream is now, if it was moved."""
         about, now = read_about(self.place), absolute(self.config.stream)
         if about is not None and about["stream"] != now:
-            self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
+            self.place.put(ABOUT, as_about({**about, "stream": now, "moved": True}))
 
     @property
     def by_name(self) -> bool:
@@ -298,6 +298,11 @@ def entry_of(repository: Repository | None, since: int) -> dict[str, Any]:
 
 def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> None:
     """A run goes on with what it was started with, or not at all."""
+    if unknown := sorted(before.keys() - now.keys()):
+        raise FoglineError(
+            f"{output!r} was begun by a newer Fogline, which knows of {', '.join(map(repr, unknown))}. Install that "
+            "one, or choose another output."
+        )
     for name, was in before.items():
         if was != now[name]:
             several = differing(was, now[name]) if name == "query" else None
@@ -305,6 +310,11 @@ def refuse_other(before: dict[str, Any], now: dict[str, Any], output: str) -> No
                 raise FoglineError(
                     f"{output!r} was begun with other queries: {several}.\nGo on with the old ones, by their names, or "
                     "choose another output."
+                )
+            if name == "query":
+                raise FoglineError(
+                    f"{output!r} was begun with another query: {differing_fields(was, now[name])}.\n"
+                    "Go on with the old one, or choose another output."
                 )
             what = "list of sinks" if name == "sinks" else name
             raise FoglineError(
@@ -349,7 +359,11 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
             f"the checkpoint of {output!r} is gone: a new one would count batches from 0 again, among the files of "
             f"the old ones. {way_out}"
         )
-    if json.loads(found)["mark"] != mark:
+    try:
+        known_mark = json.loads(found)["mark"]
+    except (ValueError, KeyError, TypeError):
+        raise FoglineError(f"{MARK!r} in {output!r} is damaged: it is not what was written. {way_out}") from None
+    if known_mark != mark:
         raise FoglineError(f"the checkpoint in {output!r} belongs to another output. {way_out}")
     newest = max((held.last for kind in (*KINDS, *VIEWS) for held in counted(place.listing(kind))), default=-1)
     known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fogline.errors import SnapshotError
+from fogline.errors import SnapshotError, other_format
 from fogline.flow.plan import Plan
 from fogline.packing import Arrays, pack, unpack
 
@@ -36,8 +36,11 @@ def saved_by(plan: Plan, saved: bytes) -> Plan:
 
 def from_state(plan: Plan, saved: bytes, what: str) -> tuple[dict[str, Any], Arrays]:
     """The inverse of `to_state`, for the plan that it was saved with and no other."""
-    if saved[: len(MAGIC)] != MAGIC:
-        raise SnapshotError(f"this {what} was saved by another version of Fogline; begin with a new checkpoint.")
+    if saved[: len(MAGIC) - 1] != MAGIC[:-1] or len(saved) < _DIGEST.stop:
+        raise SnapshotError(f"this is no {what}, or a part of one: the checkpoint is damaged. Put back a good copy.")
+    if saved[len(MAGIC) - 1] != MAGIC[-1]:
+        known = "begin with a new checkpoint (and a new output)"
+        raise SnapshotError(other_format(f"this {what}", saved[len(MAGIC) - 1], MAGIC[-1], known))
     belongs = saved[_DIGEST] == plan.digest
     header, arrays = from_cell(saved[_DIGEST.stop :], what)
     if not belongs:

@@ -17,11 +17,12 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fogline.errors import HistoryError
+from fogline.errors import HistoryError, other_format
 from fogline.model import Rule
 from fogline.repository import entries
 from fogline.repository.files import Files, must_be_writable, sync, write
@@ -86,7 +87,14 @@ class Draft:
         sync(self.root.parent)
 
     def discard(self) -> None:
-        """Leave things as they were."""
+        """Leave things as they were; but what is named, or may be, stays."""
+        try:
+            if json.loads((self.root / MANIFEST).read_text(encoding="utf-8"))["newest"] == self.arrays.name:
+                return
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError):
+            return
         shutil.rmtree(self.arrays, ignore_errors=True)
         with suppress(OSError):  # not empty
             self.root.rmdir()
@@ -144,6 +152,14 @@ def prune(folder: str | Path, keep: int = 1) -> list[str]:
 def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
     """Write everything."""
     draft = Draft(folder)
+    try:
+        _fill(draft, fitted, fingerprint)
+    except BaseException:
+        draft.discard()
+        raise
+
+
+def _fill(draft: Draft, fitted: Fitted, fingerprint: str) -> None:
     files = draft.files("column")
     columns = {name: entries.put_column(column, files) for name, column in fitted.history.columns.items()}
     lattices = {
@@ -212,8 +228,11 @@ def _read(path: Path, holder: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise HistoryError(f"the repository is damaged: {str(path)!r} cannot be read. Copy its folder again.") from None
-    if manifest["format"] != FORMAT:
-        raise HistoryError(
-            f"{str(holder)!r} has format {manifest['format']}; this version of Fogline reads {FORMAT}. Fit it again."
-        )
+    must_be_readable(manifest, str(holder))
     return manifest
+
+
+def must_be_readable(manifest: Mapping[str, Any], holder: str) -> None:
+    """Is it of the format that is read here?"""
+    if manifest.get("format") != FORMAT:
+        raise HistoryError(other_format(repr(holder), manifest.get("format", 0), FORMAT, "fit it again"))

@@ -126,7 +126,7 @@ def differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Which of several queries differ, in words, given plain values; None where both are a query alone.
 
     >>> differing({"queries": {"fire": {}, "gas": {}}}, {"queries": {"fire": {"alpha": 1}, "wet": {}}})
-    "'fire' was {} and is now {'alpha': 1}, 'gas' is missing, 'wet' is new"
+    "in 'fire' alpha was not given and is now 1, 'gas' is missing, 'wet' is new"
     """
     if _SEVERAL not in was and _SEVERAL not in now:
         return None
@@ -139,8 +139,22 @@ def differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         elif name not in old:
             words.append(f"{called} is new")
         elif old[name] != new[name]:
-            words.append(f"{called} was {old[name]} and is now {new[name]}")
+            words.append(f"in {called} {differing_fields(old[name], new[name])}")
     return ", ".join(words)
+
+
+def differing_fields(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Which fields of a query differ, in words, given plain values.
+
+    >>> differing_fields({"id": "i", "alpha": 0.5, "last": 3}, {"id": "i", "alpha": 0.4})
+    'alpha was 0.5 and is now 0.4, last was 3 and is now not given'
+    """
+    names = [name for name in dict.fromkeys((*now, *was)) if was.get(name) != now.get(name)]
+    return ", ".join(f"{name} was {_given(was, name)} and is now {_given(now, name)}" for name in names)
+
+
+def _given(values: Mapping[str, Any], name: str) -> str:
+    return repr(values[name]) if name in values else "not given"
 
 
 def _check_names(queries: Mapping[Any, Any]) -> None:

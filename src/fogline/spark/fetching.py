@@ -44,8 +44,5 @@ def _read(there: HadoopFolder, name: str) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(content)
     except ValueError:
         raise HistoryError(f"the repository is damaged: {there.root}/{name} cannot be read. Copy it again.") from None
-    if manifest["format"] != store.FORMAT:
-        raise HistoryError(
-            f"{there.root!r} has format {manifest['format']}; this Fogline reads {store.FORMAT}. Fit it again."
-        )
+    store.must_be_readable(manifest, there.root)
     return manifest
