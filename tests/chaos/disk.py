@@ -31,6 +31,7 @@ ERROR, FULL, SHORT, CUT = KINDS = ("error", "full", "short", "cut")
 OPEN, WRITE, SYNC, MOVE, REMOVE, MAKE, READ, LIST = "open", "write", "sync", "move", "remove", "make", "read", "list"
 CHANGING = (OPEN, WRITE, SYNC, MOVE, REMOVE, MAKE)
 STEPS = {ERROR: (*CHANGING, READ, LIST), FULL: (OPEN, WRITE, MAKE), SHORT: (WRITE,), CUT: CHANGING}
+BUFFER = 65_536  # bytes
 _FOLDER = "a folder"
 _real = {name: getattr(os, name) for name in ("open", "replace", "unlink", "mkdir", "rmdir", "scandir", "listdir")}
 _real_open, _real_pwrite = open, os.pwrite
@@ -138,7 +139,7 @@ class Disk:
         self.step(OPEN, path)
         self._touch(path, truncated="w" in mode)
         file = _Writing(self, path, _real_open(path, mode.replace("t", "").replace("b", "") + "b", buffering=0))
-        return file if "b" in mode else io.TextIOWrapper(file, encoding=named.get("encoding"), write_through=True)
+        return file if "b" in mode else io.TextIOWrapper(file, encoding=named.get("encoding"))
 
     def _open_number(self, given: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         path = self.path_of(given, dir_fd)
@@ -296,34 +297,39 @@ class Disk:
 
 
 class _Writing(io.BufferedIOBase):
-    """A file being written to: each write is a step."""
+    """A file being written to: each time its buffer goes to the disk is a step."""
 
     def __init__(self, disk: Disk, path: str, raw: Any) -> None:
-        self.disk, self.path, self.raw_file = disk, path, raw
+        self.disk, self.path, self.raw_file, self.waiting = disk, path, raw, bytearray()
 
     def write(self, data: Any) -> int:
         content = memoryview(data).cast("B")
-        if self.disk.dead:
-            return len(content)  # of a process that is no more
+        self.waiting += content
+        if len(self.waiting) > BUFFER:
+            self.flush()
+        return len(content)
+
+    def flush(self) -> None:
+        content, self.waiting = bytes(self.waiting), bytearray()
+        if not content or self.disk.dead:  # of a process that is no more
+            return
         if self.disk.step(WRITE, self.path):
             self.raw_file.write(content[: len(content) // 2])
             raise self.disk.error(self.path)
         self.raw_file.write(content)
-        return len(content)
 
     def read(self, size: int | None = -1) -> bytes:
         return bytes(self.raw_file.read(-1 if size is None else size))
 
     def seek(self, place: int, whence: int = 0) -> int:
+        self.flush()
         return int(self.raw_file.seek(place, whence))
 
     def tell(self) -> int:
-        return int(self.raw_file.tell())
-
-    def truncate(self, size: int | None = None) -> int:
-        return int(self.raw_file.truncate(size))
+        return int(self.raw_file.tell()) + len(self.waiting)
 
     def fileno(self) -> int:
+        self.flush()
         return int(self.raw_file.fileno())
 
     def readable(self) -> bool:
@@ -336,8 +342,11 @@ class _Writing(io.BufferedIOBase):
         return True
 
     def close(self) -> None:
-        self.raw_file.close()
-        super().close()
+        try:
+            self.flush()
+        finally:
+            self.raw_file.close()
+            super().close()
 
 
 def _reading(disk: Disk) -> type:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import fogline as fl
 from fogline.files.layout import layout_of
+from fogline.files.options import Options
 from fogline.files.settled import Layout
 from fogline.flow import embedded_state
 from fogline.flow.cells import MemoryCells
@@ -35,7 +36,7 @@ from fogline.flow.stages import screened
 from fogline.packing import table_as_bytes, table_from_bytes
 from fogline.repository import store
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
-from tests.walks import QUERY, walks
+from tests.walks import walks
 
 KEPT = Path(__file__).parent / "kept"
 HISTORY = KEPT / f"repository-{store.FORMAT}"
@@ -65,7 +66,12 @@ def _passing(table: pa.Table) -> list[str]:
 
 # --- A repository, and monitors --------------------------------------------------------------------------------------
 
-GAPS = {"sensors": 3, "gaps": 0.3, "begin": 100}
+QUERY = fl.Query(attributes={"heat": "max", "damp": "min"}, id="sensor", time="t", lifetime=12)
+
+
+def walked(begin: int, steps: int, gaps: float = 0.3) -> pa.Table:
+    """Rows of sensors that wander."""
+    return walks(sensors=2, steps=steps, gaps=gaps, begin=begin).select(["sensor", "t", "heat", "damp"])
 
 
 @cache
@@ -75,19 +81,19 @@ def kept_repository() -> fl.Repository:
 
 def write_repository(path: Path) -> None:
     with patch.object(store.time, "time", lambda: 0.0), patch.object(store.os, "urandom", bytes):
-        fl.Repository.fit(walks(sensors=3, steps=30), QUERY).save(path)
+        fl.Repository.fit(walked(0, 60, 0.0), QUERY).save(path)
 
 
 def read_repository(path: Path, _: Path) -> Any:
     known = fl.Repository.load(path)
-    changes = fl.Monitor(QUERY, known).advance(107, walks(**GAPS, steps=8))
+    changes = fl.Monitor(QUERY, known).advance(107, walked(100, 8))
     return plain([known.fingerprint, [str(rule) for rule in known.rules], changes.to_pylist()])
 
 
 SNAPSHOTS = {
-    "append": (APPENDED, None, lambda: readings(16, 1), 4),
+    "append": (APPENDED, None, lambda: readings(16, 1), 2),
     "latest": (NEWEST, None, lambda: changes_of_ids(60, 4, 9), 2),
-    "hindsight": (QUERY, kept_repository, lambda: walks(**GAPS, steps=8), 104),
+    "hindsight": (QUERY, kept_repository, lambda: walked(100, 8), 104),
 }
 
 
@@ -173,7 +179,7 @@ def read_journal(path: Path, _: Path) -> Any:
 
 
 def _dealt(first: int, count: int) -> tuple[Plan, int, list[Any]]:
-    rows = walks(**GAPS, steps=8).slice(first, count).combine_chunks()
+    rows = walked(100, 8).slice(first, count).combine_chunks()
     plan = make_plan(QUERY, rows.schema, opened=kept_repository, buckets=1)
     dealt = list(Dealer(plan).deal(rows.to_batches()[0]))
     return plan, dealt[0][0], [packet for _, packet in dealt]
@@ -198,9 +204,9 @@ def read_sensors(path: Path, _: Path) -> Any:
 RUNS = {
     "append": Case(APPENDED, lambda: readings(40, 1), {"explain": True}, files=5),
     "latest": Case(NEWEST, lambda: changes_of_ids(60, 4, 12), files=3),
-    "hindsight": Case(QUERY, lambda: walks(**GAPS, steps=8), {}, kept_repository, files=3),
+    "hindsight": Case(QUERY, lambda: walked(100, 8), {}, kept_repository, files=3),
 }
-DONE = 2  # batches before it was stopped
+LEFT = 2  # batches when it was stopped
 SHOWN = ("changes", "rejects", "health", "near", "next")
 
 
@@ -213,6 +219,8 @@ def run_of(mode: str) -> Example:
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         write_stream(case, root / "in")
+        shutil.copytree(HISTORY, root / "repository")
+        known = case.repository() and fl.Repository.load(root / "repository")
         with (
             patch.dict(Compaction.__init__.__kwdefaults__ or {}, {"block": 2}),
             patch.object(embedded_state, "SMALL", 3_000),
@@ -220,9 +228,10 @@ def run_of(mode: str) -> Example:
             patch("fogline.flow.embedded.perf_counter", lambda: 0.0),
             patch("fogline.flow.embedded.time_ns", lambda: 0),
         ):
-            started = Embedded(config_of(case, root)).start(files_per_batch=1)
-            for _ in range(case.files - DONE):
+            started = Embedded(replace(config_of(case, root), repository=known)).start(files_per_batch=1)
+            for _ in range(case.files - LEFT):
                 started.awaitTermination(0)
+        shutil.rmtree(root / "repository")
         shutil.move(root, path)
 
     def read(path: Path, empty: Path) -> Any:
@@ -244,7 +253,7 @@ def write_layout(path: Path) -> None:
     rows = path.with_name("rows.csv")
     rows.write_text("id;site;t;a;b\nr1;n;2024-05-01 10:00:00;1,5;2\n")
     query = replace(APPENDED, lifetime="30 seconds")
-    layout = layout_of(str(rows), query).to_dict()
+    layout = layout_of(str(rows), query, Options()).to_dict()
     rows.unlink()
     path.write_text(json.dumps(layout, indent=1))
 

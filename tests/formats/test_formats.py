@@ -1,0 +1,232 @@
+"""Is what earlier versions have written still read rightly, or refused with the way out?"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import fogline as fl
+from fogline.errors import FoglineError
+from fogline.files.settled import Layout
+from fogline.flow import about, compaction, embedded_state
+from fogline.flow.answers import read_answer
+from fogline.flow.embedded import Embedded
+from fogline.flow.folder import LocalFolder
+from fogline.flow.output import RunConfig
+from fogline.flow.parcel import Parcel
+from fogline.flow.state import MAGIC as STATE
+from fogline.packing import MAGIC as PACKED
+from fogline.repository import store
+from tests.flow.embedding import APPENDED, NEWEST, config_of
+from tests.formats import examples
+from tests.formats.examples import EXAMPLES, KEPT, RUNS, Example, kept_repository
+from tests.formats.write import expected_of
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+def test_a_kept_example_gives_exactly_what_is_written_beside_it(example: Example, tmp_path):
+    path = KEPT / example.name
+    assert example.read(path, tmp_path) == json.loads(expected_of(path).read_text(encoding="utf-8"))
+
+
+def test_every_example_is_of_the_version_that_is_written_now_or_has_one_beside_it_that_is():
+    versions = {
+        "repository": store.FORMAT,
+        "snapshot": PACKED[-1],
+        "parcel": PACKED[-1],
+        "crate": PACKED[-1],
+        "group-state": STATE[-1],
+        "sensor-state": STATE[-1],
+        "journal": 1,
+        "layout": 1,
+        "run": max(about.FORMAT, embedded_state.MAGIC[-1], compaction.FORMAT),
+    }
+    newest: dict[str, int] = {}
+    for each in EXAMPLES:
+        name, version = re.fullmatch(r"(.*?)(?:-(?:append|latest|hindsight))?-(\d+)(?:\..*)?", each.name).groups()  # type: ignore[union-attr]
+        newest[name] = max(newest.get(name, 0), int(version))
+    assert newest == versions, "a format has changed: write an example of it, beside the old one (see README.md)"
+
+
+# --- Another version of Fogline has written it -----------------------------------------------------------------------
+
+
+def _raised(content: bytes, place: int, by: int = 1) -> bytes:
+    return content[:place] + bytes([content[place] + by]) + content[place + 1 :]
+
+
+def _in_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    known = json.loads(path.read_text())
+    change(known)
+    path.write_text(json.dumps(known))
+
+
+def a_snapshot(root: Path, by: int) -> None:
+    fl.Monitor.restore(APPENDED, _raised((KEPT / "snapshot-append-7.bin").read_bytes(), 7, by))
+
+
+def a_state(root: Path, by: int) -> None:
+    examples._taken(_raised((KEPT / "group-state-2.bin").read_bytes(), len(STATE) - 1, by), [])
+
+
+def a_parcel(root: Path, by: int) -> None:
+    Parcel.from_bytes(_raised((KEPT / "parcel-7.bin").read_bytes(), 7, by), examples._plan())
+
+
+def a_layout(root: Path, by: int) -> None:
+    known = json.loads((KEPT / "layout-1.json").read_text())
+    Layout.from_dict({**known, "format": known["format"] + by}, "in")
+
+
+def a_repository(root: Path, by: int) -> None:
+    shutil.copytree(examples.HISTORY, root / "r")
+    _in_json(root / "r" / "manifest.json", lambda known: known.update(format=known["format"] + by))
+    fl.Repository.load(root / "r")
+
+
+def an_output(root: Path, by: int) -> None:
+    shutil.copytree(KEPT / "run-append-1", root, dirs_exist_ok=True)
+    _in_json(root / "out" / "about.json", lambda known: known.update(format=known["format"] + by))
+    read_answer(LocalFolder(root / "out"), "out")
+
+
+def a_checkpoint(root: Path, by: int) -> None:
+    shutil.copytree(KEPT / "run-append-1", root, dirs_exist_ok=True)
+    newest = max((root / "out" / "checkpoint" / "state").iterdir())
+    newest.write_bytes(_raised(newest.read_bytes(), 8, by))
+    Embedded(config_of(RUNS["append"], root, moved=True)).start()
+
+
+def a_stand(root: Path, by: int) -> None:
+    shutil.copytree(KEPT / "run-append-1", root, dirs_exist_ok=True)
+    (newest,) = (root / "out" / "answers").iterdir()
+    table = pq.read_table(newest)
+    known = json.loads(table.schema.metadata[b"fogline"])
+    known["format"] += by
+    pq.write_table(table.replace_schema_metadata({b"fogline": json.dumps(known)}), newest)
+    read_answer(LocalFolder(root / "out"), "out")
+
+
+FORMATS = (a_snapshot, a_state, a_parcel, a_layout, a_repository, an_output, a_checkpoint, a_stand)
+
+
+@pytest.mark.parametrize("read", FORMATS, ids=lambda each: each.__name__)
+def test_what_another_version_has_written_is_refused_with_the_way_out(read, tmp_path):
+    for by, words in ((1, "a newer Fogline: install that one, or "), (-1, "an older Fogline: go on with that one, or ")):
+        (tmp_path / words[2:7]).mkdir()
+        with pytest.raises(FoglineError, match=rf"has format \d+; this version of Fogline reads \d+.*{words}"):
+            read(tmp_path / words[2:7], by)
+
+
+def test_a_field_of_about_that_this_version_does_not_know_is_refused_by_name(tmp_path):
+    shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
+    _in_json(tmp_path / "out" / "about.json", lambda known: known.update(colour="blue"))
+    with pytest.raises(FoglineError, match="a newer Fogline, which knows of 'colour'.* choose another output"):
+        Embedded(config_of(RUNS["append"], tmp_path, moved=True)).start()
+    assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows  # it is read nonetheless
+
+
+# --- Another query, or another way to run it -------------------------------------------------------------------------
+
+OTHER_QUERIES = {
+    "attributes": {"attributes": {"a": "max", "b": "max"}},
+    "id": {"id": "other"},
+    "time": {"time": "other"},
+    "lifetime": {"lifetime": 31},
+    "expires": {"lifetime": None, "expires": "other"},
+    "last": {"lifetime": None, "last": 3},
+    "latest": {"latest": True},
+    "gone": {"latest": True, "gone": "other"},
+    "version": {"latest": True, "version": "other"},
+    "carry": {"latest": True, "carry": ["a"]},
+    "remember_removed": {"latest": True, "remember_removed": 9},
+    "alpha": {"alpha": 0.4},
+    "by": {"by": ()},
+    "limits": {"limits": {"a": (0, 5)}},
+    "outside": {"outside": "reject"},
+}
+OTHER_RUNS = {
+    "every": ("batch", "tick"),
+    "lateness": (7, "0"),
+    "ahead": ("off", "auto"),
+    "explain": (False, None),
+    "engine": ("spark", None),
+    "sinks": None,
+    "repository": None,
+    "hindsight": None,
+}
+MAY_CHANGE = {"stream", "output", "query", "idle", "moved", "keep", "options", "topic", "accepts", "successor"}
+MAY_CHANGE |= {"formers", "keeps"}  # what keeps its batches elsewhere is another list of sinks
+
+
+def test_every_field_of_a_query_and_of_a_run_is_tried():
+    assert OTHER_QUERIES.keys() == {each.name for each in fields(fl.Query)}
+    asked = {each.name for each in fields(RunConfig)}
+    assert asked - OTHER_RUNS.keys() - MAY_CHANGE == set(), "may a run go on with another one? Add it to either list."
+
+
+def _named(name: str, base: fl.Query, other: fl.Query) -> str:
+    was, now = (repr(each.to_dict()[name]) if name in each.to_dict() else "not given" for each in (base, other))
+    return re.escape(f"{name} was {was} and is now {now}")
+
+
+@pytest.mark.parametrize("name", OTHER_QUERIES)
+def test_a_run_goes_on_with_no_other_query_and_names_the_field_with_both_values(name, tmp_path):
+    other = replace(APPENDED, **OTHER_QUERIES[name])
+    case = replace(RUNS["append"], query=other)
+    shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
+    with pytest.raises(FoglineError, match=_named(name, APPENDED, other)) as refused:
+        Embedded(config_of(case, tmp_path, moved=True)).start()
+    assert "Go on with the old one, or choose another output." in str(refused.value)
+
+
+@pytest.mark.parametrize("name", OTHER_QUERIES)
+def test_a_snapshot_is_restored_with_no_other_query_and_names_the_field_with_both_values(name):
+    saved = (KEPT / "snapshot-append-7.bin").read_bytes()
+    other = replace(APPENDED, **OTHER_QUERIES[name])
+    with pytest.raises(FoglineError, match=_named(name, APPENDED, other)) as refused:
+        fl.Monitor.restore(other, saved)
+    assert "or begin with a new monitor" in str(refused.value)
+
+
+def test_a_snapshot_of_the_newest_rows_names_what_differs_too():
+    saved = (KEPT / "snapshot-latest-7.bin").read_bytes()
+    with pytest.raises(FoglineError, match="remember_removed was 20.0 and is now 21.0. Restore it with the query that"):
+        fl.Monitor.restore(replace(NEWEST, remember_removed=21), saved)
+
+
+@pytest.mark.parametrize("name", [name for name, each in OTHER_RUNS.items() if each is not None])
+def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
+    now, was = OTHER_RUNS[name]  # type: ignore[misc]
+    shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
+    with pytest.raises(FoglineError, match="choose another output") as refused:
+        Embedded(config_of(RUNS["append"], tmp_path, **{"moved": True, "engine": "embedded", name: now})).start()
+    words = str(refused.value)
+    assert name in words
+    assert was is None or (f"it was {was}" in words and f"now it is {now}" in words)
+
+
+def test_a_run_goes_on_with_no_other_repository_and_with_no_other_hindsight(tmp_path):
+    shutil.copytree(KEPT / "run-hindsight-1", tmp_path, dirs_exist_ok=True)
+    case = RUNS["hindsight"]
+    with pytest.raises(FoglineError, match=r"another hindsight.\n  it was True\n  now it is False\nGo on with the old"):
+        Embedded(config_of(case, tmp_path, moved=True, hindsight=False)).start()
+    other = fl.Repository.fit(examples.walked(20, 60, 0.0), case.query)
+    with pytest.raises(FoglineError, match=rf"it was {kept_repository().fingerprint}\n  now it is {other.fingerprint}"):
+        Embedded(replace(config_of(case, tmp_path, moved=True), repository=other)).start()
+    with pytest.raises(FoglineError, match=r"(?s)begun with another repository.*now it is None.*--accept-repository"):
+        Embedded(replace(config_of(case, tmp_path, moved=True), repository=None)).start()
+
+
+def test_a_run_may_be_silent_for_longer_and_keep_fewer_batches_when_it_goes_on(tmp_path):
+    case = RUNS["append"]
+    examples.resumed(KEPT / "run-append-1", tmp_path, case, idle=1000, keep=1)
+    assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows
