@@ -21,6 +21,7 @@ from fogline.cli.trouble import in_words
 from tests.chaos.case import SAME, Case, Outcome
 from tests.chaos.disk import CUT, KINDS, Disk, PowerCut
 from tests.chaos.runs import MODES, Scenario, moving, run_of
+from tests.chaos.writers import WRITERS
 
 PART = "io"
 DRAWN = 40  # faults of a case whose seed is not 0
@@ -28,7 +29,7 @@ AGAIN = 3  # disturbances of one run, at most, where they are drawn
 
 
 def scenarios() -> list[Scenario]:
-    return [*(run_of(mode, case) for mode, case in MODES.items()), moving()]
+    return [*(each() for each in WRITERS), *(run_of(mode, case) for mode, case in MODES.items()), moving()]
 
 
 def cases(seed: int) -> Iterator[Case]:

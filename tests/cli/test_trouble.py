@@ -105,7 +105,9 @@ def test_errors_in_words():
     assert (
         in_words(PermissionError(13, "Permission denied", "/x"))[0] == "'/x' may not be read or written by this user."
     )
-    assert in_words(OSError(28, "No space left on device", "/x"))[0] == "'/x' cannot be used: no space left on device."
+    assert in_words(OSError(28, "No space left on device", "/x"))[0] == (
+        "'/x' cannot be used: no space left on device. When that is mended, run the same command again."
+    )
     assert in_words(OSError(5, "Input/output error"))[0] == "the file system reports: Input/output error."
     decode = in_words(UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid start byte"))
     assert decode[0].startswith(r"a file holds bytes that are no utf-8 text, such as b'\xff'")

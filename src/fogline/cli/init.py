@@ -38,8 +38,7 @@ def init(
     the four commands that lead to an answer.
     """
     with helpful():
-        if output.exists():
-            raise FoglineError(f"{str(output)!r} is there already, and is not overwritten; choose another: --output.")
+        must_not_be_there(output)
         must_be_there(file)
         from fogline.cli.guess import guess
         from fogline.files.options import Options
@@ -51,13 +50,26 @@ def init(
             ask(found, file)
         must_be_known(found, file)
         text = document(found, file)
-        with output.open("x", encoding="utf-8") as out:
-            out.write(text)
+        written(output, text)
         Query.load(output)  # what was written can be read
         typer.echo(f"Written: {output}. {guessed(found)}")
         typer.echo("Look at it, then:")
         for line in next_commands(file, output):
             typer.echo(f"  {line}")
+
+
+def written(path: Path, text: str) -> None:
+    """A file that was not there, whole or not at all: half of one would be in the way of the same command."""
+    from fogline.repository.files import write
+
+    must_not_be_there(path)  # nor made meanwhile
+    write(path, text)
+
+
+def must_not_be_there(path: Path) -> None:
+    """It is never overwritten."""
+    if path.exists():
+        raise FoglineError(f"{str(path)!r} is there already, and is not overwritten; choose another: --output.")
 
 
 def _on_a_terminal() -> bool:

@@ -6,6 +6,7 @@ become one sentence with the file's name, and, where the cause lies deeper, the 
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from pathlib import Path
@@ -20,6 +21,10 @@ WORDS = {
     "PermissionError": "may not be read or written by this user",
     "FileExistsError": "is there already",
 }
+
+
+OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+MENDED = " When that is mended, run the same command again."
 
 
 def in_words(error: BaseException) -> list[str]:
@@ -47,7 +52,7 @@ def _of_files(error: OSError) -> str:
     if isinstance(error, NotADirectoryError):  # the file that is in the way
         name = next((str(each) for each in Path(name).parents if each.is_file()), name)
     reason = what or f"cannot be used: {(error.strerror or str(error)).lower()}"
-    return f"{name!r} {reason}."
+    return f"{name!r} {reason}.{MENDED if error.errno in OF_THE_DISK else ''}"
 
 
 def _source(error: BaseException) -> str:

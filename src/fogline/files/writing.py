@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from fogline.errors import FoglineError
 from fogline.files.listing import kind_of
 from fogline.files.paths import is_local
-from fogline.repository.files import must_be_writable
+from fogline.repository.files import must_be_writable, sync
 
 
 def check_output(path: str, *, overwrite: bool) -> str:
@@ -35,11 +35,14 @@ def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
     draft.mkdir()
     try:
         write_file(rows, kind, draft / f"part-00000.{kind}")
+        sync(draft / f"part-00000.{kind}")
+        sync(draft)
         if overwrite and place.is_dir():
             shutil.rmtree(place)
         elif overwrite:
             place.unlink(missing_ok=True)
         draft.replace(place)
+        sync(place.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fogline.errors import SnapshotError, other_format
-from fogline.flow.folder import Folder
+from fogline.flow.folder import Folder, draft_of
 from fogline.flow.names import CHECKPOINT
 
 MAGIC = b"FOGEMBED\x01"  # the last byte is the version of the format
@@ -108,7 +108,12 @@ class EmbeddedState:
         if grown > max(self.base, SMALL) or len(self.sizes) >= MANY:
             self.base, self.sizes = self._write(f"{STATE}/{number:09}.base", sorted(self.kept)), {}
             self.place.delete([name for name, of, end in self._files() if (of, end) != (number, "base")])
-        self.place.delete([f"{INTENTS}/{number - 1}"])
+        self._forget_intents()
+
+    def _forget_intents(self) -> None:
+        """What batches before the last one were to do, also where a process ended before it could forget that."""
+        begun = (name for name in self.place.listing(INTENTS) if int(name.rsplit("/", 1)[1]) < self.batch)
+        self.place.delete(begun)
 
     def _write(self, name: str, entries: list[Entry]) -> int:
         columns = [pa.array([each[k] for each in entries], _SCHEMA.types[k]) for k in range(3)]
@@ -136,6 +141,7 @@ class EmbeddedState:
         while self.batch < newest:
             self.batch += 1
             self.sizes[self.batch] = self._read(f"{STATE}/{self.batch:09}.delta")
+        self.place.delete([draft_of(f"{STATE}/{self.batch:09}.base")])  # the next one will have another name
         begun = [int(name.rsplit("/", 1)[1]) for name in self.place.listing(INTENTS)]
         if begun and max(begun) > self.batch + 1:
             raise SnapshotError(

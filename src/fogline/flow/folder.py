@@ -61,10 +61,15 @@ class LocalFolder:
     def filling(self, name: str) -> Iterator[Path]:
         place = self.root / name
         _make(place.parent)
-        fresh = place.with_name(f".{place.name}.new")
-        yield fresh
-        to_disk(fresh)
-        fresh.replace(place)
+        fresh = self.root / draft_of(name)
+        try:
+            yield fresh
+            to_disk(fresh)
+            fresh.replace(place)
+        except BaseException:
+            with suppress(OSError):  # what went wrong before is what counts
+                fresh.unlink(missing_ok=True)
+            raise
         to_disk(place.parent)
 
     def get(self, name: str) -> bytes | None:
@@ -102,6 +107,16 @@ class LocalFolder:
 
     def clear(self, below: str) -> None:
         shutil.rmtree(self.root / below, ignore_errors=True)
+
+
+def draft_of(name: str) -> str:
+    """What a file is called until it is whole.
+
+    >>> draft_of("changes/batch-7.parquet")
+    'changes/.batch-7.parquet.new'
+    """
+    above, _, last = name.rpartition("/")
+    return f"{above}{'/' if above else ''}.{last}.new"
 
 
 def to_disk(path: Path) -> None:

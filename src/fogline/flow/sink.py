@@ -8,6 +8,7 @@ as iterators of record batches, which read one after another what lies in files:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -113,8 +114,18 @@ def _in_words(sink: Sink, what: str, do: Callable[[], None]) -> None:
         do()
     except FoglineError as error:
         raise SinkError(f"{name_of(sink)} {what}: {error}") from None
+    except OSError as error:
+        raise SinkError(f"{name_of(sink)} {what}: {_of_files(error)}") from error
     except Exception as error:
         raise SinkError(f"{name_of(sink)} {what}: {type(error).__name__}: {_line(error)}") from error
+
+
+def _of_files(error: OSError) -> str:
+    """What the file system reports, and the way out."""
+    if error.filename is None or error.strerror is None:
+        return f"{type(error).__name__}: {_line(error)}"
+    place = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    return f"{place!r}: {error.strerror.lower()}. When that is mended, the same command goes on where it stopped."
 
 
 def _line(error: BaseException) -> str:

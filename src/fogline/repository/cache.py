@@ -19,6 +19,7 @@ from tempfile import gettempdir, mkdtemp
 
 from fogline.errors import HistoryError
 from fogline.repository import store
+from fogline.repository.files import sync
 
 PLACE = "FOGLINE_REPOSITORIES"
 
@@ -76,8 +77,11 @@ def kept(mark: str, fill: Callable[[Path], None]) -> Path:
             newest = {"format": store.FORMAT, "newest": version.name}
             (draft / store.MANIFEST).write_text(json.dumps(newest), encoding="utf-8")
             store.version_of(draft, mark)  # is it the one?
+            for each in (*draft.rglob("*"), draft):
+                sync(each)
             shutil.rmtree(place, ignore_errors=True)
             draft.rename(place)
+            sync(place.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return place

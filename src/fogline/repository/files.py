@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,11 +96,16 @@ def checksum(path: Path) -> int:
 def write(path: Path, content: str) -> None:
     """A file that is there whole, or as it was before. Writers at the same time do not meet: the last one counts."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):  # what went wrong before is what counts
+            fresh.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 
