@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.flow.about import read_about
 from fogline.flow.batches import counted
 from fogline.flow.compaction import Stand, add_scores, read_stand, stand_names
 from fogline.flow.folder import Folder
-from fogline.flow.listed import again, opened
+from fogline.flow.kept_file import KeptFile
+from fogline.flow.listed import again
 from fogline.flow.names import CHANGES, HEALTH, HERE
 from fogline.impute.scores import Sums
 from fogline.model import Query
@@ -99,7 +99,7 @@ def _reached(place: Folder) -> Any:
     latest = None
     for held in counted(place.listing(HEALTH)):
         for name in held.names:
-            file = pq.ParquetFile(opened(place, name))
+            file = KeptFile(place, name)
             for k in range(file.num_row_groups):
                 found = _greatest(file, k)
                 latest = found if latest is None or (found is not None and found > latest) else latest
@@ -147,7 +147,7 @@ def _answer(place: Folder, output: str, query: Asked, at: str | None) -> pa.Tabl
     instant = None
     for held in counted(place.listing(CHANGES)):
         for name in held.names if held.last > after else ():
-            file = pq.ParquetFile(opened(place, name))
+            file = KeptFile(place, name)
             if at is not None and instant is None:
                 instant = as_instant(at, file.schema_arrow.field("time").type).as_py()
             for k in _until(file, instant):
@@ -167,7 +167,7 @@ def _stand(place: Folder, output: str, at: str | None) -> Stand | None:
         return newest
     if newest.until is None:
         return None
-    kind = pq.ParquetFile(opened(place, stands[-1][1])).schema_arrow.field("time").type
+    kind = KeptFile(place, stands[-1][1]).schema_arrow.field("time").type
     instant = as_instant(at, kind).as_py()
 
     def until(pair: tuple[int, str]) -> tuple[bool, Any]:

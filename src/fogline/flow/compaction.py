@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from fogline.errors import FoglineError, other_format
 from fogline.flow.batches import Held, batch_name, counted, superseded
 from fogline.flow.folder import Folder
-from fogline.flow.listed import opened
+from fogline.flow.kept_file import CHECKED, KeptFile
 from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES, VIEWS
 from fogline.flow.views import fold
 from fogline.impute.scores import Sums, add, from_plain, to_plain
@@ -134,9 +134,9 @@ def runs(held: Iterable[Held]) -> Iterator[list[Held]]:
 
 def join(place: Folder, names: list[str], name: str) -> None:
     """One file with the rows of several, in their order."""
-    files = [pq.ParquetFile(opened(place, each)) for each in names]
+    files = [KeptFile(place, each) for each in names]
     schema = pa.unify_schemas([file.schema_arrow for file in files], promote_options="permissive")
-    with place.filling(name) as path, pq.ParquetWriter(path, schema) as writer:
+    with place.filling(name) as path, pq.ParquetWriter(path, schema, **CHECKED) as writer:
         waiting: list[pa.Table] = []
         for file in files:
             for k in range(file.num_row_groups):
@@ -158,7 +158,7 @@ def tables(place: Folder, kind: str, *, after: int, upto: int | None = None, col
     for held in counted(place.listing(kind)):
         if held.last > after and (upto is None or held.last <= upto):
             for name in held.names:
-                file = pq.ParquetFile(opened(place, name))
+                file = KeptFile(place, name)
                 for k in range(file.num_row_groups):
                     yield file.read_row_group(k, columns=columns)
 
@@ -187,7 +187,7 @@ def write_stand(place: Folder, stand: Stand) -> None:
     }
     table = pa.table({"none": pa.array([], pa.null())}) if stand.answer is None else stand.answer
     with place.filling(batch_name(ANSWERS, stand.number)) as path:
-        pq.write_table(table.replace_schema_metadata({_ABOUT: json.dumps(about)}), path)
+        pq.write_table(table.replace_schema_metadata({_ABOUT: json.dumps(about)}), path, **CHECKED)
 
 
 def _is_stamp(kind: pa.DataType) -> bool:
@@ -196,7 +196,7 @@ def _is_stamp(kind: pa.DataType) -> bool:
 
 def read_stand(place: Folder, name: str, *, answer: bool = True) -> Stand:
     """The inverse of `write_stand`; without the answer, if that is not asked for."""
-    file = pq.ParquetFile(opened(place, name))
+    file = KeptFile(place, name)
     about = json.loads(file.schema_arrow.metadata[_ABOUT])
     if (found := about.get("format", FORMAT)) != FORMAT:
         raise FoglineError(other_format(f"{name!r} of the output", found, FORMAT, "choose another output"))

@@ -8,7 +8,8 @@ it, the whole map is written as a *base*, and what it stands for goes.
 Before a batch is evaluated its *intent* is written: the files that it reads, and the machine's clock. A batch that is
 done again reads the same files, from the state before it.
 
-Every file has a checksum of all that is in it. One that is damaged or missing is an error, never another answer.
+Every file has a checksum of all that is in it, knows its own name, and the checksum of the file that it builds on. One
+that is damaged, missing, exchanged or of another time is an error, never another answer.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _WAY_OUT = "Put back a good copy of the whole folder, or choose another output."
 _SCHEMA = pa.schema(
     [("what", pa.string()), ("key", pa.large_string()), ("number", pa.int64()), ("saved", pa.large_binary())]
 )
+_NAME, _AFTER = b"name", b"after"  # beside the columns: the file's own name, and the checksum of the one before
 _CHECKED = slice(len(MAGIC), len(MAGIC) + 4)
 
 
@@ -62,6 +64,7 @@ class EmbeddedState:
         self.batch = -1  # the last one that is committed
         self.sizes: dict[int, int] = {}  # batch -> bytes of its delta, of those behind the base
         self.base = 0  # bytes
+        self.last = b""  # the checksum of the newest file: the next one builds on it
         self._load()
 
     def get(self, entry: Entry) -> bytes | None:
@@ -92,11 +95,14 @@ class EmbeddedState:
         if known is None:
             return None
         plain = json.loads(_checked(known, f"{INTENTS}/{self.batch + 1}"))
+        if plain.get("batch", self.batch + 1) != self.batch + 1:
+            raise SnapshotError(_exchanged(f"{INTENTS}/{self.batch + 1}"))
         return Intent([(path, when) for path, when in plain["files"]], plain["now"], plain["follows"])
 
     def begin(self, intent: Intent) -> None:
         """The next batch will do this, however often it has to be begun."""
-        self.place.put(f"{INTENTS}/{self.batch + 1}", _sealed(json.dumps(intent._asdict()).encode()))
+        plain = {**intent._asdict(), "batch": self.batch + 1}
+        self.place.put(f"{INTENTS}/{self.batch + 1}", _sealed(json.dumps(plain).encode()))
 
     def commit(self) -> None:
         """The batch is done: what it changed counts from now on."""
@@ -118,12 +124,14 @@ class EmbeddedState:
     def _write(self, name: str, entries: list[Entry]) -> int:
         columns = [pa.array([each[k] for each in entries], _SCHEMA.types[k]) for k in range(3)]
         saved = pa.array([self.kept.get(each) for each in entries], pa.large_binary())
+        schema = _SCHEMA.with_metadata({_NAME: name, _AFTER: self.last})
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, _SCHEMA) as writer:
-            writer.write_batch(pa.record_batch([*columns, saved], schema=_SCHEMA))
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_batch(pa.record_batch([*columns, saved], schema=schema))
         content = sink.getvalue()
+        self.last = zlib.crc32(content).to_bytes(4, "little")
         with self.place.filling(name) as path, path.open("wb") as file:
-            file.write(MAGIC + zlib.crc32(content).to_bytes(4, "little"))
+            file.write(MAGIC + self.last)
             file.write(content)
         return int(content.size)
 
@@ -155,6 +163,8 @@ class EmbeddedState:
             raise SnapshotError(f"{name!r} of the checkpoint is missing, and later files build on it. {_WAY_OUT}")
         content = _checked(saved, name)
         table = pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+        self._must_follow(name, table.schema.metadata or {})
+        self.last = saved[_CHECKED]
         names = zip(*(table.column(k).to_pylist() for k in range(3)), strict=True)
         for each, value in zip(names, table.column("saved").to_pylist(), strict=True):
             if value is None:
@@ -162,6 +172,16 @@ class EmbeddedState:
             else:
                 self.kept[Entry(*each)] = value
         return len(content)
+
+    def _must_follow(self, name: str, about: dict[bytes, bytes]) -> None:
+        """Is this the file that was written there, after the one before? (Earlier versions did not note it.)"""
+        if about.get(_NAME, name.encode()) != name.encode():
+            raise SnapshotError(_exchanged(name))
+        if self.last and about.get(_AFTER, self.last) != self.last:
+            raise SnapshotError(
+                f"{name!r} of the checkpoint was not written after the file before it: one of them is a copy of "
+                f"another time. {_WAY_OUT}"
+            )
 
 
 class StateCells:
@@ -178,6 +198,10 @@ class StateCells:
 
     def remove(self, number: int) -> None:
         self.state.remove(Entry(self.what, self.key, number))
+
+
+def _exchanged(name: str) -> str:
+    return f"{name!r} of the checkpoint is another file of it, under this name. {_WAY_OUT}"
 
 
 def _sealed(content: bytes) -> bytes:

@@ -22,7 +22,7 @@ from fogline.flow.about import as_about, read_about
 from fogline.flow.batches import batch_name, counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.folder import Folder, LocalFolder
-from fogline.flow.listed import opened
+from fogline.flow.kept_file import CHECKED, KeptFile
 from fogline.flow.names import ABOUT, KINDS, REJECTS
 from fogline.flow.reported import Reported, numbered_rejects
 from fogline.flow.sink import BATCH, Batches, RunInfo, refuse_gap
@@ -79,7 +79,7 @@ class BatchFolder:
                 self.folder.move(name, place)
         for each in first:
             with self.folder.filling(part_name(kind, number, 1, 1 + len(more))) as path:
-                pq.write_table(each, path)
+                pq.write_table(each, path, **CHECKED)
 
     def _done(self, number: int) -> None:
         self.fresh = False
@@ -90,15 +90,18 @@ class BatchFolder:
         first = next((each for each in batches if each.num_rows), None)
         if first is None:
             return
-        with self.folder.filling(batch_name(kind, number)) as path, pq.ParquetWriter(path, first.schema) as writer:
+        with (
+            self.folder.filling(batch_name(kind, number)) as path,
+            pq.ParquetWriter(path, first.schema, **CHECKED) as writer,
+        ):
             for each in chain([first], batches):
                 writer.write_batch(each)
 
     def _numbered(self, name: str, to: str, number: int) -> None:
         """What a worker has written gets its place, and the batch's number beside its rows."""
-        file = pq.ParquetFile(opened(self.folder, name))
+        file = KeptFile(self.folder, name)
         schema = file.schema_arrow.append(pa.field(BATCH, pa.int64()))
-        with self.folder.filling(to) as path, pq.ParquetWriter(path, schema) as writer:
+        with self.folder.filling(to) as path, pq.ParquetWriter(path, schema, **CHECKED) as writer:
             for k in range(file.num_row_groups):
                 writer.write_table(numbered_rejects(file.read_row_group(k), number))
         self.folder.delete([name])

@@ -359,11 +359,7 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
             f"the checkpoint of {output!r} is gone: a new one would count batches from 0 again, among the files of "
             f"the old ones. {way_out}"
         )
-    try:
-        known_mark = json.loads(found)["mark"]
-    except (ValueError, KeyError, TypeError):
-        raise FoglineError(f"{MARK!r} in {output!r} is damaged: it is not what was written. {way_out}") from None
-    if known_mark != mark:
+    if _mark_in(found, way_out) != mark:
         raise FoglineError(f"the checkpoint in {output!r} belongs to another output. {way_out}")
     newest = max((held.last for kind in (*KINDS, *VIEWS) for held in counted(place.listing(kind))), default=-1)
     known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]
@@ -372,6 +368,13 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
             f"the checkpoint in {output!r} is an old copy: it knows of batches up to {max(known, default=-1)}, "
             f"but there are files of batch {newest}. {way_out}"
         )
+
+
+def _mark_in(content: bytes, way_out: str) -> str:
+    try:
+        return str(json.loads(content)["mark"])
+    except (ValueError, KeyError, TypeError):
+        raise FoglineError(f"{MARK!r} is damaged: it is not what a run has written. {way_out}") from None
 
 
 def _kinds_of(places: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from fogline.flow.folder import to_disk
 from fogline.flow.journal import Journal
+from fogline.flow.kept_file import CHECKED
 from fogline.packing import table_as_bytes
 
 PIECE = 8 * 2**20  # bytes of one value that an engine carries, about
@@ -76,7 +77,7 @@ class Carrier:
             name = f"{PIECES}/{self.token}-{kind}.parquet"
             path = Path(spill.root, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.writers[kind] = path, pq.ParquetWriter(path, table.schema)
+            self.writers[kind] = path, pq.ParquetWriter(path, table.schema, **CHECKED)
             yield SPILLED, json.dumps([kind, name]).encode()
         self.writers[kind][1].write_table(table)
 

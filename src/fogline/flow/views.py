@@ -22,7 +22,8 @@ from fogline.errors import FoglineError
 from fogline.flow.about import read_about
 from fogline.flow.batches import Held, batch_name, counted
 from fogline.flow.folder import Folder
-from fogline.flow.listed import again, opened
+from fogline.flow.kept_file import CHECKED, KeptFile
+from fogline.flow.listed import again
 from fogline.flow.names import NEAR, NEXT
 from fogline.flow.view_columns import near_schema, next_by, next_schema
 from fogline.rows.kinds import Kinds
@@ -81,10 +82,10 @@ def newest(place: Folder, kind: str, asked: Asked, held: list[Held], columns: An
         held = held[-1:]
     wanted = None if columns is None else list(dict.fromkeys([*keys, "time", "id", *columns]))
     tables = [
-        pq.ParquetFile(opened(place, name)).read(columns=wanted).append_column(_OF, pa.array([k]).take(_zeros(rows)))
+        KeptFile(place, name).read(columns=wanted).append_column(_OF, pa.array([k]).take(_zeros(rows)))
         for k, each in enumerate(held)
         for name in each.names
-        if (rows := pq.ParquetFile(opened(place, name)).metadata.num_rows)
+        if (rows := KeptFile(place, name).metadata.num_rows)
     ]
     if not tables:
         empty = _empty(asked, kind)
@@ -148,5 +149,5 @@ def fold(place: Folder, kind: str, asked: Asked, last: int) -> list[str]:
         return []
     table = newest(place, kind, asked, held)
     with place.filling(batch_name(kind, 0, last)) as path:
-        pq.write_table(table, path)
+        pq.write_table(table, path, **CHECKED)
     return names

@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
@@ -26,7 +25,8 @@ from fogline.flow.about import read_about
 from fogline.flow.batches import Held, counted
 from fogline.flow.compaction import read_stand, stand_names, tables
 from fogline.flow.folder import Folder
-from fogline.flow.listed import GoneError, opened
+from fogline.flow.kept_file import KeptFile
+from fogline.flow.listed import GoneError
 from fogline.flow.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.impute.scores import by_age, listed, wrongly_sure
 from fogline.model import Query
@@ -125,7 +125,7 @@ class Follower:
         left = COUNTED
         for held in reversed(counted(self.place.listing(CHANGES))):
             for name in held.names if held.last <= newest else ():
-                file = pq.ParquetFile(opened(self.place, name))
+                file = KeptFile(self.place, name)
                 if (left := left - file.metadata.num_rows) < 0:
                     return
                 if held.first == held.last:
@@ -167,7 +167,7 @@ class Follower:
 
     def _tables(self, held: Held, columns: list[str] | None = None) -> list[pa.Table]:
         """The rows of files, a row group at a time."""
-        files = [pq.ParquetFile(opened(self.place, name)) for name in held.names]
+        files = [KeptFile(self.place, name) for name in held.names]
         return [file.read_row_group(k, columns) for file in files for k in range(file.num_row_groups)]
 
     def _changed(

@@ -12,11 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
-from fogline.flow.listed import opened
+from fogline.flow.kept_file import KeptFile
 from fogline.flow.names import NEAR, NEXT
 from fogline.flow.view_columns import WHY, next_by
 from fogline.flow.views import keys_of as columns_of_groups
@@ -94,7 +93,7 @@ class Views:
 
 def without_why(place: Folder, name: str) -> pa.Table:
     """A file of rows near the answer, without their explanations."""
-    file = pq.ParquetFile(opened(place, name))
+    file = KeptFile(place, name)
     return file.read([each for each in file.schema_arrow.names if each != WHY])
 
 

@@ -1,0 +1,51 @@
+"""Is a Parquet file of an output what was written there?
+
+Pages are written with checksums (`CHECKED`), which are looked at whenever Fogline reads them: a damaged file is an
+error that names it, and never another answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fogline.errors import FoglineError
+from fogline.flow.folder import Folder
+from fogline.flow.listed import opened
+
+CHECKED = {"write_page_checksum": True}  # how files of an output are written
+
+
+class KeptFile:
+    """A file that was listed, to be read as a whole or in row groups."""
+
+    def __init__(self, place: Folder, name: str) -> None:
+        self.name = name
+        found = opened(place, name)
+        with self._named():
+            self.file = pq.ParquetFile(found, page_checksum_verification=True)
+        self.metadata, self.schema_arrow = self.file.metadata, self.file.schema_arrow
+        self.num_row_groups: int = self.file.num_row_groups
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        with self._named():
+            return self.file.read(columns)
+
+    def read_row_group(self, k: int, columns: Any = None) -> pa.Table:
+        with self._named():
+            return self.file.read_row_group(k, columns)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = next((line.strip(" .") for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise FoglineError(
+                f"{self.name!r} of the output is damaged, and cannot be read: {reason}. Put back a good copy of it, "
+                "or choose another output."
+            ) from error
