@@ -17,6 +17,7 @@ import io
 import os
 import random
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,7 +57,8 @@ class Disk:
     root: str
     kind: str | None = None
     at: int = -1
-    count: int = 0
+    count: int = 0  # steps that could fail in this way
+    steps: Counter[str] = field(default_factory=Counter)  # all, by what is done
     failed: str = ""  # the step that did
     dead: bool = False
     files: dict[str, _File] = field(default_factory=dict)  # by path, those that are no longer as they were
@@ -98,6 +100,7 @@ class Disk:
         """One operation; an error, if it is the one. Returns whether half of it shall be done before the error."""
         if self.dead:
             raise PowerCut
+        self.steps[what] += 1
         if self.kind is None or what not in STEPS[self.kind] or (self.failed and self.kind != FULL):
             return False
         self.count += 1

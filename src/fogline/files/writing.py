@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,21 +31,30 @@ def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
     """The rows as a folder with one file of the kind that the folder's suffix names, all of it or nothing."""
     kind, place = check_output(path, overwrite=overwrite), Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.new")
-    shutil.rmtree(draft, ignore_errors=True)
+    draft, old = (place.with_name(f".{place.name}.{word}") for word in ("new", "old"))
+    _remove(draft)
     draft.mkdir()
     try:
         write_file(rows, kind, draft / f"part-00000.{kind}")
         sync(draft / f"part-00000.{kind}")
         sync(draft)
-        if overwrite and place.is_dir():
-            shutil.rmtree(place)
-        elif overwrite:
-            place.unlink(missing_ok=True)
+        if overwrite and place.exists():
+            _remove(old)
+            place.replace(old)
         draft.replace(place)
         sync(place.parent)
+        _remove(old)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
+
+
+def _remove(path: Path) -> None:
+    """What is left there is in no one's way; what is hidden is removed by the next one, too."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def write_file(rows: pa.Table, kind: str, path: Path) -> None:

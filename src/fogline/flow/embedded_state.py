@@ -117,7 +117,7 @@ class EmbeddedState:
         self._forget_intents()
 
     def _forget_intents(self) -> None:
-        """What batches before the last one were to do, also where a process ended before it could forget that."""
+        """What batches before the last one were to do; also of a process that ended before it could do so."""
         begun = (name for name in self.place.listing(INTENTS) if int(name.rsplit("/", 1)[1]) < self.batch)
         self.place.delete(begun)
 
@@ -149,13 +149,14 @@ class EmbeddedState:
         while self.batch < newest:
             self.batch += 1
             self.sizes[self.batch] = self._read(f"{STATE}/{self.batch:09}.delta")
-        self.place.delete([draft_of(f"{STATE}/{self.batch:09}.base")])  # the next one will have another name
         begun = [int(name.rsplit("/", 1)[1]) for name in self.place.listing(INTENTS)]
         if begun and max(begun) > self.batch + 1:
             raise SnapshotError(
                 f"the checkpoint knows that batch {max(begun) - 1} was done, but its state ends with batch "
                 f"{self.batch}: a part of it is an old copy. {_WAY_OUT}"
             )
+        self._forget_intents()
+        self.place.delete([draft_of(f"{STATE}/{self.batch:09}.base")])  # the next one will have another name
 
     def _read(self, name: str) -> int:
         saved = self.place.get(name)

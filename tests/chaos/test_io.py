@@ -1,0 +1,73 @@
+"""Does a fault of the disk at some operation change what comes of a run? A few of all operations; the rest: `make chaos`."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.case import SAME
+from tests.chaos.disk import CUT, ERROR, FULL, KINDS, SHORT, Disk, PowerCut
+from tests.chaos.io import scenarios, tried
+
+SCENARIOS = {f"{each.name} {each.mode}": each for each in scenarios()}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_after_a_fault_the_same_command_leaves_what_an_undisturbed_one_does(name):
+    found = tried(SCENARIOS[name], KINDS, 0, few=1)
+    assert found.end == SAME
+    assert found.faults == len(KINDS)
+
+
+def test_faults_while_a_run_recovers_from_faults_change_nothing_either():
+    assert tried(SCENARIOS["run append"], (CUT,), 7, few=3).faults >= 3
+
+
+def rewritten(root: Path, *, synced: bool) -> None:
+    """A file gets another content, by a draft and a rename."""
+    draft = root / "draft"
+    with draft.open("wb") as file:
+        file.write(b"new" * 100)
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(root / "file")
+
+
+def left(root: Path, disk: Disk, *, synced: bool, seed: int) -> bytes:
+    """What a reader finds after a power cut that comes after the rename, or wherever the disk fails."""
+    (root / "file").write_bytes(b"old")
+    with disk.on():
+        try:
+            rewritten(root, synced=synced)
+        except (PowerCut, OSError):
+            pass
+    if disk.kind == CUT:
+        disk.after_cut(random.Random(seed))
+    return (root / "file").read_bytes()
+
+
+def test_the_disk_loses_what_was_not_synced_and_nothing_else(tmp_path):
+    after = {synced: {left(tmp_path, Disk(str(tmp_path), CUT, 99), synced=synced, seed=k) for k in range(40)}
+             for synced in (True, False)}  # fmt: skip
+    assert after[True] == {b"old", b"new" * 100}  # the rename may be lost, the content is not
+    assert {b"", b"old", b"new" * 100, bytes(300)} < after[False]
+    assert any(0 < len(each) < 300 and each != b"old" for each in after[False])
+
+
+@pytest.mark.parametrize("kind", [ERROR, FULL, SHORT])
+def test_every_step_of_a_write_fails_once_in_its_own_way(kind, tmp_path):
+    failed, n = [], 0
+    while True:
+        disk = Disk(str(tmp_path), kind, n)
+        content = left(tmp_path, disk, synced=True, seed=0)
+        if not disk.failed:
+            break
+        assert content == b"old"
+        failed.append(disk.failed.split()[0])
+        n += 1
+    assert content == b"new" * 100
+    assert failed == {ERROR: ["open", "write", "sync", "move"], FULL: ["open", "write"], SHORT: ["write"]}[kind]
