@@ -1,12 +1,10 @@
 """What if the n-th operation on files fails, or the power is cut there?
 
 `Disk` stands between Python and one folder: while it is on, each operation below the folder is a step (open, write,
-sync, rename, remove, make, list), and one of them fails, in one of four ways (`KINDS`). It sits at the lowest place that
-Python has: `os`, `open`, and where Arrow opens files by itself. Nothing in the source knows of it.
+sync, rename, remove, make, list), and one of them fails, in one of four ways (`KINDS`). It sits at the lowest place
+that Python has: `os`, `open`, and where Arrow opens files by itself. Nothing in the source knows of it.
 
-A power cut throws away what the disk was not told to keep. `after_cut` puts the folder into a state that is possible
-then: of a file that was not synced, any part of what was written, or zeros; of changes of names in a folder that was
-not synced, some. A rename in one folder happens as a whole or not at all.
+After a power cut the process does nothing more, and `unsynced.after_cut` takes away what was not synced.
 """
 
 from __future__ import annotations
@@ -15,39 +13,30 @@ import builtins
 import errno
 import io
 import os
-import random
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.chaos.lost import Unsynced
+
 ERROR, FULL, SHORT, CUT = KINDS = ("error", "full", "short", "cut")
 OPEN, WRITE, SYNC, MOVE, REMOVE, MAKE, READ, LIST = "open", "write", "sync", "move", "remove", "make", "read", "list"
 CHANGING = (OPEN, WRITE, SYNC, MOVE, REMOVE, MAKE)
 STEPS = {ERROR: (*CHANGING, READ, LIST), FULL: (OPEN, WRITE, MAKE), SHORT: (WRITE,), CUT: CHANGING}
 BUFFER = 65_536  # bytes
-_FOLDER = "a folder"
 _real = {name: getattr(os, name) for name in ("open", "replace", "unlink", "mkdir", "rmdir", "scandir", "listdir")}
 _real_open, _real_pwrite = open, os.pwrite
 
 
 class PowerCut(BaseException):
     """No code catches it."""
-
-
-@dataclass(eq=False)
-class _File:
-    """A file whose content or name has changed."""
-
-    synced: bytes | None = None  # what stays after a power cut; None: nothing of it was ever synced
-    last: bytes = b""  # what it held when it lost its name
 
 
 @dataclass
@@ -61,9 +50,7 @@ class Disk:
     steps: Counter[str] = field(default_factory=Counter)  # all, by what is done
     failed: str = ""  # the step that did
     dead: bool = False
-    files: dict[str, _File] = field(default_factory=dict)  # by path, those that are no longer as they were
-    names: dict[str, dict[str, Any]] = field(default_factory=dict)  # by folder: what a power cut leaves there
-    changes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # since: names, and what they mean now
+    unsynced: Unsynced = field(default_factory=Unsynced)
 
     @contextmanager
     def on(self) -> Iterator[Disk]:
@@ -140,7 +127,7 @@ class Disk:
             self.step(READ, path)
             return _real_open(given, mode, *rest, **named)
         self.step(OPEN, path)
-        self._touch(path, truncated="w" in mode)
+        self.unsynced.touched(path)
         file = _Writing(self, path, _real_open(path, mode.replace("t", "").replace("b", "") + "b", buffering=0))
         return file if "b" in mode else io.TextIOWrapper(file, encoding=named.get("encoding"))
 
@@ -148,7 +135,7 @@ class Disk:
         path = self.path_of(given, dir_fd)
         if path is not None and flags & (os.O_WRONLY | os.O_RDWR):
             self.step(OPEN, path)
-            self._touch(path, truncated=bool(flags & os.O_TRUNC))
+            self.unsynced.touched(path)
         return int(_real["open"](given, flags, mode, dir_fd=dir_fd))
 
     def _pwrite(self, opened: int, content: bytes, place: int) -> int:
@@ -163,28 +150,14 @@ class Disk:
         if path is None:
             return
         self.step(SYNC, path)
-        if os.path.isdir(path):
-            for each in self.changes.pop(path, ()):
-                _apply(self.names[path], each)
-        elif path in self.files:
-            self.files[path].synced = _content(path)
+        self.unsynced.synced(path)
 
     def _move(self, given: Any, to: Any, **named: Any) -> None:
         source, target = self.path_of(given), self.path_of(to)
         if source is None or target is None:
             return _real["replace"](given, to, **named)
         self.step(MOVE, source)
-        if os.path.isdir(source):
-            self._note({source: None, target: _FOLDER})
-            _real["replace"](source, target)
-            for known in (self.files, self.names, self.changes):
-                for path in [each for each in known if each == source or each.startswith(f"{source}/")]:
-                    known[target + path[len(source) :]] = known.pop(path)
-            return None
-        moved = self._file(source)
-        self._note({source: None, target: moved})
-        self._lose(target)
-        self.files[target] = self.files.pop(source)
+        self.unsynced.moved(source, target)
         return _real["replace"](source, target)
 
     def _remove(self, real: Callable[..., None]) -> Callable[..., None]:
@@ -194,10 +167,9 @@ class Disk:
                 return real(given, dir_fd=dir_fd)
             self.step(REMOVE, path)
             if real is _real["unlink"]:
-                self._note({path: None})
-                self._lose(path)
+                self.unsynced.removed(path)
             elif not _real["listdir"](path):
-                self._note({path: None})
+                self.unsynced.note({path: None})
             return real(given, dir_fd=dir_fd)
 
         return remove
@@ -206,8 +178,7 @@ class Disk:
         path = self.path_of(given, dir_fd)
         if path is not None and not os.path.lexists(path) and os.path.isdir(os.path.dirname(path)):
             self.step(MAKE, path)
-            self._note({path: _FOLDER})
-            self.names[path] = {}
+            self.unsynced.made(path)
         _real["mkdir"](given, mode, dir_fd=dir_fd)
 
     def _list(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,63 +212,6 @@ class Disk:
 
         return begin
 
-    def _touch(self, path: str, *, truncated: bool) -> None:
-        """A file is about to be written to."""
-        if os.path.lexists(path):
-            self._file(path)
-            if truncated:
-                return
-        elif os.path.isdir(os.path.dirname(path)):
-            self.files[path] = _File()
-            self._note({path: self.files[path]})
-
-    def _file(self, path: str) -> _File:
-        """What is known of a file that is there."""
-        if path not in self.files:
-            self.files[path] = _File(_content(path))
-        return self.files[path]
-
-    def _lose(self, path: str) -> None:
-        """A file is about to lose its name."""
-        if os.path.lexists(path):
-            self._file(path).last = _content(path)
-            self.files.pop(path)
-
-    def _note(self, meant: dict[str, Any]) -> None:
-        """Names that change together, where they lie in one folder."""
-        by_folder: dict[str, dict[str, Any]] = {}
-        for path, each in meant.items():
-            by_folder.setdefault(os.path.dirname(path), {})[os.path.basename(path)] = each
-        for folder, names in by_folder.items():
-            if folder not in self.names:
-                self.names[folder] = {
-                    each.name: _FOLDER if each.is_dir() else self._file(each.path) for each in _real["scandir"](folder)
-                }
-            self.changes.setdefault(folder, []).append(names)
-
-    def after_cut(self, rng: random.Random) -> None:
-        """What is on the disk when the machine is started again."""
-        now = {path: _content(path) for path in self.files if os.path.isfile(path)}
-        held = {id(file): now.get(path, b"") for path, file in self.files.items()}
-        for folder in sorted(self.names):
-            if not os.path.isdir(folder):
-                continue
-            names = dict(self.names[folder])
-            for each in _some(self.changes.get(folder, []), rng):
-                _apply(names, each)
-            for each in list(_real["scandir"](folder)):
-                if each.name not in names:
-                    _gone(Path(each.path))
-            for name, meant in names.items():
-                path = Path(folder, name)
-                if meant is _FOLDER:
-                    path.mkdir(exist_ok=True)
-                else:
-                    path.write_bytes(_left(meant.synced, held.get(id(meant), meant.last), rng))
-        for path, file in self.files.items():
-            if path in now and os.path.dirname(path) not in self.names:
-                Path(path).write_bytes(_left(file.synced, now[path], rng))
-
 
 class _Writing(io.BufferedIOBase):
     """A file being written to: each time its buffer goes to the disk is a step."""
@@ -321,27 +235,11 @@ class _Writing(io.BufferedIOBase):
             raise self.disk.error(self.path)
         self.raw_file.write(content)
 
-    def read(self, size: int | None = -1) -> bytes:
-        return bytes(self.raw_file.read(-1 if size is None else size))
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        self.flush()
-        return int(self.raw_file.seek(place, whence))
-
-    def tell(self) -> int:
-        return int(self.raw_file.tell()) + len(self.waiting)
-
     def fileno(self) -> int:
         self.flush()
         return int(self.raw_file.fileno())
 
-    def readable(self) -> bool:
-        return True
-
     def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
         return True
 
     def close(self) -> None:
@@ -360,41 +258,3 @@ def _reading(disk: Disk) -> type:
             disk.step(READ, known)
 
     return type("OSFile", (pa.OSFile,), {"__init__": begin})
-
-
-def _content(path: str) -> bytes:
-    with _real_open(path, "rb") as file:
-        return file.read()
-
-
-def _apply(names: dict[str, Any], change: dict[str, Any]) -> None:
-    for name, meant in change.items():
-        names.pop(name, None)
-        if meant is not None:
-            names[name] = meant
-
-
-def _some(changes: list[Any], rng: random.Random) -> list[Any]:
-    """Those that have reached the disk: none, all, the first ones, or any."""
-    how = rng.randrange(4)
-    if how < 2:
-        return changes if how else []
-    if how == 2:
-        return changes[: rng.randrange(len(changes) + 1)]
-    return [each for each in changes if rng.random() < 0.5]
-
-
-def _left(synced: bytes | None, now: bytes, rng: random.Random) -> bytes:
-    """What is left of a file's content."""
-    if synced == now:
-        return now
-    return rng.choice([synced or b"", now, now[: rng.randrange(len(now) + 1)], bytes(len(now))])
-
-
-def _gone(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        for each in path.iterdir():
-            _gone(each)
-        path.rmdir()
-    else:
-        path.unlink()

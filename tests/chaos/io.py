@@ -89,7 +89,7 @@ def disturbed(scenario: Scenario, disk: Disk, rng: random.Random) -> str:
         except Exception as error:
             shown = refused(disk, error)
     if disk.dead:
-        disk.after_cut(rng)
+        disk.unsynced.after_cut(rng)
     scenario.between(root)
     return shown
 

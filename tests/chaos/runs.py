@@ -34,6 +34,7 @@ from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_
 from tests.walks import QUERY, walks
 
 DAMP = fl.Query(attributes={"damp": "max"}, id="sensor", time="t", lifetime=5)
+SEVERAL: Any = Queries({"all": QUERY, "damp": DAMP})
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ MODES = {
     "memory": Case(QUERY, sensors(10), {"hindsight": False}, learnt, files=4),
     "hindsight": Case(QUERY, sensors(10), {"explain": True}, learnt, files=4),
     "hindsight, lateness": Case(QUERY, sensors(8), {"lateness": 2}, learnt, files=3),
-    "several queries": Case(Queries({"all": QUERY, "damp": DAMP}), sensors(8), {}, learnt, files=3),  # type: ignore
+    "several queries": Case(SEVERAL, sensors(8), {}, learnt, files=3),
     "spilled": Case(APPENDED, lambda: readings(60, 1), {"explain": True}, files=3),
     "copied": Case(APPENDED, lambda: readings(60, 1), {"keep": 1}, files=5),
 }
@@ -111,7 +112,7 @@ def run_of(mode: str, case: Case) -> Scenario:
                 running.close()
 
     def seen(root: Path) -> Any:
-        kept = {entry: 0 for entry in embedded_state.EmbeddedState(LocalFolder(root / "out")).kept}
+        kept = dict.fromkeys(embedded_state.EmbeddedState(LocalFolder(root / "out")).kept, 0)
         copy = [] if mode != "copied" else [reported(root / "copy", kind) for kind in KINDS]
         return [[reported(root / "out", kind) for kind in (*KINDS, *VIEWS)], kept, copy, names_in(root)]
 

@@ -146,7 +146,9 @@ def begun() -> Scenario:
             return
         written(path, json.dumps(QUERY.to_dict()))
 
-    return Scenario("query", "of init", nothing, run, lambda root: [fl.Query.load(root / "query.yaml").to_dict(), names_in(root)])
+    return Scenario(
+        "query", "of init", nothing, run, lambda root: [fl.Query.load(root / "query.yaml").to_dict(), names_in(root)]
+    )
 
 
 def imputed() -> Scenario:

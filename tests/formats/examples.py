@@ -101,7 +101,13 @@ def _parts(mode: str) -> tuple[Any, Any, pa.Table, pa.Table, int]:
     query, known, rows, middle = SNAPSHOTS[mode]
     table = rows()
     early = pa.compute.less(table["t"], middle)
-    return query, None if known is None else known(), table.filter(early), table.filter(pa.compute.invert(early)), middle
+    return (
+        query,
+        None if known is None else known(),
+        table.filter(early),
+        table.filter(pa.compute.invert(early)),
+        middle,
+    )
 
 
 def snapshot_of(mode: str) -> Example:

@@ -51,8 +51,8 @@ def test_every_example_is_of_the_version_that_is_written_now_or_has_one_beside_i
     }
     newest: dict[str, int] = {}
     for each in EXAMPLES:
-        name, version = re.fullmatch(r"(.*?)(?:-(?:append|latest|hindsight))?-(\d+)(?:\..*)?", each.name).groups()  # type: ignore[union-attr]
-        newest[name] = max(newest.get(name, 0), int(version))
+        for name, version in re.findall(r"^(.*?)(?:-(?:append|latest|hindsight))?-(\d+)(?:\..*)?$", each.name):
+            newest[name] = max(newest.get(name, 0), int(version))
     assert newest == versions, "a format has changed: write an example of it, beside the old one (see README.md)"
 
 
@@ -120,7 +120,10 @@ FORMATS = (a_snapshot, a_state, a_parcel, a_layout, a_repository, an_output, a_c
 
 @pytest.mark.parametrize("read", FORMATS, ids=lambda each: each.__name__)
 def test_what_another_version_has_written_is_refused_with_the_way_out(read, tmp_path):
-    for by, words in ((1, "a newer Fogline: install that one, or "), (-1, "an older Fogline: go on with that one, or ")):
+    for by, words in (
+        (1, "a newer Fogline: install that one, or "),
+        (-1, "an older Fogline: go on with that one, or "),
+    ):
         (tmp_path / words[2:7]).mkdir()
         with pytest.raises(FoglineError, match=rf"has format \d+; this version of Fogline reads \d+.*{words}"):
             read(tmp_path / words[2:7], by)
@@ -129,7 +132,7 @@ def test_what_another_version_has_written_is_refused_with_the_way_out(read, tmp_
 def test_a_field_of_about_that_this_version_does_not_know_is_refused_by_name(tmp_path):
     shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
     _in_json(tmp_path / "out" / "about.json", lambda known: known.update(colour="blue"))
-    with pytest.raises(FoglineError, match="a newer Fogline, which knows of 'colour'.* choose another output"):
+    with pytest.raises(FoglineError, match=r"a newer Fogline, which knows of 'colour'.* choose another output"):
         Embedded(config_of(RUNS["append"], tmp_path, moved=True)).start()
     assert read_answer(LocalFolder(tmp_path / "out"), "out").num_rows  # it is read nonetheless
 
@@ -199,13 +202,15 @@ def test_a_snapshot_is_restored_with_no_other_query_and_names_the_field_with_bot
 
 def test_a_snapshot_of_the_newest_rows_names_what_differs_too():
     saved = (KEPT / "snapshot-latest-7.bin").read_bytes()
-    with pytest.raises(FoglineError, match="remember_removed was 20.0 and is now 21.0. Restore it with the query that"):
+    with pytest.raises(
+        FoglineError, match=r"remember_removed was 20\.0 and is now 21\.0\. Restore it with the query that"
+    ):
         fl.Monitor.restore(replace(NEWEST, remember_removed=21), saved)
 
 
 @pytest.mark.parametrize("name", [name for name, each in OTHER_RUNS.items() if each is not None])
 def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
-    now, was = OTHER_RUNS[name]  # type: ignore[misc]
+    now, was = OTHER_RUNS[name] or (None, None)
     shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match="choose another output") as refused:
         Embedded(config_of(RUNS["append"], tmp_path, **{"moved": True, "engine": "embedded", name: now})).start()
