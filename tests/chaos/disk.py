@@ -155,10 +155,11 @@ class Disk:
     def _move(self, given: Any, to: Any, **named: Any) -> None:
         source, target = self.path_of(given), self.path_of(to)
         if source is None or target is None:
-            return _real["replace"](given, to, **named)
+            _real["replace"](given, to, **named)
+            return
         self.step(MOVE, source)
         self.unsynced.moved(source, target)
-        return _real["replace"](source, target)
+        _real["replace"](source, target)
 
     def _remove(self, real: Callable[..., None]) -> Callable[..., None]:
         def remove(given: Any, *, dir_fd: int | None = None) -> None:

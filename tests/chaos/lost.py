@@ -11,7 +11,7 @@ import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 FOLDER = "a folder"
 _open, _scandir = open, os.scandir  # whatever stands in their place meanwhile
@@ -49,7 +49,7 @@ class Unsynced:
             self.files[target] = self.files.pop(source)
             return
         self.note({source: None, target: FOLDER})
-        for known in (self.files, self.names, self.changes):
+        for known in cast("list[dict[str, Any]]", [self.files, self.names, self.changes]):
             for path in [each for each in known if each == source or each.startswith(f"{source}/")]:
                 known[target + path[len(source) :]] = known.pop(path)
 
@@ -102,9 +102,9 @@ class Unsynced:
                     path.mkdir(exist_ok=True)
                 else:
                     path.write_bytes(_left(meant.synced, held.get(id(meant), meant.last), rng))
-        for path, file in self.files.items():
-            if path in now and os.path.dirname(path) not in self.names:
-                Path(path).write_bytes(_left(file.synced, now[path], rng))
+        for name, file in self.files.items():
+            if name in now and os.path.dirname(name) not in self.names:
+                Path(name).write_bytes(_left(file.synced, now[name], rng))
 
     def _file(self, path: str) -> KeptFile:
         """What is known of a file that is there."""

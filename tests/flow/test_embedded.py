@@ -1,10 +1,12 @@
-"""Does one process give what a monitor gives, and the same again after a crash at any step?"""
+"""Does one process give what a monitor gives, and the same again when it stops and goes on?
+
+That a fault at any operation on its files changes nothing is tried in `tests/chaos/io.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,27 +16,23 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, SnapshotError
-from fogline.flow import embedded_batch, embedded_files, embedded_state, log, waiting
+from fogline.flow import embedded_batch, embedded_files
 from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
-from fogline.flow.embedded_state import EmbeddedState, Entry
+from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
-from fogline.flow.names import KINDS, VIEWS
 from tests.contracts import net
 from tests.flow.embedding import (
     APPENDED,
     CASES,
-    NEWEST,
     Case,
-    changes_of_ids,
     config_of,
-    learnt,
     readings,
     reported,
     run,
     write_stream,
 )
-from tests.walks import QUERY, walks
+from tests.walks import QUERY
 
 
 def lines(table: pa.Table) -> list[tuple]:
@@ -81,75 +79,6 @@ def test_a_run_that_stops_after_every_batch_reports_what_an_undisturbed_one_does
     for kind in ("changes", "rejects", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "whole", kind)
     assert len(reported(tmp_path / "out")) == whole.status.changes > 20
-
-
-class Plug(BaseException):
-    """Pulled."""
-
-
-class Steps:
-    """Each write to disk, rename and removal is a step; the process ends before one of them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count, self.last = 0, -1
-        monkeypatch.setattr(os, "fsync", lambda opened: None)  # disks are slow; that they are waited for is a step
-        for name in ("fsync", "replace", "unlink", "mkdir", "rmdir"):
-            monkeypatch.setattr(os, name, self.step(getattr(os, name)))
-
-    def step(self, do):
-        def done(*given, **named):
-            if self.count == self.last:
-                raise Plug
-            self.count += 1
-            return do(*given, **named)
-
-        return done
-
-    def plugged(self, n: int) -> None:
-        self.count, self.last = 0, n
-
-
-EXPLAIN = {"explain": True}
-CRASHED = {
-    "rows that wait in cells": Case(APPENDED, lambda: readings(160, 3, late=8), {"lateness": 6, **EXPLAIN}, files=2),
-    "ids in pages": Case(NEWEST, lambda: changes_of_ids(300, 4, 80), files=3),
-    "sensors": Case(QUERY, lambda: walks(steps=12, gaps=0.2, begin=200), EXPLAIN, learnt, files=2),
-}
-
-
-def kept_in(output: str) -> set[Entry]:
-    """Of what there is state on disk: what was removed is gone, too."""
-    return set(EmbeddedState(LocalFolder(output)).kept)
-
-
-@pytest.mark.parametrize("name", CRASHED)
-def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(name, tmp_path, monkeypatch):
-    for module, few in ((waiting, 5), (log, 10)):
-        monkeypatch.setattr(module, "FEW", few)
-    monkeypatch.setattr(embedded_state, "SMALL", 3_000)  # bases are written now and then
-    case = CRASHED[name]
-    write_stream(case, tmp_path / "in")
-    started = Embedded(config_of(case, tmp_path, "calm")).start(files_per_batch=1)
-    assert started.awaitTermination()
-    kept = set(started.state.kept)
-    assert kept_in(str(tmp_path / "calm")) == kept
-    steps, n = Steps(monkeypatch), 0
-    while True:
-        config = config_of(case, tmp_path, f"out{n}")
-        steps.plugged(n)
-        try:
-            run(config, 1)
-        except Plug:
-            steps.plugged(-1)
-            run(config, 1)
-            for kind in (*KINDS, *VIEWS):
-                assert reported(Path(config.output), kind) == reported(tmp_path / "calm", kind), (n, kind)
-            assert kept_in(config.output) == kept, n
-            shutil.rmtree(config.output)
-            n += 1
-        else:
-            break
-    assert n > 40
 
 
 def test_a_group_that_falls_silent_follows_only_while_new_files_are_awaited(tmp_path):
