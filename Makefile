@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash lab lab-quick clean
+.PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash chaos lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-kafka    the pipeline over a topic beside an identity mapInArrow over the same topic"
 	@echo "make bench-forks    10,000 Python workers, none used twice: does each of them start?"
 	@echo "make crash          kill -9 in the middle, again and again: is every change reported exactly once?"
+	@echo "make chaos          try to break it, by seed: kills, full disks, damage, races, I/O errors, fuzz; resumes; PARTS=\"kills io\" SEEDS=0:10 MINUTES=30"
 	@echo "make lab            the paper's experiments and a report; resumes; DATA=folder adds the real sets"
 	@echo "make lab-quick      the same in minutes: small, to see that it works"
 	@echo "make clean   remove what the other targets made"
@@ -98,6 +99,9 @@ crash: $(STAMP)
 	$(PY) -m benchmarks.crash --embedded
 	$(PY) -m benchmarks.crash --embedded --living
 	$(PY) -m benchmarks.crash --embedded --latest
+
+chaos: $(STAMP)
+	$(PY) -m tests.chaos $(addprefix --part ,$(PARTS)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) --report docs/results/chaos.md
 
 lab: $(STAMP)
 	$(VENV)/bin/fogline lab run $(if $(DATA),--data $(DATA)) $(LAB)
