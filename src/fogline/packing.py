@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from fogline.errors import FoglineError, SnapshotError
 
-_ODD = "this {} is damaged: its parts do not fit each other."
+_MISFITS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+    struct.error, pa.ArrowException,
+)  # fmt: skip
 MAGIC = b"FOGLINE\x07"  # the last byte is the version of the format
 
 Arrays = dict[str, NDArray[Any]]
@@ -59,12 +62,10 @@ def whole(what: str) -> Iterator[None]:
     """What is saved is opened here: if its parts do not fit each other, it is damaged, whatever its checksum is."""
     try:
         yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError) as error:
-        raise SnapshotError(_ODD.format(what)) from error
-    except (ValueError, struct.error, pa.ArrowException) as error:
-        if isinstance(error, FoglineError):
-            raise
-        raise SnapshotError(_ODD.format(what)) from error
+    except FoglineError:
+        raise
+    except _MISFITS as error:
+        raise SnapshotError(f"this {what} is damaged: its parts do not fit each other.") from error
 
 
 def as_bytes(values: Any, kind: pa.DataType | None) -> NDArray[np.uint8]:

@@ -23,7 +23,7 @@ from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute, plain
-from fogline.flow.about import read_about
+from fogline.flow.about import read_about, write_about
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
@@ -39,6 +39,7 @@ from fogline.kafka.config import TopicOptions
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, differing, each_of
+from fogline.sealed import opened
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views")  # what a plan has of a config
@@ -251,7 +252,7 @@ class Output:
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
         known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
         about = {**self.config.about(), "engine": self.config.engine, **known}
-        self.place.put(ABOUT, json.dumps(about, indent=1).encode())
+        write_about(self.place, about)
         self.resume()
 
     def move(self, config: RunConfig, since: int) -> None:
@@ -259,7 +260,7 @@ class Output:
         about = read_about(self.place)
         assert about is not None
         history = [*about.get(REPOSITORIES, [entry_of(self.config.repository, 0)]), entry_of(config.repository, since)]
-        self.place.put(ABOUT, json.dumps({**about, **config.about(), REPOSITORIES: history}, indent=1).encode())
+        write_about(self.place, {**about, **config.about(), REPOSITORIES: history})
         self.config = config
 
     def resume(self) -> None:
@@ -282,7 +283,7 @@ class Output:
         """Where the stream is now, if it was moved."""
         about, now = read_about(self.place), absolute(self.config.stream)
         if about is not None and about["stream"] != now:
-            self.place.put(ABOUT, json.dumps({**about, "stream": now, "moved": True}, indent=1).encode())
+            write_about(self.place, {**about, "stream": now, "moved": True})
 
     @property
     def by_name(self) -> bool:
@@ -349,7 +350,7 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
             f"the checkpoint of {output!r} is gone: a new one would count batches from 0 again, among the files of "
             f"the old ones. {way_out}"
         )
-    if json.loads(found)["mark"] != mark:
+    if (opened(found) or {}).get("mark") != mark:
         raise FoglineError(f"the checkpoint in {output!r} belongs to another output. {way_out}")
     newest = max((held.last for kind in (*KINDS, *VIEWS) for held in counted(place.listing(kind))), default=-1)
     known = [int(last) for name in place.listing(f"{CHECKPOINT}/offsets") if (last := name.split("/")[-1]).isdigit()]
