@@ -64,6 +64,7 @@ def topic_options(
     from fogline.files.tables import DELTA
     from fogline.kafka.address import Address, is_topic
     from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
+    from fogline.small_files import read_small_text
 
     stated: dict[str, Any] = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
     stated |= {"--avro-schema": avro_schema}
@@ -83,7 +84,7 @@ def topic_options(
     if engine == "embedded":
         raise FoglineError("the embedded engine reads files; a topic is read by Spark: leave out --engine embedded.")
     begin = starting_at(starting or EARLIEST)
-    avro = None if avro_schema is None else avro_schema.read_text(encoding="utf-8")
+    avro = None if avro_schema is None else read_small_text(avro_schema)
     return TopicOptions(begin, max_per_batch or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
 
 

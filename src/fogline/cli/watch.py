@@ -24,6 +24,7 @@ from fogline.cli.terminal import (
     QueryFiles,
     StreamFiles,
     app,
+    echo,
     helpful,
     number_or_text,
     on_spark,
@@ -161,9 +162,9 @@ def run(
             closing(running),
         ):
             if running.config.successor is not None:
-                typer.echo("The run goes on with another repository than before; what was imputed stays.")
+                echo("The run goes on with another repository than before; what was imputed stays.")
             elif running.config.repository is not known:
-                typer.echo(
+                echo(
                     "The repository is newer than the run, which goes on with the version it was begun with; "
                     "--accept-repository goes on with the newer one."
                 )
@@ -184,7 +185,7 @@ def page_beside(wanted: bool, config: RunConfig, port: int | None) -> Iterator[N
         raise FoglineError("--page shows a folder of batches, and with --to alone there is none; add --output FOLDER.")
     with page_for(wanted, config.output, port) as address:
         if address is not None:
-            typer.echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
+            echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
         yield
 
 
@@ -195,7 +196,7 @@ def warn_of_rejects(status: RunStatus) -> None:
     every = status.each or {"": status}
     for name, one in every.items():
         if (text := mostly_rejected(one.total, one.rejected, one.reasons)) is not None:
-            typer.secho(f"{name}{': ' if name else ''}{text} See rejects/.", fg="red", bold=True, err=True)
+            echo(f"{name}{': ' if name else ''}{text} See rejects/.", fg="red", bold=True, err=True)
     if all(one.total and one.rejected == one.total for one in every.values()):
         raise typer.Exit(1)
 
@@ -221,26 +222,24 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         done = f"{status.total:,} rows for {len(status.each)} queries, {status.changes:,} changes"
     answer = "" if members is None else f", {members:,} in the answer"
     where = [config.output] if config.keeps else []
-    typer.echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
+    echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
     for name, one in status.each.items():
-        typer.echo(
+        echo(
             f"  {name}: {one.changes:,} changes, {one.rejected:,} rejected, {one.answer:,} in the answer"
             f"{f', {one.held:,} held' if one.held else ''}{f', {one.expired:,} expired' if one.expired else ''}"
         )
     if status.held:
-        typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+        echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.late:
-        typer.echo(
-            f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such."
-        )
+        echo(f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such.")
     if status.expired:
-        typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
+        echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.stale:
-        typer.echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
+        echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
     if status.waiting:
-        typer.echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
+        echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
     if config.keeps:
-        typer.echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
+        echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +292,7 @@ def finish(started: Any, running: Any) -> bool:
         if asked_to_stop:
             raise KeyboardInterrupt
         asked_to_stop.append(running.status.batch)
-        typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
+        echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
     both = signal.SIGINT, signal.SIGTERM
     before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch

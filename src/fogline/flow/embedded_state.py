@@ -137,8 +137,13 @@ class EmbeddedState:
 
     def _files(self) -> list[tuple[str, int, str]]:
         """The files of the state: name, batch, and whether it is a delta or a base."""
-        found = ((name, *name.rsplit("/", 1)[1].split(".")) for name in self.place.listing(STATE))
-        return [(name, int(number), end) for name, number, end in found]
+        found = []
+        for name in self.place.listing(STATE):
+            number, _, end = name.rsplit("/", 1)[1].partition(".")
+            if not number.isdecimal() or end not in ("delta", "base"):
+                raise SnapshotError(f"{name!r} is no file of a checkpoint, and lies among them; remove it. {_WAY_OUT}")
+            found.append((name, int(number), end))
+        return found
 
     def _load(self) -> None:
         files = self._files()
@@ -150,7 +155,7 @@ class EmbeddedState:
             self.batch += 1
             self.sizes[self.batch] = self._read(f"{STATE}/{self.batch:09}.delta")
         self.place.delete([draft_of(f"{STATE}/{self.batch:09}.base")])  # the next one will have another name
-        begun = [int(name.rsplit("/", 1)[1]) for name in self.place.listing(INTENTS)]
+        begun = [int(last) for name in self.place.listing(INTENTS) if (last := name.rsplit("/", 1)[1]).isdecimal()]
         if begun and max(begun) > self.batch + 1:
             raise SnapshotError(
                 f"the checkpoint knows that batch {max(begun) - 1} was done, but its state ends with batch "

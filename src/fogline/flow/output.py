@@ -23,7 +23,7 @@ from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute, plain
-from fogline.flow.about import as_about, read_about
+from fogline.flow.about import read_about, write_about
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
@@ -39,6 +39,7 @@ from fogline.kafka.config import TopicOptions
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, differing, differing_fields, each_of
+from fogline.sealed import opened
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views")  # what a plan has of a config
@@ -251,7 +252,7 @@ class Output:
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
         known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
         about = {**self.config.about(), "engine": self.config.engine, **known}
-        self.place.put(ABOUT, as_about(about))
+        write_about(self.place, about)
         self.resume()
 
     def move(self, config: RunConfig, since: int) -> None:
@@ -259,7 +260,7 @@ class Output:
         about = read_about(self.place)
         assert about is not None
         history = [*about.get(REPOSITORIES, [entry_of(self.config.repository, 0)]), entry_of(config.repository, since)]
-        self.place.put(ABOUT, as_about({**about, **config.about(), REPOSITORIES: history}))
+        write_about(self.place, {**about, **config.about(), REPOSITORIES: history})
         self.config = config
 
     def resume(self) -> None:
@@ -282,7 +283,7 @@ class Output:
         """Where the stream is now, if it was moved."""
         about, now = read_about(self.place), absolute(self.config.stream)
         if about is not None and about["stream"] != now:
-            self.place.put(ABOUT, as_about({**about, "stream": now, "moved": True}))
+            write_about(self.place, {**about, "stream": now, "moved": True})
 
     @property
     def by_name(self) -> bool:
@@ -371,10 +372,10 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
 
 
 def _mark_in(content: bytes, way_out: str) -> str:
-    try:
-        return str(json.loads(content)["mark"])
-    except (ValueError, KeyError, TypeError):
-        raise FoglineError(f"{MARK!r} is damaged: it is not what a run has written. {way_out}") from None
+    found = opened(content)
+    if found is None or "mark" not in found:
+        raise FoglineError(f"{MARK!r} is damaged: it is not what a run has written. {way_out}")
+    return str(found["mark"])
 
 
 def _kinds_of(places: list[str]) -> list[str]:

@@ -27,6 +27,7 @@ from fogline.repository.repository import Repository
 from fogline.rows.clock import CLOCKS, INTEGER, REAL, STAMP, meant_by
 from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
 from fogline.rows.text import is_text
+from fogline.rows.usual import usual_schema
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, and shelves of groups, at least
@@ -261,6 +262,7 @@ def make_plan(
         )
     if not isinstance(buckets, int) or buckets < 1:
         raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
+    schema = usual_schema(schema, query.columns)
     kind = _kind_of(query, Reader(query).read(_no_rows(schema), Kinds()).kinds.time, lateness, clock)
     if query.lifetime is not None:
         lifetime_of(query, kind)  # an error if the two do not fit
@@ -289,7 +291,8 @@ def with_formers(plan: Plan, formers: Sequence[Callable[[], Repository] | None])
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    readable = [field for field in schema if not pa.types.is_union(field.type)]
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in readable], schema=pa.schema(readable))
 
 
 def _version_kind(kind: pa.DataType, texts: str | None) -> pa.DataType:
