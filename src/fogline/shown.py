@@ -91,3 +91,15 @@ def count_of(number: int, word: str) -> str:
     ('1 rule', '2,000 rows')
     """
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> size_text(900), size_text(237_000), size_text(2.1e9)
+    ('1 KB', '237 KB', '2.1 GB')
+    """
+    for unit, each in (("GB", 1e9), ("MB", 1e6)):
+        if size >= each:
+            return f"{size / each:.3g} {unit}"
+    return f"{max(size / 1e3, 1):.0f} KB"

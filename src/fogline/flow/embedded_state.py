@@ -27,6 +27,7 @@ from fogline.flow.names import CHECKPOINT
 
 MAGIC = b"FOGEMBED\x01"  # the last byte is the version of the format
 MANY = 500  # deltas behind a base, at most
+ALL = 2**62  # rows: as many as there are
 SMALL = 2**20  # bytes of deltas for which no base is written
 
 STATE, INTENTS = f"{CHECKPOINT}/state", f"{CHECKPOINT}/offsets"
@@ -52,6 +53,8 @@ class Intent(NamedTuple):
     files: list[tuple[str, int]]  # paths, and when each was changed, in milliseconds
     now: int  # the machine's clock, in microseconds
     follows: bool  # whether silent groups are moved on
+    skip: int = 0  # rows of the first file that were taken before
+    most: int = ALL  # rows that it reads
 
 
 class EmbeddedState:
@@ -95,9 +98,9 @@ class EmbeddedState:
         if known is None:
             return None
         plain = json.loads(_checked(known, f"{INTENTS}/{self.batch + 1}"))
-        if plain.get("batch", self.batch + 1) != self.batch + 1:
+        if plain.pop("batch", self.batch + 1) != self.batch + 1:
             raise SnapshotError(_exchanged(f"{INTENTS}/{self.batch + 1}"))
-        return Intent([(path, when) for path, when in plain["files"]], plain["now"], plain["follows"])
+        return Intent(**{**plain, "files": [(path, when) for path, when in plain["files"]]})
 
     def begin(self, intent: Intent) -> None:
         """The next batch will do this, however often it has to be begun."""

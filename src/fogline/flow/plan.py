@@ -48,6 +48,7 @@ _OTHERWISE = (
     "versions",
     "explain",
     "views",
+    "max_state",
 )
 
 
@@ -79,6 +80,7 @@ class Plan:
     formers: tuple[Former, ...] = ()  # the repositories that the run had before this one, the first one first
     explain: bool = False  # whether changes have the column `why`
     views: bool = False  # and whether near rows and cells to measure next are reported as well
+    max_state: int | None = None  # bytes that a group may take; a large one is reported (`flow.limits`)
 
     @cached_property
     def formers_by_digest(self) -> dict[bytes, Plan]:
@@ -245,6 +247,7 @@ def make_plan(
     formers: Sequence[Callable[[], Repository] | None] = (),
     explain: bool = False,
     views: bool = False,
+    max_state: int | None = None,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
@@ -253,6 +256,7 @@ def make_plan(
     `versions`: the same of versions that are texts; without, they are numbers.
     `formers`: what gave the repositories that the run had before, the first one first.
     `explain`: changes have the column `why`; `views`: near rows and cells to measure next are reported, too.
+    `max_state`: bytes that a group may take.
     """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
@@ -277,7 +281,8 @@ def make_plan(
     shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
     how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets, shown
     answers: Every = "tick" if every == "tick" else "batch"
-    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how, explain=explain, views=views)
+    reports = {"explain": explain, "views": views, "max_state": max_state}
+    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how, **reports)
     _ = plan.chain  # imputers refuse what does not fit
     return with_formers(plan, formers)
 

@@ -89,11 +89,12 @@ class Draft:
     def discard(self) -> None:
         """Leave things as they were; but what is named, or may be, stays."""
         try:
-            if (opened((self.root / MANIFEST).read_bytes()) or {}).get("newest") == self.arrays.name:
+            named = opened((self.root / MANIFEST).read_bytes())
+            if named is None or named.get("newest") == self.arrays.name:
                 return
         except FileNotFoundError:
             pass
-        except (OSError, ValueError):
+        except OSError:
             return
         shutil.rmtree(self.arrays, ignore_errors=True)
         with suppress(OSError):  # not empty
