@@ -13,6 +13,11 @@ from typing import Any
 
 import yaml
 
+from fogline.small_files import read_small
+
+DEEPEST = 50  # how deep lists and mappings may lie in one another
+MOST = 100_000  # values of a document, those counted again that an alias repeats
+
 
 class DocumentError(yaml.YAMLError):
     """The document cannot be read as YAML, or contradicts itself."""
@@ -24,14 +29,34 @@ def read_document(path: str | Path, names: Collection[str] = ()) -> Any:
     What is wrong with it is a `DocumentError` of one line.
     """
     try:
-        loader = _Loader(Path(path).read_bytes())
+        loader = _Loader(read_small(path))
         try:
             loader.names = names
-            return loader.get_single_data()
+            node = loader.get_single_node()
+            return None if node is None or _count(node, {}) == 0 else loader.construct_document(node)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
         raise DocumentError(_in_words(error)) from None
+    except RecursionError:
+        raise DocumentError(_TOO_DEEP) from None
+    except (ArithmeticError, ValueError) as error:  # a number, a date that cannot be one
+        raise DocumentError(f"a value in it cannot be read: {str(error)[:200]}.") from None
+
+
+_TOO_DEEP = f"lists and mappings lie in one another more than {DEEPEST} deep."
+
+
+def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """How many values a node stands for. A few aliases of aliases can stand for more than any memory holds."""
+    if node not in known:
+        known[node] = MOST  # one that lies in itself never ends
+        inner = [each for pair in node.value for each in pair] if isinstance(node, yaml.MappingNode) else node.value
+        few = inner if isinstance(node, yaml.CollectionNode) else ()
+        known[node] = 1 + sum(_count(each, known) for each in few)
+    if known[node] > MOST:
+        raise DocumentError(f"it stands for more than {MOST:,} values; does an alias repeat others, or itself?")
+    return known[node]
 
 
 def _in_words(error: yaml.YAMLError) -> str:
@@ -47,6 +72,15 @@ def _in_words(error: yaml.YAMLError) -> str:
 
 class _Loader(yaml.SafeLoader):
     names: Collection[str] = ()
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise DocumentError(_TOO_DEEP)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):

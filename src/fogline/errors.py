@@ -41,6 +41,10 @@ class SnapshotError(FoglineError, ValueError):
     """The saved state is not one this query can go on from."""
 
 
+class LimitError(FoglineError):
+    """A group has become larger than it may."""
+
+
 class SinkError(FoglineError):
     """A place where a run's batches go cannot take them."""
 

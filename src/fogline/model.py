@@ -34,7 +34,7 @@ from fogline.question import (
     names_of,
     shown_length,
 )
-from fogline.shown import call, count_of
+from fogline.shown import call, count_of, quoted
 
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
@@ -98,7 +98,7 @@ class Query:
         check_expiry(self)
         check_columns(self)
         if self.outside not in ("missing", "reject"):
-            raise QueryError(f"outside is {self.outside!r}; it may be 'missing' or 'reject'.")
+            raise QueryError(f"outside is {quoted(self.outside)}; it may be 'missing' or 'reject'.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,11 +207,15 @@ class Rule:
     within: float
 
     def __post_init__(self) -> None:
-        if not self.given:
-            raise RuleError(f"the rule for {self.then!r} has nothing given.")
+        if not isinstance(self.given, Mapping) or not self.given:
+            raise RuleError(f"the rule for {quoted(self.then)} has nothing given.")
         for name, radius in (*self.given.items(), (self.then, self.within)):
+            if not isinstance(name, str):
+                raise RuleError(f"a rule speaks of columns by their names, not of {quoted(name)}.")
             if not is_number(radius) or not 0 <= radius < math.inf:
-                raise RuleError(f"{name}({radius}) in the rule for {self.then!r}: a distance is a number from 0 on.")
+                raise RuleError(
+                    f"{name}({quoted(radius)}) in the rule for {quoted(self.then)}: a distance is a number from 0 on."
+                )
         if self.then in self.given:
             raise RuleError(f"a rule cannot explain {self.then!r} by itself.")
         object.__setattr__(self, "given", MappingProxyType(dict(self.given)))

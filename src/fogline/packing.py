@@ -10,14 +10,20 @@ import json
 import math
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fogline.errors import SnapshotError, other_format
+from fogline.errors import FoglineError, SnapshotError, other_format
 
+_MISFITS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+    struct.error, pa.ArrowException,
+)  # fmt: skip
 MAGIC = b"FOGLINE\x07"  # the last byte is the version of the format
 
 Arrays = dict[str, NDArray[Any]]
@@ -41,13 +47,25 @@ def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, A
         raise SnapshotError(other_format(f"this {what}", (saved[7:8] or b"\0")[0], MAGIC[7], "begin anew without it"))
     if saved[8:12] != struct.pack("<I", zlib.crc32(saved[12:])):
         raise SnapshotError(f"this {what} is cut short or damaged.")
-    (length,) = struct.unpack_from("<Q", saved, 12)
-    header = json.loads(saved[20 : 20 + length])
-    arrays, at = {}, 20 + length
-    for name, kind, shape in header["arrays"]:
-        arrays[name] = np.frombuffer(saved, kind, math.prod(shape), at).reshape(shape).copy()
-        at += arrays[name].nbytes
-    return header, arrays
+    with whole(what):
+        (length,) = struct.unpack_from("<Q", saved, 12)
+        header = json.loads(saved[20 : 20 + length])
+        arrays, at = {}, 20 + length
+        for name, kind, shape in header["arrays"]:
+            arrays[name] = np.frombuffer(saved, kind, math.prod(shape), at).reshape(shape).copy()  # what is not there
+            at += arrays[name].nbytes  # is not read: a length beyond the end is an error, and takes no memory
+        return header, arrays
+
+
+@contextmanager
+def whole(what: str) -> Iterator[None]:
+    """What is saved is opened here: if its parts do not fit each other, it is damaged, whatever its checksum is."""
+    try:
+        yield
+    except FoglineError:
+        raise
+    except _MISFITS as error:
+        raise SnapshotError(f"this {what} is damaged: its parts do not fit each other.") from error
 
 
 def as_bytes(values: Any, kind: pa.DataType | None) -> NDArray[np.uint8]:

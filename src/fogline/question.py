@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from fogline.errors import QueryError, did_you_mean
-from fogline.shown import UNITS, in_words
+from fogline.shown import UNITS, in_words, quoted
 
 if TYPE_CHECKING:
     from fogline.model import Query
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LEAVING = ("reason", "rival", "rival_time")
 CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *_LEAVING)
 _ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
+_LONGEST = 200  # letters of a duration
 _SHORT = {
     "us": "microsecond",
     "ms": "millisecond",
@@ -44,9 +45,10 @@ def duration(text: object) -> int:
     """
     if isinstance(text, timedelta):
         return round(text / timedelta(microseconds=1))
-    parts = re.findall(r"([0-9.]+)\s*([a-zA-Zµ]+)", str(text))
-    if not parts or re.sub(r"([0-9.]+)\s*([a-zA-Zµ]+)|[\s,]", "", str(text)):
-        raise QueryError(f"{text!r} is not a duration; write for instance '30 seconds', '5 minutes' or '1 day'.")
+    short = str(text) if len(str(text)) <= _LONGEST else ""
+    parts = re.findall(r"([0-9.]+)\s*([a-zA-Zµ]+)", short)
+    if not parts or re.sub(r"([0-9.]+)\s*([a-zA-Zµ]+)|[\s,]", "", short):
+        raise QueryError(f"{quoted(text)} is not a duration; write for instance '30 seconds', '5 minutes' or '1 day'.")
     total = 0.0
     for number, unit in parts:
         word = unit.lower().replace("µ", "u")
@@ -58,18 +60,24 @@ def duration(text: object) -> int:
             total += float(number) * UNITS[word]
         except ValueError:
             raise QueryError(f"{number!r} in {text!r} is not a number.") from None
+    if not math.isfinite(total):
+        raise QueryError(f"{quoted(text)} is not a duration: it is longer than any time.")
     return round(total)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """A number, and no truth value."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    """A number, and no truth value. A whole number that is too large to be compared with others is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value.bit_length() <= 1023
+    return isinstance(value, float | np.integer | np.floating)
 
 
 def length_of(given: Any) -> Any:
     """A length of time: a number as it is, a duration in words that are the same for the same duration."""
     if given is None:
         return None
+    if not is_number(given) and not isinstance(given, str | timedelta):
+        raise QueryError(f"{quoted(given)} is no length of time; it is a number, or a text such as '5 minutes'.")
     return float(given) if is_number(given) else f"{duration(given)} microseconds"
 
 
@@ -84,7 +92,7 @@ def attributes_of(given: object) -> dict[str, str]:
         raise QueryError("attributes maps each attribute to 'max' or 'min', for instance {'temperature': 'max'}.")
     for name, way in given.items():
         if way not in ("max", "min"):
-            raise QueryError(f"attribute {name!r} is {way!r}; it may be 'max' (more is better) or 'min'.")
+            raise QueryError(f"attribute {name!r} is {quoted(way)}; it may be 'max' (more is better) or 'min'.")
     return {str(name): str(way) for name, way in given.items()}
 
 
@@ -92,7 +100,7 @@ def alpha_of(given: object) -> float:
     """A threshold."""
     if not is_number(given) or not 0 <= float(given) < 1:
         raise QueryError(
-            f"alpha is {given!r}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'."
+            f"alpha is {quoted(given)}; it is a probability threshold in [0, 1): 0.5 means 'more likely than not'."
         )
     return float(given)
 
@@ -106,8 +114,8 @@ def limits_of(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[f
         _must_be_attribute(name, attributes, "limits name")
         try:
             low, high = (float(value) for value in pair)
-        except (TypeError, ValueError):
-            raise QueryError(f"the limits of {name!r} are {pair!r}; write (lowest, highest).") from None
+        except (ArithmeticError, TypeError, ValueError):
+            raise QueryError(f"the limits of {name!r} are {quoted(pair)}; write (lowest, highest).") from None
         if not low <= high:
             raise QueryError(f"the limits of {name!r} are ({low:g}, {high:g}): nothing lies between them.")
         limits[str(name)] = (low, high)
@@ -116,7 +124,11 @@ def limits_of(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[f
 
 def names_of(given: Any) -> tuple[Any, ...]:
     """Names of columns, one or many."""
-    return (given,) if isinstance(given, str) else tuple(given or ())
+    if isinstance(given, str):
+        return (given,)
+    if given is not None and (isinstance(given, Mapping) or not isinstance(given, Iterable)):
+        raise QueryError(f"{quoted(given)} is no list of columns; write [a, b].")
+    return tuple(given or ())
 
 
 def gone_of(given: Any) -> str | Mapping[str, tuple[str, ...]] | None:
@@ -129,13 +141,15 @@ def gone_of(given: Any) -> str | Mapping[str, tuple[str, ...]] | None:
         return given
     if not isinstance(given, Mapping) or len(given) != 1:
         raise QueryError(
-            f"gone is {given!r}; it names a column that is true where an id is removed, or maps a column to the values "
-            "that mean so: gone={'op': ['d', 'delete']}."
+            f"gone is {quoted(given)}; it names a column that is true where an id is removed, or maps a column to the "
+            "values that mean so: gone={'op': ['d', 'delete']}."
         )
     ((column, values),) = given.items()
     listed = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if not listed or any(each is None or isinstance(each, list | dict | tuple) for each in listed):
-        raise QueryError(f"gone maps {column!r} to {values!r}; it lists the values there that remove an id.")
+        raise QueryError(
+            f"gone maps {quoted(column)} to {quoted(values)}; it lists the values there that remove an id."
+        )
     return MappingProxyType({column: tuple(as_text(each) for each in listed)})
 
 
@@ -166,8 +180,8 @@ def check_expiry(query: Query) -> None:
     given = [name for name in ("expires", "lifetime", "last") if getattr(query, name) is not None]
     if query.latest and query.last is not None:
         raise QueryError(
-            f"latest keeps one row of each id, and last={query.last!r} the newest rows of all; ask for one of them "
-            "(with latest, lifetime or expires state when an id that has fallen silent leaves)."
+            f"latest keeps one row of each id, and last={quoted(query.last)} the newest rows of all; ask for one of "
+            "them (with latest, lifetime or expires state when an id that has fallen silent leaves)."
         )
     if len(given) > 1 or not (given or query.latest):
         found = " and ".join(given) if given else "none"
@@ -176,7 +190,7 @@ def check_expiry(query: Query) -> None:
             f"found {found}."
         )
     if query.last is not None and (not isinstance(query.last, int) or isinstance(query.last, bool) or query.last < 1):
-        raise QueryError(f"last is {query.last!r}; it counts rows, so it is a whole number of at least 1.")
+        raise QueryError(f"last is {quoted(query.last)}; it counts rows, so it is a whole number of at least 1.")
     if query.lifetime is not None and not 0 < _units(query.lifetime) < math.inf:
         raise QueryError(
             f"lifetime is {shown_length(query.lifetime)!r}; a row must live for some time, and not for ever."
@@ -186,7 +200,7 @@ def check_expiry(query: Query) -> None:
 def check_latest(query: Query) -> None:
     """What only makes sense where each id has one current row."""
     if not isinstance(query.latest, bool):
-        raise QueryError(f"latest is {query.latest!r}; it is true (the newest row of each id counts) or false.")
+        raise QueryError(f"latest is {quoted(query.latest)}; it is true (the newest row of each id counts) or false.")
     for name in _ONLY_LATEST:
         if not query.latest and getattr(query, name) not in (None, ()):
             raise QueryError(f"{name} is for queries in which the newest row of each id counts; add latest=True.")
@@ -212,14 +226,14 @@ def check_columns(query: Query) -> None:
     for role, names in named:
         for name in names:
             if not isinstance(name, str) or not name:
-                raise QueryError(f"{role} names a column, so it is a text, not {name!r}.")
+                raise QueryError(f"{role} names a column, so it is a text, not {quoted(name)}.")
             if name in roles:
                 raise QueryError(f"column {name!r} is used twice: as {roles[name]} and as {role}.")
             roles[name] = role
     for role, name in (("expires", query.expires), ("gone", query.gone_column), ("version", query.version)):
         if name is not None and (not isinstance(name, str) or not name or name in roles):
             used = f", which is the {roles[name]}" if isinstance(name, str) and name in roles else ""
-            raise QueryError(f"{role} names a column of its own, not {name!r}{used}.")
+            raise QueryError(f"{role} names a column of its own, not {quoted(name)}{used}.")
         roles |= {} if name is None else {name: f"column of {role}"}
     for name in (*query.names, *query.by):
         if name in CHANGE_COLUMNS:
@@ -229,9 +243,9 @@ def check_columns(query: Query) -> None:
 
 
 def _must_be_attribute(name: Any, attributes: Mapping[str, str], who: str) -> None:
-    if name not in attributes:
+    if not isinstance(name, str) or name not in attributes:
         raise QueryError(
-            f"{who} {name!r}, which is no attribute of the query; it has {', '.join(attributes)}."
+            f"{who} {quoted(name)}, which is no attribute of the query; it has {', '.join(attributes)}."
             f"{did_you_mean(str(name), attributes)}"
         )
 

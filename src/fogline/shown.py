@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import wrap
+from typing import Any
 
 WIDTH = 100
+_QUOTED = 80  # characters of a value in a reason
 UNITS = {
     "week": 604_800_000_000,
     "day": 86_400_000_000,
@@ -19,6 +21,37 @@ UNITS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    """A text as a terminal may get it: no letter of it moves the cursor, changes colours or turns the line around.
+
+    Texts come from rows. What is in `keep` stays.
+
+    >>> printable("a\\x1b[31mb\\u202e\\ud800")
+    'a\\\\x1b[31mb\\\\u202e\\\\ud800'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each in keep or each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def quoted(value: Any) -> str:
+    """A value in a reason: short, and never an error.
+
+    >>> quoted("x" * 1000)[-30:], quoted("\\ud800")
+    ("xxxxxxxxx… (1,002 characters)'", "'\\\\ud800'")
+    """
+    try:
+        text = repr(value)
+    except Exception:  # such as an integer of too many digits, or an object that raises one
+        return f"a value of type {type(value).__name__}"
+    if len(text) <= _QUOTED:
+        return text
+    end = text[-1] if text[-1] in "'\"" else ""
+    return f"{text[: _QUOTED - 30]}… ({len(text):,} characters){end}"
 
 
 def call(name: str, arguments: Sequence[str]) -> str:
@@ -58,3 +91,15 @@ def count_of(number: int, word: str) -> str:
     ('1 rule', '2,000 rows')
     """
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> size_text(900), size_text(237_000), size_text(2.1e9)
+    ('1 KB', '237 KB', '2.1 GB')
+    """
+    for unit, each in (("GB", 1e9), ("MB", 1e6)):
+        if size >= each:
+            return f"{size / each:.3g} {unit}"
+    return f"{max(size / 1e3, 1):.0f} KB"

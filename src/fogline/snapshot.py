@@ -18,7 +18,7 @@ from fogline.errors import SnapshotError
 from fogline.impute.chain import Tally
 from fogline.impute.scores import from_plain, to_plain
 from fogline.model import Query
-from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack
+from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack, whole
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorState
 from fogline.rows.queries import differing_fields
@@ -60,6 +60,13 @@ def restore_monitor(
 ) -> Monitor:
     """The monitor that was saved, if it belongs to this query and repository; `make` makes an empty one."""
     header, arrays = unpack(saved)
+    with whole("snapshot of a monitor"):
+        return _restored(header, arrays, query, repository, make)
+
+
+def _restored(
+    header: dict[str, Any], arrays: Arrays, query: Query, repository: Repository | None, make: Callable[[int], Monitor]
+) -> Monitor:
     _check(header, query, repository)
     monitor = make(header["places"])
     if header["imputer"] != _imputer(monitor):

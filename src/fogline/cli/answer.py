@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from fogline.cli.settings import Settings, starts_spark
-from fogline.cli.terminal import app, helpful, paper, reading, remark
+from fogline.cli.terminal import app, echo, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
 from fogline.files.paths import plain
+from fogline.shown import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +26,7 @@ Each = TypeVar("Each")
 FORMATS = ("table", "csv", "json", "parquet")
 COMPARISONS = {"<=": "less_equal", ">=": "greater_equal", "!=": "not_equal", "==": "equal", "=": "equal", "<": "less",
                ">": "greater"}  # fmt: skip
-_WHERE = re.compile(r"\s*(.+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*?)\s*")
+_SIGN = re.compile("<=|>=|!=|==|=|<|>")
 
 
 @app.command()
@@ -92,17 +94,18 @@ def answer(
         if file is None and chosen == "table":
             for name, rows in tables.items():
                 if name is not None:
-                    typer.secho(f"{name}:", bold=True)
-                typer.echo("\n".join(sentences[name]))
+                    echo(f"{name}:", bold=True)
+                echo("\n".join(sentences[name]))
                 print_table(rows, most)
             return
         rows = together(tables)
         remark("\n".join(dict.fromkeys(line for lines in sentences.values() for line in lines)))
         if file is not None:
             write(rows, chosen, file)
-            typer.echo(f"{rows.num_rows:,} rows: {file}")
+            echo(f"{rows.num_rows:,} rows: {file}")
         else:
-            typer.echo(as_text(rows, chosen), nl=False)
+            text = as_text(rows, chosen)  # for a program as it is, for a person as it may be shown
+            echo(text, nl=False) if sys.stdout.isatty() else typer.echo(text, nl=False)
 
 
 def of_query(every: dict[str | None, Each], name: str | None, output: str) -> dict[str | None, Each]:
@@ -211,10 +214,11 @@ def holds(rows: pa.Table, condition: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    read = _WHERE.fullmatch(condition)
-    if read is None:
+    read = _SIGN.search(condition)
+    name = condition[: 0 if read is None else read.start()].strip()
+    if read is None or not name:
         raise FoglineError(f"--where {condition!r}: write a column, a comparison and a value, as in 'co2 > 900'.")
-    name, sign, text = read.groups()
+    sign, text = read[0], condition[read.end() :].strip()
     if name not in rows.schema.names:
         there = rows.schema.names
         raise FoglineError(
@@ -300,4 +304,4 @@ def table_of(rows: pa.Table) -> Any:
 
 def _cell(value: Any) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printable(text, keep="")

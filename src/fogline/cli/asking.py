@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.settings import Settings, starts_spark
-from fogline.cli.terminal import app, helpful, paper, reading
+from fogline.cli.terminal import app, echo, helpful, paper, reading
 from fogline.files.paths import plain
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def ask(
             typer.echo(as_text(rows, "json"), nl=False)
             return
         if not rows.num_rows:
-            typer.echo("no missing value would change the answer.")
+            echo("no missing value would change the answer.")
             return
         console = paper()
         shown = [name for name in rows.schema.names if name not in ("time", "rank", "sentence")]

@@ -19,6 +19,7 @@ from fogline.cli.terminal import (
     QueryFiles,
     StreamFiles,
     app,
+    echo,
     helpful,
     must_be_there,
     number_or_text,
@@ -84,7 +85,7 @@ def check(
         useless = False
         for name, one in asked.items():
             if name is not None:
-                typer.secho(f"{name}:", bold=True)
+                echo(f"{name}:", bold=True)
             if where is None:
                 found = census_of_topic(stream, one, options, known, clock, read_config(kafka_config), **how)
             else:
@@ -100,23 +101,23 @@ def print_census(found: Census, query: Query, chain: Chain | None) -> None:
     from fogline.flow.rejects import mostly_rejected
 
     if (text := mostly_rejected(found.rows, found.rejected, found.reasons, "would be")) is not None:
-        typer.secho(text, fg="red", bold=True)
-    typer.echo(f"{found.rows:,} rows")
+        echo(text, fg="red", bold=True)
+    echo(f"{found.rows:,} rows")
     kinds = {"complete": found.complete, "with gaps": found.incomplete, "rejected": found.rejected}
     kinds |= {"removals": found.removals} if query.gone is not None else {}
     for name, count in kinds.items():
-        typer.echo(f"  {name:<9} {count:>11,}  {count / max(found.rows, 1):>6.1%}")
-    typer.echo("Gaps of rows that are not rejected")
+        echo(f"  {name:<9} {count:>11,}  {count / max(found.rows, 1):>6.1%}")
+    echo("Gaps of rows that are not rejected")
     for j, name in enumerate(query.names):
-        typer.echo(f"  {name}: {gaps_of(found, name)}{filled_by(found, name, j, chain)}")
+        echo(f"  {name}: {gaps_of(found, name)}{filled_by(found, name, j, chain)}")
     for name in found.absent:
-        typer.echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
+        echo(f"  the rules ask for {name!r}, which the stream does not have: those rules are never used.")
     if found.rejected:
-        typer.echo("Rejected")
+        echo("Rejected")
     for reason, count in found.reasons.most_common(LISTED):
-        typer.echo(f"  {count:,}: {reason}\n    for instance {found.examples[reason]}")
+        echo(f"  {count:,}: {reason}\n    for instance {found.examples[reason]}")
     if len(found.reasons) > LISTED:
-        typer.echo(f"  and {len(found.reasons) - LISTED:,} more reasons")
+        echo(f"  and {len(found.reasons) - LISTED:,} more reasons")
 
 
 def gaps_of(found: Census, name: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fogline.cli.settings import spark_options
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError
+from fogline.shown import size_text
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
@@ -94,15 +95,3 @@ def size_of(path: str) -> int:
     if not sizes:
         raise FoglineError(f"{path!r} holds no files that can be read.")
     return sum(size * (PACKED if each.suffix.lstrip(".").lower() in ENDS else 1) for each, size in sizes)
-
-
-def size_text(size: float) -> str:
-    """A number of bytes for people.
-
-    >>> size_text(900), size_text(237_000), size_text(2.1e9)
-    ('1 KB', '237 KB', '2.1 GB')
-    """
-    for unit, each in (("GB", 1e9), ("MB", 1e6)):
-        if size >= each:
-            return f"{size / each:.3g} {unit}"
-    return f"{max(size / 1e3, 1):.0f} KB"

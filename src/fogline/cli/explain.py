@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fogline.cli.reading import Stated, reads_files
-from fogline.cli.terminal import MaybeRepository, QueryFiles, StreamFiles, app, helpful, must_be_there, remark
+from fogline.cli.terminal import MaybeRepository, QueryFiles, StreamFiles, app, echo, helpful, must_be_there, remark
 
 if TYPE_CHECKING:
     from fogline.model import Change
@@ -58,14 +58,14 @@ def explain(
         if as_json:
             typer.echo(json.dumps(story.to_dict(), indent=2))
             return
-        typer.echo(f"{quoted(id)} at {story.at}:")
+        echo(f"{quoted(id)} at {story.at}:")
         if not story.rows:
-            typer.echo(f"  none of its rows {'is in the window any more' if story.taken else 'could be taken'}.")
+            echo(f"  none of its rows {'is in the window any more' if story.taken else 'could be taken'}.")
         for row in story.rows:
             for line in lines_of(row):
-                typer.echo(f"  {line}")
+                echo(f"  {line}")
         for reason in story.rejected[:MOST]:
-            typer.echo(f"  rejected: {reason}")
+            echo(f"  rejected: {reason}")
 
 
 def lines_of(row: RowStory) -> list[str]:

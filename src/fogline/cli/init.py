@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogline.cli.terminal import app, helpful, must_be_there, remark
+from fogline.cli.terminal import app, echo, helpful, must_be_there, remark
 from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def init(
         text = document(found, file)
         written(output, text)
         Query.load(output)  # what was written can be read
-        typer.echo(f"Written: {output}. {guessed(found)}")
-        typer.echo("Look at it, then:")
+        echo(f"Written: {output}. {guessed(found)}")
+        echo("Look at it, then:")
         for line in next_commands(file, output):
-            typer.echo(f"  {line}")
+            echo(f"  {line}")
 
 
 def written(path: Path, text: str) -> None:

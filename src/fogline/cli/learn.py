@@ -18,6 +18,7 @@ from fogline.cli.terminal import (
     QueryFile,
     RepositoryFolder,
     app,
+    echo,
     helpful,
     must_be_there,
     number_or_text,
@@ -101,11 +102,11 @@ def fit(
 
 def summarise(made: Repository, output: Path, began: float) -> None:
     """What was fitted, and what comes next."""
-    typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
+    echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {output}")
     show_versions(output)
     if bare := unexplained(made):
-        typer.echo(f"Nothing explains {', '.join(bare)}: imputed from the whole history's distribution.")
-    typer.echo(f"See the rules with: fogline rules {output}")
+        echo(f"Nothing explains {', '.join(bare)}: imputed from the whole history's distribution.")
+    echo(f"See the rules with: fogline rules {output}")
 
 
 def unexplained(repository: Repository) -> list[str]:
@@ -271,7 +272,7 @@ def refit(
         from fogline.cli.fitting import fitted_again
 
         made = fitted_again(known, rows, asked, options, newest, target, where)
-        typer.echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
+        echo(f"{made.history.rows:,} rows, {len(made.rules)} rules, {perf_counter() - began:.0f} s: {target}")
         show_versions(target)
 
 
@@ -280,11 +281,11 @@ def show_versions(folder: Path) -> None:
     from fogline.repository import store
 
     newest, *older = store.versions(folder)
-    typer.echo(f"{newest.size / 1e6:,.0f} MB")
+    echo(f"{newest.size / 1e6:,.0f} MB")
     if older:
         size = sum(each.size for each in older) / 1e6
-        typer.echo(f"Older versions: {len(older)}, {size:,.0f} MB. Runs that were begun with them go on with them.")
-        typer.echo(f"Remove them with: fogline prune {folder}")
+        echo(f"Older versions: {len(older)}, {size:,.0f} MB. Runs that were begun with them go on with them.")
+        echo(f"Remove them with: fogline prune {folder}")
 
 
 @app.command()
@@ -304,7 +305,7 @@ def prune(
         gone = store.prune(repository, keep)
         left = store.versions(repository)
     now = sum(each.size for each in left)
-    typer.echo(f"{len(gone)} removed, {len(left)} left, {now / 1e6:,.0f} MB of {before / 1e6:,.0f} MB: {repository}")
+    echo(f"{len(gone)} removed, {len(left)} left, {now / 1e6:,.0f} MB of {before / 1e6:,.0f} MB: {repository}")
 
 
 @app.command()
@@ -348,4 +349,4 @@ def impute(
         check_output(output, overwrite=overwrite)
         where = Where.chosen(stream, master, memory, settings())
         imputed(stream, asked, options, known, output, where, overwrite=overwrite, fill=fill)
-        typer.echo(f"Written in {perf_counter() - began:.0f} s: {output}")
+        echo(f"Written in {perf_counter() - began:.0f} s: {output}")

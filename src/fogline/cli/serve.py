@@ -63,11 +63,12 @@ def serve(
 def token_of(token: str | None, file: Path | None) -> str | None:
     """The token, from an option, the environment or a file."""
     from fogline.errors import FoglineError
+    from fogline.small_files import read_small_text
 
     if file is None:
         return token or None
     try:
-        read = file.read_text(encoding="utf-8").strip()
+        read = read_small_text(file).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise FoglineError(f"the token file {str(file)!r} cannot be read: {error}.") from None
     if not read:

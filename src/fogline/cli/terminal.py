@@ -15,6 +15,7 @@ import typer
 import fogline
 from fogline.errors import HistoryWarning
 from fogline.files.paths import plain
+from fogline.shown import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +117,7 @@ def helpful() -> Iterator[None]:
         from fogline.cli.trouble import in_words
 
         for line in in_words(error):
-            typer.echo(line, err=True)
+            echo(line, err=True)
         raise typer.Exit(2) from None
 
 
@@ -184,17 +185,29 @@ def reading(output: str, settings: Mapping[str, str], read: Callable[[Folder], R
 
 def remark(text: str) -> None:
     """Something that a person should know, though the command goes on."""
-    typer.echo(text, err=True)
+    echo(text, err=True)
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print a text. What it quotes comes from rows: nothing of it moves the cursor or changes a colour."""
+    typer.secho(printable(text, "\n\t"), err=err, nl=nl, **style)
 
 
 def paper() -> Console:
     """Where tables are printed; without a terminal they are as wide as they need to be.
 
-    Without markup: names and values come from the data, and `pump[north]` is the name of a pump.
+    Without markup: names and values come from the data, and `pump[north]` is the name of a pump. For the same reason
+    letters that would move the cursor or change a colour are shown as what they are.
     """
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
-    return Console(highlight=False, markup=False, emoji=False, width=None if Console().is_terminal else 160)
+    class Paper(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for each in super().render(renderable, options):
+                yield each if each.control else Segment(printable(each.text), each.style)
+
+    return Paper(highlight=False, markup=False, emoji=False, width=None if Console().is_terminal else 160)
 
 
 def number_or_text(given: str) -> float | str:

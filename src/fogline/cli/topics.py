@@ -30,7 +30,6 @@ OPTIONS = {
             help="Where to begin in a topic: `earliest` (by default), `latest`, or a time such as 2024-05-01."
         ),
     ],
-    "max_per_batch": Annotated[int | None, typer.Option(help="Take so many messages of a topic at once.", min=1)],
     "accept_loss": Annotated[
         bool | None,
         typer.Option("--accept-loss", help="Go on, though a topic no longer has messages that were not read."),
@@ -48,14 +47,14 @@ def reads_topics(command: Command) -> Command:
 
 
 def _topic(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
-    return topic_options(given["stream"], given["engine"], **found)
+    return topic_options(given["stream"], given["engine"], given["max_rows_per_batch"], **found)
 
 
 def topic_options(
     stream: str,
     engine: str,
+    max_rows: int | None,
     starting: str | None,
-    max_per_batch: int | None,
     accept_loss: bool | None,
     avro_schema: Path | None,
     kafka_config: Path | None,
@@ -64,8 +63,9 @@ def topic_options(
     from fogline.files.tables import DELTA
     from fogline.kafka.address import Address, is_topic
     from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
+    from fogline.small_files import read_small_text
 
-    stated: dict[str, Any] = {"--starting": starting, "--max-per-batch": max_per_batch, "--accept-loss": accept_loss}
+    stated: dict[str, Any] = {"--starting": starting, "--accept-loss": accept_loss}
     stated |= {"--avro-schema": avro_schema}
     if kafka_config is not None:
         os.environ[VARIABLE] = str(kafka_config)  # a sink finds it there, too
@@ -83,8 +83,8 @@ def topic_options(
     if engine == "embedded":
         raise FoglineError("the embedded engine reads files; a topic is read by Spark: leave out --engine embedded.")
     begin = starting_at(starting or EARLIEST)
-    avro = None if avro_schema is None else avro_schema.read_text(encoding="utf-8")
-    return TopicOptions(begin, max_per_batch or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
+    avro = None if avro_schema is None else read_small_text(avro_schema)
+    return TopicOptions(begin, max_rows or PER_BATCH, bool(accept_loss), avro, read_config(kafka_config))
 
 
 def starting_at(text: str) -> str:

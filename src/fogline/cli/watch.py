@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.limits import GroupLimits, MaxRows, limits_groups, must_be_one_limit
 from fogline.cli.reading import Stated, reads_files
 from fogline.cli.serve import PagePort, WithPage, page_for
 from fogline.cli.settings import Settings, spark_options, starts_spark
@@ -24,6 +25,7 @@ from fogline.cli.terminal import (
     QueryFiles,
     StreamFiles,
     app,
+    echo,
     helpful,
     number_or_text,
     on_spark,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from fogline.cli.progress import Report
     from fogline.flow.output import RunConfig, RunStatus
 
+ALARMS = 10  # that are printed while a run goes on; all are in alarms.json
 LOOK = 5.0  # seconds between looks for files that are not read
 SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
@@ -65,6 +68,7 @@ Checkpoint = Annotated[
 @app.command()
 @reads_files
 @reads_topics
+@limits_groups
 @starts_spark
 def run(
     stream: StreamFiles,
@@ -79,6 +83,7 @@ def run(
     ahead: Ahead = "auto",
     idle: Idle = "auto",
     files_per_batch: Annotated[int | None, typer.Option(help="Take so many files at once.", min=1)] = None,
+    max_rows_per_batch: MaxRows = None,
     keep: Annotated[
         int | None, typer.Option(help="Remove changes, rejects and health older than so many batches.", min=1)
     ] = None,
@@ -112,6 +117,7 @@ def run(
     *,
     stated: Stated,
     topic: Topics,
+    limits: GroupLimits,
     settings: Settings,
 ) -> None:
     """Watch a stream of files or a topic of Kafka (kafka://host:port/topic), and write how the answer changes.
@@ -150,7 +156,9 @@ def run(
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         about |= {"sinks": sinks, "keeps": checkpoint is None, "accepts": accept_repository}
-        about["explain"] = explain
+        about |= {"explain": explain, "limits": limits()}
+        must_be_one_limit(engine, files_per_batch, max_rows_per_batch)
+        sizes = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
@@ -161,16 +169,16 @@ def run(
             closing(running),
         ):
             if running.config.successor is not None:
-                typer.echo("The run goes on with another repository than before; what was imputed stays.")
+                echo("The run goes on with another repository than before; what was imputed stays.")
             elif running.config.repository is not known:
-                typer.echo(
+                echo(
                     "The repository is newer than the run, which goes on with the version it was begun with; "
                     "--accept-repository goes on with the newer one."
                 )
             progress("reading the first files", 0, 0)
-            there = running.start(files_per_batch=files_per_batch, clock=clock)
+            there = running.start(**sizes, clock=clock)
             if finish(there, running) and follow:
-                finish(running.start(follow=True, files_per_batch=files_per_batch, clock=clock), running)
+                finish(running.start(follow=True, **sizes, clock=clock), running)
             running.look()
             members = read_answer(running.output.place, output).num_rows if config.keeps else None
         sum_up(running.status, members, config, perf_counter() - began)
@@ -184,7 +192,7 @@ def page_beside(wanted: bool, config: RunConfig, port: int | None) -> Iterator[N
         raise FoglineError("--page shows a folder of batches, and with --to alone there is none; add --output FOLDER.")
     with page_for(wanted, config.output, port) as address:
         if address is not None:
-            typer.echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
+            echo(f"the page: {address}{'' if config.explain else '  (with --explain it also shows why)'}")
         yield
 
 
@@ -195,7 +203,7 @@ def warn_of_rejects(status: RunStatus) -> None:
     every = status.each or {"": status}
     for name, one in every.items():
         if (text := mostly_rejected(one.total, one.rejected, one.reasons)) is not None:
-            typer.secho(f"{name}{': ' if name else ''}{text} See rejects/.", fg="red", bold=True, err=True)
+            echo(f"{name}{': ' if name else ''}{text} See rejects/.", fg="red", bold=True, err=True)
     if all(one.total and one.rejected == one.total for one in every.values()):
         raise typer.Exit(1)
 
@@ -221,26 +229,26 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         done = f"{status.total:,} rows for {len(status.each)} queries, {status.changes:,} changes"
     answer = "" if members is None else f", {members:,} in the answer"
     where = [config.output] if config.keeps else []
-    typer.echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
+    echo(f"{done}{answer}, {seconds:.0f} s: {', '.join([*where, *map(name_of, config.sinks)])}")
     for name, one in status.each.items():
-        typer.echo(
+        echo(
             f"  {name}: {one.changes:,} changes, {one.rejected:,} rejected, {one.answer:,} in the answer"
             f"{f', {one.held:,} held' if one.held else ''}{f', {one.expired:,} expired' if one.expired else ''}"
         )
     if status.held:
-        typer.echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
+        echo(f"{status.held:,} rows are held: they run ahead of their groups; see rejects/ for each.")
     if status.late:
-        typer.echo(
-            f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such."
-        )
+        echo(f"{status.late:,} rows were late: they came behind the clocks of their groups; --lateness waits for such.")
     if status.expired:
-        typer.echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
+        echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.stale:
-        typer.echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
+        echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
     if status.waiting:
-        typer.echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
+        echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
+    if status.alarms:
+        echo(f"{len(status.alarms):,} alarms; {status.alarms[0].sentence()}. See docs/howto/limits.md.")
     if config.keeps:
-        typer.echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
+        echo(f"See the answer with: fogline answer {config.output}, or as a page: fogline serve {config.output}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +265,14 @@ class Start:
 def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
     """A run on the engine that was asked for, and a function to report its stages to."""
 
+    known: set[tuple[str, str]] = set()  # alarms that were printed
+
     def shown(status: RunStatus) -> None:
         progress(status_line(status), 0, 0)
+        for each in status.alarms:
+            if (each.group, each.limit) not in known and len(known) < ALARMS:
+                known.add((each.group, each.limit))
+                remark(f"alarm: {each.sentence()}")
 
     if config.engine == "embedded":
         from fogline.cli.progress import stages
@@ -293,7 +307,7 @@ def finish(started: Any, running: Any) -> bool:
         if asked_to_stop:
             raise KeyboardInterrupt
         asked_to_stop.append(running.status.batch)
-        typer.echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
+        echo("\nfinishing the batch; Ctrl-C again stops at once.", err=True)
 
     both = signal.SIGINT, signal.SIGTERM
     before = [signal.signal(each, stop) for each in both]  # Spark's own handler would cancel the batch
@@ -333,10 +347,11 @@ def status_line(status: RunStatus) -> str:
     """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
     rate = status.rows / status.seconds if status.seconds else 0.0
     counts = ((status.held, "held"), (status.late, "late"), (status.expired, "expired"))
+    behind = f", {short(status.behind)} files to go" if status.behind else ""
     rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
     return (
         f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "
-        f"{short(status.rejected)} rejected{rare}"
+        f"{short(status.rejected)} rejected{rare}{behind}"
     )
 
 

@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Ints
+from fogline.files.raw import Unreadable
 
 SIZE = 8 * 2**20  # bytes of one block
 STEP = 16 * 2**10  # bytes of a packed file that are unpacked at once: so many may be lost before a tear
+LONGEST = 64 * 2**20  # bytes of a line: a small packed file may hold one that no memory holds
 HEAD = 256 * 2**10  # bytes that are looked at before a file is read
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _AS_THEY_ARE = "surrogateescape"  # bytes that cannot be read
@@ -105,6 +107,8 @@ def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) ->
             cut = data.rfind(b"\n") + 1
             if not cut:
                 left += data
+                if len(left) > LONGEST:
+                    raise Unreadable(f"line {line:,} is longer than {LONGEST // 2**20} MB")
                 continue
             whole = Block(left + data[:cut] if left else data[:cut], line)
             left = data[cut:]

@@ -23,6 +23,7 @@ from fogline.files.sniffing import encoding_of
 from fogline.rows.text import is_text, quoted
 
 LINES = 500  # of a file that show its columns
+ARRAY = 256 * 2**20  # bytes of a JSON array, which is read as a whole
 DEEP = 1000  # opening brackets in one line: with ten times as many nested ones Arrow's parser ends the process
 _SURE = 2**53  # numbers below are the same as float64
 _WORDS = {list: "an array", str: "a text", bool: "a truth value", type(None): "null"}
@@ -33,8 +34,7 @@ def read_objects(path: str, content: bytes | None, options: Options, schema: pa.
     head = head_of(path, content)
     encoding = options.encoding or encoding_of(head)
     if _is_array(head):
-        whole = b"".join(block.data for block in blocks(path, content, encoding))
-        yield from_objects(_objects(whole), schema, None)
+        yield from_objects(_objects(_whole(path, content, encoding)), schema, None)
         return
     texts = {field.name for field in schema if is_text(field.type)}
     inferred: set[str] = set()
@@ -48,7 +48,7 @@ def sample_of(path: str, content: bytes | None, options: Options) -> list[dict[s
     head = head_of(path, content)
     encoding = options.encoding or encoding_of(head)
     if _is_array(head):
-        return _objects(b"".join(block.data for block in blocks(path, content, encoding)))[:LINES]
+        return _objects(_whole(path, content, encoding))[:LINES]
     found = []
     for block in blocks(path, content, encoding, size=len(head) or 1):
         for line in block.data.splitlines()[:LINES]:
@@ -61,6 +61,16 @@ def sample_of(path: str, content: bytes | None, options: Options) -> list[dict[s
     if not found:
         raise Unreadable("it has no JSON object in its first lines")
     return found
+
+
+def _whole(path: str, content: bytes | None, encoding: str) -> bytes:
+    """All of a file that must be read at once."""
+    found = bytearray()
+    for block in blocks(path, content, encoding):
+        found += block.data
+        if len(found) > ARRAY:
+            raise Unreadable(f"it is a JSON array of more than {ARRAY // 2**20} MB; write an object per line")
+    return bytes(found)
 
 
 def _is_array(head: bytes) -> bool:

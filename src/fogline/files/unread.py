@@ -33,9 +33,10 @@ class FileLog(Protocol):
 class Unread:
     """What lies there and is not read: `look` reports each thing once."""
 
-    def __init__(self, path: str, log: FileLog) -> None:
-        self.path, self.root, self.log = path, root_of(path), log
+    def __init__(self, path: str, log: FileLog, *, by_name: bool = False) -> None:
+        self.path, self.root, self.log, self.by_name = path, root_of(path), log, by_name
         self.named: set[str] = set()
+        self.behind = 0  # files that were not taken up yet, when they were last looked at
 
     def begin(self) -> list[str]:
         """What is to be reported before a run begins or goes on."""
@@ -49,6 +50,9 @@ class Unread:
         there = list(entries(self.path))
         others = strays(there, self.root)
         taken = self.log.read()
+        names = {Path(each).name for each in taken} if self.by_name else ()
+        new = [each for each in there if str(each) not in taken and each.name not in names]
+        self.behind = len(new) - len(strays(new, self.root))
         changed = [each for each in there if (was := taken.get(str(each))) and _changed(each) > was.when]
         found = (
             (self._new(others), STRAYS),

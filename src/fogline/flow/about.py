@@ -6,13 +6,13 @@ stands for would be lost.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from fogline.errors import FoglineError, other_format
 from fogline.flow.folder import Folder
 from fogline.flow.names import ABOUT
+from fogline.sealed import opened, sealed
 
 FORMAT = 1  # of about.json
 _FORMAT = "format"
@@ -23,11 +23,8 @@ def read_about(place: Folder) -> dict[str, Any] | None:
     content = place.get(ABOUT)
     if content is None:
         return None
-    try:
-        about = json.loads(content)
-    except ValueError:
-        about = None
-    if not isinstance(about, dict) or not {"query", "shape", "stream"} <= about.keys():
+    about = opened(content)
+    if about is None or not {"query", "shape", "stream"} <= about.keys():
         raise FoglineError(
             f"{ABOUT} of the output is damaged: it is not what a run has written. "
             "Put back a good copy of it, or choose another output."
@@ -37,6 +34,6 @@ def read_about(place: Folder) -> dict[str, Any] | None:
     return about
 
 
-def as_about(known: Mapping[str, Any]) -> bytes:
-    """The content of `about.json`."""
-    return json.dumps({_FORMAT: FORMAT, **known}, indent=1).encode()
+def write_about(place: Folder, about: Mapping[str, Any]) -> None:
+    """What the folder knows from now on."""
+    place.put(ABOUT, sealed({_FORMAT: FORMAT, **about}).encode())

@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH
+from fogline.flow.limits import LARGE, alarms
 from fogline.flow.names import VIEWS
 from fogline.flow.output import Output, RunStatus
 from fogline.flow.reported import Reported, file_of, tables_of
 from fogline.flow.sink import put_all
 from fogline.flow.spill import PIECES, spilled_files
+from fogline.flow.stages import opened
 from fogline.rows.queries import QUERY
 
 
@@ -29,6 +31,7 @@ class Collected:
     rows: Counter[str]  # of each kind, in the files
     health: list[pa.Table]  # what is not in the journals
     queries: Counter[str] = field(default_factory=Counter)  # changes in the files by query, where these have names
+    large: list[pa.Table] = field(default_factory=list)  # groups that are near their limit of state
 
     def __bool__(self) -> bool:
         return bool(self.files or self.health or any(batch.num_rows for batch in self.journals))
@@ -38,11 +41,16 @@ def from_packed(place: Folder, journals: list[pa.RecordBatch]) -> Collected:
     """What packed journals hold, and the files that they name."""
     files = spilled_files(journals)
     health = [file_of(place, name).read() for kind, name in files if kind == HEALTH]
-    return collected(place, journals, [pair for pair in files if pair[0] != HEALTH], health)
+    large = list(opened(journals, LARGE))
+    return collected(place, journals, [pair for pair in files if pair[0] != HEALTH], health, large)
 
 
 def collected(
-    place: Folder, journals: list[pa.RecordBatch], files: list[tuple[str, str]], health: list[pa.Table]
+    place: Folder,
+    journals: list[pa.RecordBatch],
+    files: list[tuple[str, str]],
+    health: list[pa.Table],
+    large: list[pa.Table],
 ) -> Collected:
     """What was reported, with the rows of the files counted."""
     rows, queries = Counter[str](), Counter[str]()
@@ -51,12 +59,13 @@ def collected(
         rows[kind] += file.metadata.num_rows
         if kind == CHANGES and QUERY in file.schema_arrow.names:
             queries.update(file.read([QUERY])[QUERY].to_pylist())
-    return Collected(journals, files, rows, health, queries)
+    return Collected(journals, files, rows, health, queries, large)
 
 
 def write_batch(output: Output, status: RunStatus, found: Collected, number: int, seconds: float) -> None:
-    """What was reported goes to every sink, and the status knows of it."""
+    """What was reported goes to every sink, and the status knows of it; unless a group is larger than it may be."""
     parts = tables_of(found.journals, number, seconds, found.health)
+    full = alarms(output.config.limits, parts.get(HEALTH), found.large)
 
     def reported(kind: str) -> Reported:
         return Reported(output.place, kind, number, parts.get(kind), [name for of, name in found.files if of == kind])
@@ -68,5 +77,6 @@ def write_batch(output: Output, status: RunStatus, found: Collected, number: int
         output.place.clear(PIECES)
     status.update(parts, number, seconds, output.config.query)
     status.changes += found.rows[CHANGES]
+    status.alarms = output.alarms.update(output.config.limits, full, parts.get(HEALTH))
     for name, one in status.each.items():
         one.changes += found.queries[name]

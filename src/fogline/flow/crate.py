@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from fogline.flow.parcel import NUMBERS, Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import from_plain, to_plain
-from fogline.packing import pack, unpack
+from fogline.packing import Arrays, pack, unpack, whole
 from fogline.rows.keys import Key
 
 _REVISIONS = "revised "  # before the names of arrays
@@ -54,7 +55,12 @@ def _lengths(parcel: Parcel) -> tuple[int, int, int]:
 def from_crate(plan: Plan, packed: bytes) -> list[tuple[Key, Parcel]]:
     """The inverse of `to_crate`."""
     header, arrays = unpack(packed, "crate of rows")
-    whole = from_arrays(arrays, plan.signs, plan.width)
+    with whole("crate of rows"):
+        return _opened(plan, header, arrays)
+
+
+def _opened(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[Key, Parcel]]:
+    every = from_arrays(arrays, plan.signs, plan.width)
     rows, heard, revised = (_cuts(each) for each in arrays["lengths"].T)
     cells = hearing.cells_of(arrays)
     events = revisions.from_arrays(arrays, _REVISIONS)
@@ -62,7 +68,7 @@ def from_crate(plan: Plan, packed: bytes) -> list[tuple[Key, Parcel]]:
     for k, (key, numbers) in enumerate(zip(header["keys"], arrays["numbers"].tolist(), strict=True)):
         of_group: dict[float, Cell] = dict(cells[slice(*heard[k])])
         parcel = Parcel(
-            whole.between(*rows[k]), of_group, **dict(zip(NUMBERS, numbers, strict=True)),
+            every.between(*rows[k]), of_group, **dict(zip(NUMBERS, numbers, strict=True)),
             rejects=[RejectedRow(*each) for each in header["rejects"][k]],
             scores=from_plain(header["scores"][str(k)]) if str(k) in header["scores"] else {},
             revisions=None if events is None or revised[k][0] == revised[k][1] else events.part(slice(*revised[k])),

@@ -16,12 +16,12 @@ import pyarrow as pa
 from fogline.errors import FoglineError
 from fogline.files.listing import files_of
 from fogline.files.paths import absolute, is_local
-from fogline.files.reading import batches
 from fogline.files.settled import Layout
 from fogline.files.unread import Unread
 from fogline.flow.collected import from_packed, write_batch
 from fogline.flow.embedded_batch import Evaluation
-from fogline.flow.embedded_files import FoundFile, TakenFiles, batch_of
+from fogline.flow.embedded_files import ROWS, FoundFile, TakenFiles, batch_of
+from fogline.flow.embedded_reading import Reading
 from fogline.flow.embedded_state import EmbeddedState, Intent
 from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
@@ -58,9 +58,18 @@ class Embedded:
         self.unread: Unread | None = None
 
     def start(
-        self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
+        self,
+        *,
+        follow: bool = False,
+        files_per_batch: int | None = None,
+        max_rows_per_batch: int | None = None,
+        clock: str | None = None,
     ) -> EmbeddedRun:
-        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read."""
+        """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read.
+
+        A batch has at most so many files and rows; a file that has more goes on in the next one.
+        """
+        sizes = files_per_batch, max_rows_per_batch or ROWS
         layout, new = layout_for(self.output, clock, self.remark)
         plan, after = plans_for_files(self.output, layout, follow=follow)
         if new:
@@ -71,13 +80,13 @@ class Embedded:
         self.unread = Unread(self.config.stream, log)
         for text in self.unread.begin():
             self.remark(text)
-        begun = EmbeddedRun(self, layout, plan, state, log, files_per_batch)
+        begun = EmbeddedRun(self, layout, plan, state, log, *sizes)
         if after is None:
             return begun
         begun.finish()
         self.config = moved(self.config)
         self.output.move(self.config, state.batch + 1)
-        return EmbeddedRun(self, layout, after, state, log, files_per_batch)
+        return EmbeddedRun(self, layout, after, state, log, *sizes)
 
     def close(self) -> None:
         """No more batches come from this process."""
@@ -100,9 +109,11 @@ class EmbeddedRun:
         state: EmbeddedState,
         log: TakenFiles,
         files_per_batch: int | None,
+        max_rows_per_batch: int,
     ) -> None:
-        self.running, self.layout, self.plan, self.state, self.log = running, layout, plan, state, log
-        self.files_per_batch = files_per_batch
+        self.running, self.plan, self.state, self.log = running, plan, state, log
+        self.files_per_batch, self.max_rows_per_batch = files_per_batch, max_rows_per_batch
+        self.reading = Reading(layout)
         self.evaluation = Evaluation(plan, state)
         self.interrupted = state.intent()  # what a batch that was not finished was to do
         self.left: list[FoundFile] | None = None  # without following: files that were there at the start
@@ -148,19 +159,22 @@ class EmbeddedRun:
         """What the next batch shall do; None: there is nothing to do."""
         if self.left is None or self.plan.moves_idle:
             self.left = self.log.new_files(map(str, files_of(self.running.config.stream)))
-        count = batch_of(self.left, self.files_per_batch)
-        chosen, self.left = self.left[:count], self.left[count:]
+        chosen = self.left[: batch_of(self.left, self.files_per_batch)]
         if not chosen and not self.evaluation.moves:
             return None
-        return Intent([(each.path, each.when) for each in chosen], time_ns() // 1000, self.plan.moves_idle)
+        skip = 0 if self.log.cut is None else self.log.cut.rows
+        how = time_ns() // 1000, self.plan.moves_idle, skip, self.max_rows_per_batch
+        return Intent([(each.path, each.when) for each in chosen], *how)
 
     def _do(self, intent: Intent, evaluation: Evaluation) -> None:
         """One batch, from the files to the commit."""
         began, output, status = perf_counter(), self.running.output, self.running.status
-        rows = (rows for path, _ in intent.files for rows in batches(path, self.layout))
+        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most)
         found = from_packed(output.place, list(self._carried(evaluation.take(rows, intent.now))))
         number = self.state.batch + 1
-        self.log.take(intent.files, number)
+        done = self.log.take(intent.files, number, self.reading.cut)
+        self.left = None if self.left is None else self.left[done:]
+        status.behind = 0 if self.left is None else len(self.left)
         if found:
             write_batch(output, status, found, number, perf_counter() - began)
         self.state.commit()

@@ -1,23 +1,26 @@
 """Which files has the embedded engine taken up so far, and which come next?
 
 Each file once, in the order of the times at which they were last changed, then of their paths. What was taken lies in
-the engine's state: it is known of a file when the batch that read it is committed.
+the engine's state: it is known of a file when the batch that read it is committed. Of a file that was too long for one
+batch it is known how many of its rows were taken; the next batch begins with it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from fogline.files.unread import Taken
+from fogline.flow.embedded_reading import Cut
 from fogline.flow.embedded_state import EmbeddedState, Entry
 
-BATCH = 256 * 2**20  # bytes of files in one batch, at most
-_FILE = "file"
+BATCH = 256 * 2**20  # bytes of files in one batch, at most, …
+ROWS = 1_000_000  # … and rows, unless stated
+_FILE, _CUT = "file", "cut file"
 
 
 class FoundFile(NamedTuple):
@@ -28,6 +31,15 @@ class FoundFile(NamedTuple):
     size: int
 
 
+class CutFile(NamedTuple):
+    """A file of which some rows were taken."""
+
+    path: str
+    rows: int
+    when: int  # it was last changed, in milliseconds
+    batch: int  # that took the last of them
+
+
 class TakenFiles:
     """Which files have been taken up so far? As the state knows it."""
 
@@ -35,32 +47,53 @@ class TakenFiles:
         self.state, self.by_name = state, by_name
         self.files = {path: Taken(*json.loads(saved)) for path, saved in state.all(_FILE)}
         self.names = {Path(path).name for path in self.files}
+        self.cut = next((CutFile(path, *json.loads(saved)) for path, saved in state.all(_CUT)), None)
 
     def read(self) -> dict[str, Taken]:
         """The files by their paths."""
-        return self.files
+        return self.files if self.cut is None else self.files | {self.cut.path: Taken(self.cut.when, self.cut.batch)}
 
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there."""
         intent = self.state.intent()
-        return [] if intent is None else [path for path, _ in intent.files if not Path(path).exists()]
+        paths = [] if self.cut is None else [self.cut.path]
+        paths = paths if intent is None else [path for path, _ in intent.files]
+        return [path for path in paths if not Path(path).exists()]
 
-    def take(self, files: Iterable[tuple[str, int]], batch: int) -> None:
-        """A batch takes these."""
-        for path, when in files:
+    def take(self, files: Sequence[tuple[str, int]], batch: int, cut: Cut | None = None) -> int:
+        """A batch takes these; with the one that was `cut` it ends. Returns how many of them are read."""
+        if self.cut is not None:
+            self.state.remove(Entry(_CUT, self.cut.path))
+            self.cut = None
+        for count, (path, when) in enumerate(files):
+            if cut is not None and path == cut.path:
+                self.cut = CutFile(path, cut.rows, when, batch)
+                self.state.put(Entry(_CUT, path), json.dumps(self.cut[1:]).encode())
+                return count
             self.state.put(Entry(_FILE, path), json.dumps([when, batch]).encode())
             self.files[path] = Taken(when, batch)
             self.names.add(Path(path).name)
+        return len(files)
 
     def new_files(self, paths: Iterable[str]) -> list[FoundFile]:
-        """Those that were never taken, in the order in which they will be: as old as they are, then by their paths."""
-        found = []
+        """Those that were never taken, in the order in which they will be: as old as they are, then by their paths.
+
+        The one that was cut comes first, even if it is there no longer: then it is a reject.
+        """
+        found: list[FoundFile] = []
+        cut = [] if self.cut is None else [FoundFile(self.cut.when, self.cut.path, 0)]
         for path in paths:
-            if path not in self.files and not (self.by_name and Path(path).name in self.names):
+            if self.cut is not None and self._is_cut(path):
+                cut = [FoundFile(self.cut.when, path, 0)]
+            elif path not in self.files and not (self.by_name and Path(path).name in self.names):
                 with suppress(FileNotFoundError):  # it is there no longer
                     seen = os.stat(path)
                     found.append(FoundFile(seen.st_mtime_ns // 1_000_000, path, seen.st_size))
-        return sorted(found)
+        return cut + sorted(found)
+
+    def _is_cut(self, path: str) -> bool:
+        cut = self.cut
+        return cut is not None and (path == cut.path or (self.by_name and Path(path).name == Path(cut.path).name))
 
 
 def batch_of(files: list[FoundFile], most: int | None) -> int:

@@ -27,6 +27,7 @@ from fogline.flow.names import CHECKPOINT
 
 MAGIC = b"FOGEMBED\x01"  # the last byte is the version of the format
 MANY = 500  # deltas behind a base, at most
+ALL = 2**62  # rows: as many as there are
 SMALL = 2**20  # bytes of deltas for which no base is written
 
 STATE, INTENTS = f"{CHECKPOINT}/state", f"{CHECKPOINT}/offsets"
@@ -52,6 +53,8 @@ class Intent(NamedTuple):
     files: list[tuple[str, int]]  # paths, and when each was changed, in milliseconds
     now: int  # the machine's clock, in microseconds
     follows: bool  # whether silent groups are moved on
+    skip: int = 0  # rows of the first file that were taken before
+    most: int = ALL  # rows that it reads
 
 
 class EmbeddedState:
@@ -95,9 +98,9 @@ class EmbeddedState:
         if known is None:
             return None
         plain = json.loads(_checked(known, f"{INTENTS}/{self.batch + 1}"))
-        if plain.get("batch", self.batch + 1) != self.batch + 1:
+        if plain.pop("batch", self.batch + 1) != self.batch + 1:
             raise SnapshotError(_exchanged(f"{INTENTS}/{self.batch + 1}"))
-        return Intent([(path, when) for path, when in plain["files"]], plain["now"], plain["follows"])
+        return Intent(**{**plain, "files": [(path, when) for path, when in plain["files"]]})
 
     def begin(self, intent: Intent) -> None:
         """The next batch will do this, however often it has to be begun."""
@@ -118,8 +121,11 @@ class EmbeddedState:
 
     def _forget_intents(self) -> None:
         """What batches before the last one were to do; also of a process that ended before it could do so."""
-        begun = (name for name in self.place.listing(INTENTS) if int(name.rsplit("/", 1)[1]) < self.batch)
-        self.place.delete(begun)
+        self.place.delete([f"{INTENTS}/{number}" for number in self._begun() if number < self.batch])
+
+    def _begun(self) -> list[int]:
+        """The batches of which it is known what they were to do."""
+        return [int(last) for name in self.place.listing(INTENTS) if (last := name.rsplit("/", 1)[1]).isdecimal()]
 
     def _write(self, name: str, entries: list[Entry]) -> int:
         columns = [pa.array([each[k] for each in entries], _SCHEMA.types[k]) for k in range(3)]
@@ -137,8 +143,13 @@ class EmbeddedState:
 
     def _files(self) -> list[tuple[str, int, str]]:
         """The files of the state: name, batch, and whether it is a delta or a base."""
-        found = ((name, *name.rsplit("/", 1)[1].split(".")) for name in self.place.listing(STATE))
-        return [(name, int(number), end) for name, number, end in found]
+        found = []
+        for name in self.place.listing(STATE):
+            number, _, end = name.rsplit("/", 1)[1].partition(".")
+            if not number.isdecimal() or end not in ("delta", "base"):
+                raise SnapshotError(f"{name!r} is no file of a checkpoint, and lies among them; remove it. {_WAY_OUT}")
+            found.append((name, int(number), end))
+        return found
 
     def _load(self) -> None:
         files = self._files()
@@ -149,7 +160,7 @@ class EmbeddedState:
         while self.batch < newest:
             self.batch += 1
             self.sizes[self.batch] = self._read(f"{STATE}/{self.batch:09}.delta")
-        begun = [int(name.rsplit("/", 1)[1]) for name in self.place.listing(INTENTS)]
+        begun = self._begun()
         if begun and max(begun) > self.batch + 1:
             raise SnapshotError(
                 f"the checkpoint knows that batch {max(begun) - 1} was done, but its state ends with batch "

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute, is_local
-from fogline.flow.about import as_about, read_about
+from fogline.flow.about import read_about, write_about
 from fogline.flow.batches import batch_name, counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
 from fogline.flow.folder import Folder, LocalFolder
@@ -137,7 +137,7 @@ class FolderSink:
         refuse_gap(run, there, known=about is not None and about.get("mark") == run.mark)
         if about is None or about.get("mark") != run.mark:
             about = {"query": run.query.to_dict(), "shape": {}, "stream": None, "mark": run.mark}
-            self.folder.put(ABOUT, as_about(about))
+            write_about(self.folder, about)
         self.files = BatchFolder(self.folder, run.query, self.place)
         self.files.resume()
 

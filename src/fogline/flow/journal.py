@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta, Floats
+from fogline.flow.limits import LARGE, large_table, named
 from fogline.flow.names import CHANGES as CHANGES
 from fogline.flow.names import HEALTH as HEALTH
 from fogline.flow.names import REJECTS as REJECTS
@@ -92,6 +93,7 @@ class GroupReport(NamedTuple):
     scores: Sums
     clock: float
     view: GroupView | None = None  # what explains it, if that is asked for
+    size: int = 0  # bytes that it takes, if that is near what it may take
 
 
 def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journal:
@@ -117,6 +119,10 @@ def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journ
     clocks = np.array([each.clock for each in reports])
     health = health_table(plan, groups, clocks, numbers, [each.scores for each in reports])
     shown = view_tables(plan, clocks.tolist(), [each.view for each in reports], groups) if plan.views else []
+    if large := [(k, each.size) for k, each in enumerate(reports) if each.size]:
+        by = [(name, column.to_pylist()) for name, column in zip(plan.query.by, groups, strict=True)]
+        named_groups = [(named({name: values[k] for name, values in by}), size) for k, size in large]
+        parts.append((LARGE, large_table(named_groups)))
     return [*parts, (HEALTH, health), *shown]
 
 

@@ -21,6 +21,7 @@ from fogline.flow.journal import (
     health_schema,
     rejects_schema,
 )
+from fogline.flow.limits import LARGE, large_table, of_query
 from fogline.flow.names import KINDS, NEAR, NEXT, VIEWS
 from fogline.flow.plan import Plan
 from fogline.flow.plans import AnyPlan, Plans
@@ -80,6 +81,8 @@ class Naming:
         return [(kind, self._wide(name, kind, table)) for kind, table in journal]
 
     def _wide(self, name: str, kind: str, table: pa.Table) -> pa.Table:
+        if kind == LARGE:
+            return large_table([(of_query(row["group"], name), row["bytes"]) for row in table.to_pylist()])
         schema, n = self.schemas[kind], table.num_rows
         there = dict(zip(table.schema.names, table.columns, strict=True))
         there[QUERY] = pa.repeat(pa.scalar(name), n)

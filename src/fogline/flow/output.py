@@ -23,11 +23,13 @@ from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute, plain
-from fogline.flow.about import as_about, read_about
+from fogline.flow.about import read_about, write_about
+from fogline.flow.alarms import Alarms
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
+from fogline.flow.limits import Full, Limits
 from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES, VIEWS
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan
@@ -39,9 +41,10 @@ from fogline.kafka.config import TopicOptions
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, differing, differing_fields, each_of
+from fogline.sealed import opened
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
-PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views")  # what a plan has of a config
+PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views", "max_state")  # what a plan has of a config
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class RunConfig:
     formers: tuple[Repository | None, ...] = ()  # those that it had before, the first one first
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
     explain: bool = False  # whether changes have the column `why`, and the folder near rows and cells to measure next
+    limits: Limits = Limits()  # how large groups may become; they may differ when a run is resumed
 
     def __post_init__(self) -> None:
         """Of this machine's own files, paths are plain: `file:///in` is `/in`."""
@@ -78,6 +82,11 @@ class RunConfig:
     def views(self) -> bool:
         """Whether near rows and cells to measure next are written: they go into the folder alone."""
         return self.explain and self.keeps
+
+    @property
+    def max_state(self) -> int | None:
+        """Bytes that a group may take."""
+        return self.limits.max_state
 
     def about(self) -> dict[str, Any]:
         """What must stay the same when a run is resumed."""
@@ -114,6 +123,8 @@ class RunStatus:
     changes: int = 0
     waiting: int = 0
     reasons: Counter[str] = field(default_factory=Counter)  # kind of reason -> rejects
+    alarms: list[Full] = field(default_factory=list)  # groups that are near a limit, or beyond it
+    behind: int = 0  # files (messages of a topic) that are there, and were not read when the last batch ended
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
     each: dict[str, RunStatus] = field(default_factory=dict)  # by query, where there are several
 
@@ -180,6 +191,7 @@ class Output:
         self.place, self.config = place, config
         self.buckets: int | None = None  # of sensors, in the checkpoint of a run that has begun
         self.mark = ""  # of the checkpoint, once a run has begun
+        self.alarms = Alarms(place)
         self.folder = BatchFolder(place, config.query, repr(config.output), config.keep)
 
     @property
@@ -251,7 +263,7 @@ class Output:
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
         known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
         about = {**self.config.about(), "engine": self.config.engine, **known}
-        self.place.put(ABOUT, as_about(about))
+        write_about(self.place, about)
         self.resume()
 
     def move(self, config: RunConfig, since: int) -> None:
@@ -259,7 +271,7 @@ class Output:
         about = read_about(self.place)
         assert about is not None
         history = [*about.get(REPOSITORIES, [entry_of(self.config.repository, 0)]), entry_of(config.repository, since)]
-        self.place.put(ABOUT, as_about({**about, **config.about(), REPOSITORIES: history}))
+        write_about(self.place, {**about, **config.about(), REPOSITORIES: history})
         self.config = config
 
     def resume(self) -> None:
@@ -282,7 +294,7 @@ class Output:
         """Where the stream is now, if it was moved."""
         about, now = read_about(self.place), absolute(self.config.stream)
         if about is not None and about["stream"] != now:
-            self.place.put(ABOUT, as_about({**about, "stream": now, "moved": True}))
+            write_about(self.place, {**about, "stream": now, "moved": True})
 
     @property
     def by_name(self) -> bool:
@@ -371,10 +383,10 @@ def refuse_other_checkpoint(place: Folder, mark: str | None, output: str) -> Non
 
 
 def _mark_in(content: bytes, way_out: str) -> str:
-    try:
-        return str(json.loads(content)["mark"])
-    except (ValueError, KeyError, TypeError):
-        raise FoglineError(f"{MARK!r} is damaged: it is not what a run has written. {way_out}") from None
+    found = opened(content)
+    if found is None or "mark" not in found:
+        raise FoglineError(f"{MARK!r} is damaged: it is not what a run has written. {way_out}")
+    return str(found["mark"])
 
 
 def _kinds_of(places: list[str]) -> list[str]:

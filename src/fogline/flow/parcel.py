@@ -17,7 +17,7 @@ from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import Sums, from_plain, to_plain
-from fogline.packing import pack, unpack
+from fogline.packing import Arrays, pack, unpack, whole
 
 _REVISIONS = "revised "  # before the names of arrays
 NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched")
@@ -55,6 +55,11 @@ class Parcel:
     def from_bytes(cls, packed: bytes, plan: Plan) -> Parcel:
         """The inverse of `to_bytes`."""
         header, arrays = unpack(packed, "parcel of rows")
+        with whole("parcel of rows"):
+            return cls._opened(header, arrays, plan)
+
+    @classmethod
+    def _opened(cls, header: dict[str, Any], arrays: Arrays, plan: Plan) -> Parcel:
         rejects = [RejectedRow(*each) for each in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
         numbers = {name: header[name] for name in NUMBERS}

@@ -27,6 +27,7 @@ from fogline.repository.repository import Repository
 from fogline.rows.clock import CLOCKS, INTEGER, REAL, STAMP, meant_by
 from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
 from fogline.rows.text import is_text
+from fogline.rows.usual import usual_schema
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, and shelves of groups, at least
@@ -47,6 +48,7 @@ _OTHERWISE = (
     "versions",
     "explain",
     "views",
+    "max_state",
 )
 
 
@@ -78,6 +80,7 @@ class Plan:
     formers: tuple[Former, ...] = ()  # the repositories that the run had before this one, the first one first
     explain: bool = False  # whether changes have the column `why`
     views: bool = False  # and whether near rows and cells to measure next are reported as well
+    max_state: int | None = None  # bytes that a group may take; a large one is reported (`flow.limits`)
 
     @cached_property
     def formers_by_digest(self) -> dict[bytes, Plan]:
@@ -244,6 +247,7 @@ def make_plan(
     formers: Sequence[Callable[[], Repository] | None] = (),
     explain: bool = False,
     views: bool = False,
+    max_state: int | None = None,
 ) -> Plan:
     """A plan for a stream of this schema, if the query, the repository and the schema fit each other.
 
@@ -252,6 +256,7 @@ def make_plan(
     `versions`: the same of versions that are texts; without, they are numbers.
     `formers`: what gave the repositories that the run had before, the first one first.
     `explain`: changes have the column `why`; `views`: near rows and cells to measure next are reported, too.
+    `max_state`: bytes that a group may take.
     """
     if not isinstance(query, Query):
         raise FoglineError(f"watch answers a Query, not {type(query).__name__}; use Query(…) or Query.load(path).")
@@ -261,6 +266,7 @@ def make_plan(
         )
     if not isinstance(buckets, int) or buckets < 1:
         raise QueryError(f"buckets is {buckets!r}; sensors are dealt into a whole number of them, at least 1.")
+    schema = usual_schema(schema, query.columns)
     kind = _kind_of(query, Reader(query).read(_no_rows(schema), Kinds()).kinds.time, lateness, clock)
     if query.lifetime is not None:
         lifetime_of(query, kind)  # an error if the two do not fit
@@ -275,7 +281,8 @@ def make_plan(
     shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
     how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets, shown
     answers: Every = "tick" if every == "tick" else "batch"
-    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how, explain=explain, views=views)
+    reports = {"explain": explain, "views": views, "max_state": max_state}
+    plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how, **reports)
     _ = plan.chain  # imputers refuse what does not fit
     return with_formers(plan, formers)
 
@@ -289,7 +296,8 @@ def with_formers(plan: Plan, formers: Sequence[Callable[[], Repository] | None])
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    readable = [field for field in schema if not pa.types.is_union(field.type)]
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in readable], schema=pa.schema(readable))
 
 
 def _version_kind(kind: pa.DataType, texts: str | None) -> pa.DataType:

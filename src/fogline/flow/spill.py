@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from fogline.flow.folder import to_disk
 from fogline.flow.journal import Journal
 from fogline.flow.kept_file import CHECKED
+from fogline.flow.limits import LARGE
 from fogline.packing import table_as_bytes
 
 PIECE = 8 * 2**20  # bytes of one value that an engine carries, about
@@ -65,7 +66,8 @@ class Carrier:
 
     def _parts(self, report: Journal) -> Iterator[tuple[str, bytes]]:
         for kind, table in cut(report, PIECE):
-            if self.spill is not None and (self.writers or self.carried + table.nbytes > self.spill.budget):
+            beside = kind == LARGE  # few rows, and the driver wants them
+            if not beside and self.spill is not None and (self.writers or self.carried + table.nbytes > self.spill.budget):
                 yield from self._spilled(self.spill, kind, table)
             else:
                 part = table_as_bytes(table).tobytes()

@@ -20,6 +20,7 @@ MAGIC = b"FOGSTATE\x02"  # the last byte is the version of the format
 WAY_OUT = "Go on with the old one, or begin with a new checkpoint (and a new output)."
 
 _CODEC = pa.Codec("zstd", 1)  # to a quarter, in a tenth of the time that the engine takes to carry the rest
+_DENSEST = 65_536  # how many bytes one that is compressed can stand for, at the very most
 _DIGEST = slice(len(MAGIC), len(MAGIC) + 16)
 
 
@@ -43,6 +44,8 @@ def from_state(plan: Plan, saved: bytes, what: str) -> tuple[dict[str, Any], Arr
         raise SnapshotError(other_format(f"this {what}", saved[len(MAGIC) - 1], MAGIC[-1], known))
     belongs = saved[_DIGEST] == plan.digest
     header, arrays = from_cell(saved[_DIGEST.stop :], what)
+    if not belongs and header["plan"] == plan.described:
+        raise SnapshotError(f"this {what} is damaged: its first bytes are not those that were written. {WAY_OUT}")
     if not belongs:
         raise SnapshotError(f"this {what} is that of another query: {differing(header['plan'], plan.described)}")
     return header, arrays
@@ -56,8 +59,15 @@ def to_cell(header: Mapping[str, Any], arrays: Arrays) -> bytes:
 
 
 def from_cell(saved: bytes, what: str) -> tuple[dict[str, Any], Arrays]:
-    """The inverse of `to_cell`."""
-    return unpack(_CODEC.decompress(memoryview(saved)[8:], int.from_bytes(saved[:8], "little"), asbytes=True), what)
+    """The inverse of `to_cell`. A length that no content of this size can have takes no memory: it is refused."""
+    length = int.from_bytes(saved[:8], "little")
+    if length > _DENSEST * len(saved):
+        raise SnapshotError(f"this {what} is damaged: it claims {length:,} bytes, which are not in it.")
+    try:
+        packed = _CODEC.decompress(memoryview(saved)[8:], length, asbytes=True)
+    except (OSError, ValueError, pa.ArrowException):
+        raise SnapshotError(f"this {what} is cut short or damaged.") from None
+    return unpack(packed, what)
 
 
 def differing(was: Mapping[str, str], now: Mapping[str, str]) -> str:

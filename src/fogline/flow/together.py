@@ -33,6 +33,7 @@ from fogline.skyline.many import ComingRows, ManyGroups
 from fogline.skyline.many_ticks import advance
 
 FEW = 4  # groups for which it does not pay
+SMALL = 2_000_000  # bytes that no group in a bundle takes
 MANY_ROWS = 64  # rows of one group for which it does not pay either
 
 
@@ -57,11 +58,12 @@ class _ManyTurns(NamedTuple):
 def may_go_together(plan: Plan) -> bool:
     """Whether groups of this plan ever do: each row enters once, as soon as it is there, and is not revised.
 
-    Those that are to be explained are loaded.
+    Those that are to be explained are loaded; so are all, where even small ones may be too large.
     """
     query, hindsight = plan.query, plan.chain is not None and plan.chain.gaining
     waits = plan.settles or plan.lateness or hindsight
-    return not (query.latest or query.last is not None or waits or plan.explain or plan.views)
+    tight = plan.max_state is not None and plan.max_state < SMALL
+    return not (query.latest or query.last is not None or waits or plan.explain or plan.views or tight)
 
 
 def take_together(keeper: Keeper, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> Together | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fogline.errors import FoglineError
+from fogline.small_files import read_small_text
 
 VARIABLE = "FOGLINE_KAFKA_CONFIG"  # the environment may name the file, too
 EARLIEST, LATEST = "earliest", "latest"
@@ -43,7 +44,7 @@ def read_config(path: str | Path | None) -> Config:
     if not named:
         return {}
     try:
-        lines = Path(named).read_text(encoding="utf-8").splitlines()
+        lines = read_small_text(named).splitlines()
     except (OSError, UnicodeDecodeError):
         raise FoglineError(
             f"{str(named)!r}, which should hold properties of Kafka's clients, cannot be read."

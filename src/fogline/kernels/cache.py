@@ -43,6 +43,7 @@ from fogline.kernels.notice import notice
 
 CARRIED = "FOGLINE_CACHE"
 
+_SIZE = 16  # bytes of a digest
 _used: dict[tuple[str, str], Path] = {}  # room and name of a file -> where this process found it or put it
 
 
@@ -69,7 +70,7 @@ class KernelCache:
             if not _is_safe(folder):
                 continue
             try:
-                whose, code = pickle.loads((folder / name).read_bytes())
+                whose, code = pickle.loads(_opened((folder / name).read_bytes()))
             except Exception:  # not there, torn, not ours: whatever it is, it is no machine code
                 continue
             if whose == types:
@@ -84,7 +85,7 @@ class KernelCache:
         if compiled.library.has_dynamic_globals or any(not each.can_cache for each in compiled.lifted):
             return
         name = self._name(types, compiled.library.codegen)
-        data = dumps((types, compiled._reduce()))
+        data = _closed(dumps((types, compiled._reduce())))
         places = self._places()
         for folder in places:
             try:
@@ -217,6 +218,18 @@ def _write(folder: Path, name: str, data: bytes) -> None:
         draft.replace(folder / name)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _closed(content: bytes) -> bytes:
+    """Machine code with its digest: one flipped bit of it would still be run."""
+    return hashlib.blake2b(content, digest_size=_SIZE).digest() + content
+
+
+def _opened(saved: bytes) -> bytes:
+    """The inverse of `_closed`."""
+    if hashlib.blake2b(saved[_SIZE:], digest_size=_SIZE).digest() != saved[:_SIZE]:
+        raise ValueError("this is not what was written")
+    return saved[_SIZE:]
 
 
 @cache

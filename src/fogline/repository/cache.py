@@ -8,9 +8,10 @@ folder. Nothing is removed here: it is a cache, and may be emptied while no run 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import re
 import shutil
+import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,24 +21,36 @@ from tempfile import gettempdir, mkdtemp
 from fogline.errors import HistoryError
 from fogline.repository import store
 from fogline.repository.files import sync
+from fogline.sealed import sealed
 
 PLACE = "FOGLINE_REPOSITORIES"
+_MARK = re.compile("[0-9a-f]{16,128}")
 
 
 def root() -> Path:
     """The cache of this machine: the first of the places that can be written."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     places = [Path(home, "fogline", "repositories"), Path(gettempdir(), f"fogline-repositories-{os.getuid()}")]
-    if given := os.environ.get(PLACE):
+    given = os.environ.get(PLACE)
+    if given:
         places = [Path(given)]
     for place in places:
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(place, os.W_OK):
+        if os.access(place, os.W_OK) and (given or is_own(place)):
             return place
     raise HistoryError(f"a repository can be kept in none of {', '.join(map(str, places))}; set {PLACE} to a folder.")
+
+
+def is_own(folder: Path) -> bool:
+    """Whether it is a folder, no link to one, that belongs to this user and into which no other may write.
+
+    The temporary folder is everyone's: what lies there under our name may be another user's.
+    """
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def holds(folder: Path) -> bool:
@@ -64,6 +77,8 @@ def unpacked(mark: str, packed: Callable[[], Path]) -> Path:
 
 def kept(mark: str, fill: Callable[[Path], None]) -> Path:
     """The folder of the repository with this fingerprint; where it is not yet, `fill` puts its version into it."""
+    if not _MARK.fullmatch(mark):  # it names a folder that is made, and removed
+        raise HistoryError(f"{mark[:40]!r} is no fingerprint of a repository; is its manifest damaged?")
     place = root() / mark
     if (place / store.MANIFEST).exists():
         return place
@@ -75,7 +90,7 @@ def kept(mark: str, fill: Callable[[Path], None]) -> Path:
             fill(draft)
             (version,) = draft.glob(f"{store.VERSION}*")
             newest = {"format": store.FORMAT, "newest": version.name}
-            (draft / store.MANIFEST).write_text(json.dumps(newest), encoding="utf-8")
+            (draft / store.MANIFEST).write_text(sealed(newest), encoding="utf-8")
             store.version_of(draft, mark)  # is it the one?
             for each in (*draft.rglob("*"), draft):
                 sync(each)

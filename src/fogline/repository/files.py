@@ -53,6 +53,8 @@ class Files:
     def get(self, reference: Reference) -> NDArray[Any]:
         """An array, read-only and not copied. (An empty one cannot be mapped.)"""
         name, size, expected = reference
+        if Path(name).name != name:
+            raise _torn(self.folder, f"names {name!r}, which is no file of this folder")
         path = self.folder / name
         try:
             found = path.stat().st_size
@@ -63,6 +65,10 @@ class Files:
             return np.asarray(np.load(path, mmap_mode="r") if size > 128 else np.load(path))
         except FileNotFoundError:
             raise _torn(path, "is not there") from None
+        except FoglineError:
+            raise
+        except (ValueError, EOFError):  # it holds no array, or one of objects, which are never read
+            raise _torn(path, "is no array of numbers") from None
 
 
 def _torn(path: Path, what: str) -> HistoryError:

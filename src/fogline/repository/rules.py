@@ -22,8 +22,9 @@ from fogline.errors import QueryError, RuleError, did_you_mean
 from fogline.model import Rule
 from fogline.question import duration
 from fogline.repository.history import History
+from fogline.shown import quoted
 
-_TERM = re.compile(r"\s*([^\s(),>\-][^(),>]*?)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
+_TERM = re.compile(r"([^\s(),>\-][^(),>]*)(?:\(([^()]*)\))?")  # without spaces around it: they would be tried again
 MOST = 8  # rules per dependent attribute: their combinations number 2^8 - 1
 
 
@@ -49,12 +50,12 @@ def parse(text: str) -> Rule:
 
 
 def _term(text: str, part: str, at: int) -> tuple[str, float]:
-    found = _TERM.fullmatch(part)
+    found = _TERM.fullmatch(part.strip())
     if found is None:
         raise _mistake(
             text, at + len(part) - len(part.lstrip()), "expected a name, or a name with its distance in parentheses"
         )
-    name, number = found.groups()
+    name, number = found[1].rstrip(), None if found[2] is None else found[2].strip()
     if number is None:
         return name, 0.0
     try:
@@ -64,26 +65,28 @@ def _term(text: str, part: str, at: int) -> tuple[str, float]:
     try:
         return name, float(duration(number))
     except QueryError:
-        raise _mistake(text, at + found.start(2), f"{number!r} is neither a number nor a duration") from None
+        raise _mistake(text, at + part.find("(") + 1, f"{number!r} is neither a number nor a duration") from None
 
 
 def _mistake(text: str, at: int, what: str) -> RuleError:
     return RuleError(f"{what}:\n  {text}\n  {' ' * at}^")
 
 
-def as_rules(given: Iterable[Any]) -> list[Rule]:
+def as_rules(rules: Iterable[Any]) -> list[Rule]:
     """Rules from rules, texts, or mappings with given, then, within."""
     out = []
-    for each in given:
+    for each in rules:
         if isinstance(each, Rule):
             out.append(each)
         elif isinstance(each, str):
             out.append(parse(each))
         elif isinstance(each, Mapping) and set(each) == {"given", "then", "within"}:
-            out.append(Rule({str(k): v or 0.0 for k, v in dict(each["given"]).items()}, each["then"], each["within"]))
+            given = each["given"]
+            radii = {str(k): v or 0.0 for k, v in given.items()} if isinstance(given, Mapping) else {}
+            out.append(Rule(radii, each["then"], each["within"]))
         else:
             raise RuleError(
-                f"{each!r} is no rule; write {{given: {{a: 0.5}}, then: b, within: 2}} or 'a(0.5) -> b(2)'."
+                f"{quoted(each)} is no rule; write {{given: {{a: 0.5}}, then: b, within: 2}} or 'a(0.5) -> b(2)'."
             )
     return out
 

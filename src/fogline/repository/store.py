@@ -12,22 +12,22 @@ was started with, by its fingerprint, until `prune` removes that.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fogline.errors import HistoryError, other_format
+from fogline.errors import FoglineError, HistoryError, other_format
 from fogline.model import Rule
 from fogline.repository import entries
 from fogline.repository.files import Files, must_be_writable, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
+from fogline.sealed import opened, sealed
+from fogline.small_files import WRITTEN, read_small
 
 FORMAT = 7
 MANIFEST, VERSION = "manifest.json", "version-"
@@ -81,19 +81,20 @@ class Draft:
             "values": fitted.values,
             **written._asdict(),
         }
-        write(self.arrays / MANIFEST, json.dumps(manifest, indent=1))
+        write(self.arrays / MANIFEST, sealed(manifest))
         sync(self.root)
-        write(self.root / MANIFEST, json.dumps({"format": FORMAT, "newest": self.arrays.name}))
+        write(self.root / MANIFEST, sealed({"format": FORMAT, "newest": self.arrays.name}))
         sync(self.root.parent)
 
     def discard(self) -> None:
         """Leave things as they were; but what is named, or may be, stays."""
         try:
-            if json.loads((self.root / MANIFEST).read_text(encoding="utf-8"))["newest"] == self.arrays.name:
+            named = opened((self.root / MANIFEST).read_bytes())
+            if named is None or named.get("newest") == self.arrays.name:
                 return
         except FileNotFoundError:
             pass
-        except (OSError, ValueError):
+        except OSError:
             return
         shutil.rmtree(self.arrays, ignore_errors=True)
         with suppress(OSError):  # not empty
@@ -176,14 +177,22 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     """The newest repository of a folder, or the one with this fingerprint, mapped into memory; and its fingerprint."""
     path = version_of(folder, fingerprint)
     manifest, files = _manifest(path), Files(path)
+    try:
+        return _fitted(manifest, files), manifest["fingerprint"]
+    except FoglineError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(path, "holds arrays and a manifest that do not fit each other") from error
+
+
+def _fitted(manifest: dict[str, Any], files: Files) -> Fitted:
     columns = {name: entries.get_column(each, files) for name, each in manifest["columns"].items()}
     rules = tuple(Rule(**each) for each in manifest["rules"])
     lattices = {name: entries.get_lattice(each, rules, files) for name, each in manifest["lattices"].items()}
     sensors = entries.get_sensors(manifest["sensors"], files)
     others = {name: entries.get_others(each, files) for name, each in manifest["others"].items()}
     history = History(columns, manifest["rows"])
-    fitted = Fitted(history, rules, lattices, sensors, manifest["method"], manifest["values"], others)
-    return fitted, manifest["fingerprint"]
+    return Fitted(history, rules, lattices, sensors, manifest["method"], manifest["values"], others)
 
 
 def version_of(folder: str | Path, fingerprint: str | None) -> Path:
@@ -204,7 +213,7 @@ def version_of(folder: str | Path, fingerprint: str | None) -> Path:
 
 def _newest(folder: str | Path) -> Path:
     root = root_of(folder)
-    newest = root / str(_read(root / MANIFEST, root)["newest"])
+    newest = root / newest_in(_read(root / MANIFEST, root), root)
     if not (newest / MANIFEST).exists():
         raise HistoryError(
             f"the repository is damaged: {str(newest / MANIFEST)!r} is not there. Is it a copy that was not finished? "
@@ -220,19 +229,35 @@ def _manifest(version: Path) -> dict[str, Any]:
 def _read(path: Path, holder: Path) -> dict[str, Any]:
     """A manifest, if it is one of this format."""
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content = read_small(path, WRITTEN)
     except FileNotFoundError:
         raise HistoryError(
             f"there is no repository in {str(holder)!r}; make one with `fogline fit`, or "
             "Repository.fit(…).save(folder)."
         ) from None
-    except ValueError:
-        raise HistoryError(f"the repository is damaged: {str(path)!r} cannot be read. Copy its folder again.") from None
-    must_be_readable(manifest, str(holder))
+    return manifest_of(content, path, holder)
+
+
+def manifest_of(content: bytes, path: str | Path, holder: str | Path) -> dict[str, Any]:
+    """What a manifest lists, if it is whole, and one of this format."""
+    manifest = opened(content)
+    if manifest is None or not isinstance(manifest.get("format"), int):
+        raise _damaged(path, "cannot be read: it is not what was written")
+    if manifest["format"] != FORMAT:
+        raise HistoryError(other_format(repr(str(holder)), manifest["format"], FORMAT, "fit it again"))
+    named = manifest.get("newest", manifest.get("fingerprint"))
+    if not isinstance(named, str) or Path(named).name != named:
+        raise _damaged(path, "names no version")
     return manifest
 
 
-def must_be_readable(manifest: Mapping[str, Any], holder: str) -> None:
-    """Is it of the format that is read here?"""
-    if manifest.get("format") != FORMAT:
-        raise HistoryError(other_format(repr(holder), manifest.get("format", 0), FORMAT, "fit it again"))
+def newest_in(manifest: dict[str, Any], holder: str | Path) -> str:
+    """The version that the manifest of a folder names: a folder in it, and nothing else."""
+    named = str(manifest.get("newest"))
+    if not named.startswith(VERSION):
+        raise _damaged(holder, "has a manifest that names no version of it")
+    return named
+
+
+def _damaged(path: str | Path, what: str) -> HistoryError:
+    return HistoryError(f"the repository is damaged: {str(path)!r} {what}. Copy its folder again.")

@@ -49,7 +49,11 @@ def _distinct(column: pa.Array, name: str) -> tuple[list[Any], Any]:
     if pa.types.is_nested(plain.type):
         raise RowsError(f"{name!r} has type {column.type}; what removes an id is a single value.")
     encoded = plain.dictionary_encode("encode")
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+    try:
+        cells = encoded.dictionary.to_pylist()
+    except (OverflowError, ValueError):  # dates that no calendar has
+        cells = [str(each) for each in encoded.dictionary.cast(pa.int64(), safe=False).to_pylist()]
+    return cells, encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:

@@ -20,7 +20,8 @@ from fogline.arrays import EXACT, Floats
 from fogline.errors import QueryError, RowsError
 from fogline.rows.cells import PAIRS, read_cells
 from fogline.rows.clock import Reasons
-from fogline.rows.text import is_text
+from fogline.rows.text import is_text, mended
+from fogline.rows.usual import usual_column
 
 
 class Measure(NamedTuple):
@@ -35,7 +36,7 @@ class Measure(NamedTuple):
 def measure(column: pa.Array | list[Any], name: Hashable, label: Callable[[int], str]) -> Measure:
     """The column as numbers, or an error that names the column and a row of it."""
     if isinstance(column, pa.Array):
-        column = _plain(column)
+        column = _plain(usual_column(column))
         if pa.types.is_integer(column.type):
             return _of(_whole(column, name), name)
     cells = _read(column, name, label)
@@ -62,6 +63,10 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def _read(column: Any, name: Hashable, label: Callable[[int], str]) -> pa.Array:
     bad = Reasons()
+    if isinstance(column, pa.Array) and is_text(column.type):
+        column, changed = mended(column)
+        for i in [] if changed is None else np.flatnonzero(changed).tolist():
+            raise QueryError(f"{label(i)} cannot be compared: it holds bytes that are not UTF-8 text. Mend it.")
     try:
         cells = read_cells(column, str(name), bad)
     except RowsError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-_UNSHOWN = (ValueError, OverflowError, TypeError, pa.ArrowException)
+_UNSHOWN = (ValueError, OverflowError, TypeError, LookupError, pa.ArrowException)  # a zone may be unknown
 
 
 def row_of(batch: pa.RecordBatch, i: int) -> dict[str, Any]:

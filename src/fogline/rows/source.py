@@ -10,6 +10,7 @@ import pyarrow as pa
 from fogline.errors import QueryError, RowsError, did_you_mean
 from fogline.rows.joined import joined, joined_column
 from fogline.rows.show import row_of
+from fogline.rows.usual import check_readable, usual
 
 
 class RowSource:
@@ -40,7 +41,8 @@ class RowSource:
         if isinstance(rows, pa.Table):
             parts = rows.to_batches()
             batch = parts[0] if len(parts) == 1 else joined(self._asked(rows, columns))
-        self.batch, self.column = batch, batch.column
+        self.batch = usual(batch)
+        self.column = self.batch.column
 
     def _asked(self, rows: pa.Table, columns: Container[str] | None) -> pa.Table:
         asked = [k for k, name in enumerate(self.known) if columns is None or name in columns]
@@ -82,7 +84,9 @@ class RowSource:
             return [None] * self.length
         try:
             if self.batch is not None:
-                return self.batch.column(name)
+                column = self.batch.column(name)
+                check_readable(name, column.type)
+                return column
             if name in self.known:
                 return self.column(name)
         except KeyError:

@@ -1,4 +1,4 @@
-"""Which number does a text mean, and how is a value quoted?
+"""Which number does a text mean?
 
 What looks like a plain number is read all at once; only the rest is looked at one by one, as Python reads floats. Texts
 whose bytes are no UTF-8 (files carry any bytes) are mended before they are read: see `mended`.
@@ -6,37 +6,19 @@ whose bytes are no UTF-8 (files carry any bytes) are mended before they are read
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Flags, Floats
+from fogline.shown import quoted as quoted
 
 _PLAIN = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_QUOTED = 80  # characters of a value in a reason
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Does a column of this type hold texts?"""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
-
-
-def quoted(value: Any) -> str:
-    """A value in a reason: short, and never an error.
-
-    >>> quoted("x" * 1000)[-30:], quoted("\\ud800")
-    ("xxxxxxxxx… (1,002 characters)'", "'\\\\ud800'")
-    """
-    try:
-        text = repr(value)
-    except (ValueError, OverflowError, RecursionError):  # such as an integer of too many digits
-        return f"a value of type {type(value).__name__}"
-    if len(text) <= _QUOTED:
-        return text
-    end = text[-1] if text[-1] in "'\"" else ""
-    return f"{text[: _QUOTED - 30]}… ({len(text):,} characters){end}"
 
 
 def mended(column: pa.Array) -> tuple[pa.Array, Flags | None]:

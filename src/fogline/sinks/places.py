@@ -55,10 +55,15 @@ def sink_for(url: str, *, typed: bool = False) -> Sink:
             f"there is no sink {found[1]!r}, as in {shown(url)!r}; it may be {', '.join(SCHEMES)}, or a folder's path."
             f"{did_you_mean(found[1], SCHEMES)}"
         )
-    if _split(whole) is None:
-        raise QueryError(f"what is written behind {found[1]}: is no address; see its brackets.")
+    if _split(whole) is None or not whole.isprintable():
+        raise QueryError(f"what is written behind {found[1]}: is no address; see its brackets, and odd characters.")
     made: Callable[[str], Sink] = getattr(import_module(f"fogline.sinks.{known[0]}"), known[1]).from_url
-    return made(whole)
+    try:
+        return made(whole)
+    except FoglineError:
+        raise
+    except ValueError:  # of the parts of an address
+        raise QueryError(f"{shown(url)!r} is no address that can be read; look at its host and port.") from None
 
 
 def refuse_overlaps(sinks: Sequence[Sink], folder: str) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from fogline.flow.collected import Collected, collected, from_packed
 from fogline.flow.folder import Folder
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.limits import LARGE
 from fogline.flow.names import VIEWS
 from fogline.flow.reported import file_of
 from fogline.flow.spill import PIECES
@@ -36,13 +37,14 @@ def collect_through_files(batch: DataFrame, place: Folder, root: str, most: int)
     batch.write.mode("overwrite").parquet(f"{root}/{PIECES}/batch")
     names = place.listing(f"{PIECES}/batch")
     if sum(names.values()) <= most:
-        return collected(place, list(_packed(place, names)), [], [])
+        return from_packed(place, list(_packed(place, names)))
     files = []
     for kind in (CHANGES, REJECTS, *VIEWS):
         name = f"{PIECES}/{kind}.parquet"
         if _streamed(place, name, opened(_packed(place, names), kind)):
             files.append((kind, name))
-    return collected(place, [], files, list(opened(_packed(place, names), HEALTH)))
+    health, large = (list(opened(_packed(place, names), kind)) for kind in (HEALTH, LARGE))
+    return collected(place, [], files, health, large)
 
 
 def _packed(place: Folder, names: Iterable[str]) -> Iterator[pa.RecordBatch]:

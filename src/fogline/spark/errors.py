@@ -95,14 +95,14 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         re.compile(r"java\.lang\.OutOfMemoryError(?:: (.*))?"),
         lambda found: (
             "Spark has run out of memory: give the driver more with --memory, the executors of a cluster with --conf "
-            f"spark.executor.memory=…, or take fewer files at once with --files-per-batch; then {GO_ON}."
+            f"spark.executor.memory=…, or take less at once with --max-rows-per-batch; then {GO_ON}."
         ),
     ),
     (
         re.compile(r"Python worker exited unexpectedly"),
         lambda found: (
             "a Python worker ended at once, as when the machine's memory has run out: see its log (dmesg), give it "
-            f"more, or take fewer files at once with --files-per-batch; then {GO_ON}."
+            f"more, or take less at once with --max-rows-per-batch; then {GO_ON}."
         ),
     ),
     (
@@ -130,7 +130,7 @@ def ended() -> FoglineError:
     """Spark's own process is gone."""
     return FoglineError(
         "Spark's JVM has ended: it was killed, or the machine's memory ran out. Give it less to do at once "
-        f"(--files-per-batch) or more memory (--memory), then {GO_ON}."
+        f"(--max-rows-per-batch) or more memory (--memory), then {GO_ON}."
     )
 
 

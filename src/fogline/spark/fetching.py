@@ -6,7 +6,6 @@ Workers get it with the job (`spark.share`): their Python does not reach that fi
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -28,7 +27,7 @@ def repository(path: str, spark: SparkSession | None = None) -> Repository:
     if is_local(path):
         return Repository.load(path)
     there = HadoopFolder(spark or session(), path)
-    newest = str(_read(there, store.MANIFEST)["newest"])
+    newest = store.newest_in(_read(there, store.MANIFEST), there.root)
     mark = str(_read(there, f"{newest}/{store.MANIFEST}")["fingerprint"])
     return Repository.load(cache.kept(mark, lambda folder: there.fetch(newest, folder / newest)), mark)
 
@@ -40,9 +39,4 @@ def _read(there: HadoopFolder, name: str) -> dict[str, Any]:
         raise HistoryError(
             f"there is no repository in {there.root!r}: it has no {name}. Copy a folder there that `fogline fit` made."
         )
-    try:
-        manifest: dict[str, Any] = json.loads(content)
-    except ValueError:
-        raise HistoryError(f"the repository is damaged: {there.root}/{name} cannot be read. Copy it again.") from None
-    store.must_be_readable(manifest, there.root)
-    return manifest
+    return store.manifest_of(content, f"{there.root}/{name}", there.root)

@@ -22,8 +22,10 @@ from fogline.files.listing import files_of, pattern_of
 from fogline.files.options import Options
 from fogline.files.paths import absolute, is_local
 from fogline.files.reading import batches
+from fogline.files.row_size import bytes_per_row
 from fogline.files.unread import STRAYS, names_of
 from fogline.files.writing import check_output
+from fogline.flow.embedded_files import ROWS
 from fogline.flow.machine import NOW
 from fogline.model import Query
 from fogline.rows.queries import Asked
@@ -32,7 +34,9 @@ from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import AT_LEAST, running
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Limit = tuple[str, int]  # an option of Spark's source
 BATCH = 256 * 2**20  # bytes of files in one micro-batch, at most
+ROUGH = 100  # bytes of a row, where nothing shows it
 NO_AGE = "36500d"  # by default Spark skips, without a word, files that are a week older than the newest
 _BINARY = "path string, modificationTime timestamp, length long, content binary"
 _EXAMPLES = 3  # unreadable lines that a task reports
@@ -60,9 +64,27 @@ def listed(spark: SparkSession, path: str) -> DataFrame:
     return spark.createDataFrame(paths, "path string").repartition(tasks)
 
 
-def stream(spark: SparkSession, path: str, files_per_batch: int | None = None, *, by_name: bool = False) -> DataFrame:
+def limit_of(path: str, files: int | None, rows: int | None, remark: Callable[[str], None]) -> Limit:
+    """How much a micro-batch takes: so many files, or about so many rows, by their bytes; at least one file."""
+    if files is not None:
+        return "maxFilesPerTrigger", files
+    each = bytes_per_row(path)
+    if each is None:
+        return "maxBytesPerTrigger", BATCH if rows is None else min(BATCH, rows * ROUGH)
+    size = max(1, min(BATCH, int((rows or ROWS) * each)))
+    large = [] if rows is None else [str(file) for file in files_of(path) if listing.size_of(file) > rows * each]
+    if large:
+        remark(
+            f"{names_of(large)}: more than {rows:,} rows, about; Spark takes whole files, so such a batch is one file. "
+            "Write smaller files, or use --engine embedded, which cuts them."
+        )
+    return "maxBytesPerTrigger", size
+
+
+def stream(
+    spark: SparkSession, path: str, limit: Limit = ("maxBytesPerTrigger", BATCH), *, by_name: bool = False
+) -> DataFrame:
     """The files as they come, however old. `by_name`: a known name is known, wherever its folder was before."""
-    limit = ("maxBytesPerTrigger", BATCH) if files_per_batch is None else ("maxFilesPerTrigger", files_per_batch)
     reader = spark.readStream.option(*limit).option("maxFileAge", NO_AGE).option("fileNameOnly", by_name)
     columns = ["path"] if is_local(path) else ["path", "content"]
     reader = _source(reader, path)

@@ -20,6 +20,7 @@ from pyspark.sql.streaming import StreamingQuery
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute
 from fogline.flow.holding import holding
+from fogline.flow.limits import STOP, Limits
 from fogline.flow.output import Output, RunConfig
 from fogline.flow.resume import as_begun
 from fogline.flow.sink import Sink
@@ -56,6 +57,9 @@ def run(
     clock: str | None = None,
     hindsight: bool | None = None,
     explain: bool = False,
+    max_live: int | None = None,
+    max_state: int | str | None = None,
+    when_full: str = STOP,
     remark: Callable[[str], None] | None = None,
 ) -> StreamingQuery:
     """Watch a stream, and put changes, rejects and health of each batch into sinks; the query has been started.
@@ -64,6 +68,11 @@ def run(
     `checkpoint`: a folder that driver and workers share; the same call with the same folder goes on where it stopped,
     also after a crash: every sink has each batch exactly once, if it ignores numbers that it knows.
     `trigger`: as Spark's `trigger` takes it, such as {"availableNow": True}; by default a batch follows the other.
+    `max_live`, `max_state`: how many live rows one group may have, and how many bytes ("2GB"); `when_full`: what happens
+    beyond: "stop": the query ends with a LimitError before the batch is put anywhere, and goes on from there when it is
+    called with a higher limit; "warn": it goes on, and `alarms.json` in the checkpoint's folder names the groups, as it
+    does from 80 % of a limit on. Rows are never dropped. How many rows a batch has, the source of `df` states, such as
+    Spark's maxFilesPerTrigger or maxOffsetsPerTrigger.
     The others are those of `watch`. `remark` is called with what the user should read; by default that is logged, as a
     warning of the logger "fogline".
     """
@@ -87,6 +96,7 @@ def run(
     refuse_overlaps(places, root)
     place = folder(root, df.sparkSession)
     more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False, "explain": explain}
+    more["limits"] = limits = Limits.of(max_live, max_state, when_full)
     asked = asked_of(query)
     config = as_begun(RunConfig(FRAME, root, asked, repository, every, lateness, ahead, idle, **more), place)
     when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)
@@ -99,7 +109,8 @@ def run(
         writing.mend()
         new = writing.output.shape() is None
         how = {"every": every, "lateness": lateness, "imputer": imputer, "ahead": ahead, "idle": idle, "clock": clock}
-        how |= {"hindsight": hindsight, "explain": explain, "buckets": writing.output.buckets or buckets}
+        how |= {"hindsight": hindsight, "explain": explain, "max_state": limits.max_state}
+        how["buckets"] = writing.output.buckets or buckets
         moves = not when.get("availableNow") and not when.get("once")
         plan = plan_for(df, asked, config.repository, moves_idle=moves, **how)
         if new:

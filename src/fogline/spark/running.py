@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -41,15 +42,21 @@ class Run:
         self.source: Source | None = None
 
     def start(
-        self, *, follow: bool = False, files_per_batch: int | None = None, clock: str | None = None
+        self,
+        *,
+        follow: bool = False,
+        files_per_batch: int | None = None,
+        max_rows_per_batch: int | None = None,
+        clock: str | None = None,
     ) -> StreamingQuery:
         """Begin, or go on where an earlier run stopped. Without `follow` it ends when all files are read.
 
         While files that are already there are read, silent groups are not moved on by others: theirs may come yet.
+        A batch has so many files or, without, files of about so many rows; of a topic its options state it.
         `clock`: what times that are texts mean, "number" or "timestamp"; without, the first rows show it.
         """
         config = self.config
-        self.source = self._source(files_per_batch, clock)
+        self.source = self._source(files_per_batch, max_rows_per_batch, clock)
         source, layout = self.source.stream, self.source.layout
         with plainly():
             how = {name: getattr(config, name) for name in PLANNED}
@@ -74,10 +81,11 @@ class Run:
             trigger = {"processingTime": "0 seconds"} if follow else {"availableNow": True}
             return self.writing.start(source, plan, trigger, self.source.read)
 
-    def _source(self, files_per_batch: int | None, clock: str | None) -> Source:
+    def _source(self, files: int | None, rows: int | None, clock: str | None) -> Source:
         self.writing.look_around()
         self.writing.mend()
-        return opened(self.spark, self.output, files_per_batch=files_per_batch, clock=clock, remark=self.remark)
+        how: dict[str, Any] = {"files_per_batch": files, "max_rows_per_batch": rows, "clock": clock}
+        return opened(self.spark, self.output, **how, remark=self.remark)
 
     def look(self) -> None:
         """Remark on what is new around the stream, such as files that are not read, each once."""

@@ -33,7 +33,13 @@ class Source:
 
 
 def opened(
-    spark: SparkSession, output: Output, *, files_per_batch: int | None, clock: str | None, remark: Remark
+    spark: SparkSession,
+    output: Output,
+    *,
+    files_per_batch: int | None,
+    max_rows_per_batch: int | None,
+    clock: str | None,
+    remark: Remark,
 ) -> Source:
     """The stream that the output's run reads."""
     config, shape = output.config, output.shape()
@@ -49,13 +55,19 @@ def opened(
     if shape is None:
         how = {"clock": clock, "lateness": config.lateness, "remark": remark}
         layout = files.settle(spark, config.stream, config.query, config.options, **how)
-    unread = Unread(config.stream, SourceLog(output.place))
+    unread = Unread(config.stream, SourceLog(output.place), by_name=output.by_name)
     strays = None if is_local(config.stream) else files.StraysThere(spark, config.stream)
 
     def others() -> list[str]:
         return [] if strays is None else strays.look()
 
+    def look(status: RunStatus) -> list[str]:
+        found = [*unread.look(), *others()]
+        status.behind = unread.behind
+        return found
+
     for text in [*unread.begin(), *others()]:
         remark(text)
-    stream = files.stream(spark, config.stream, files_per_batch, by_name=output.by_name)
-    return Source(stream, layout, shape is None, files.reader(layout), lambda status: [*unread.look(), *others()])
+    limit = files.limit_of(config.stream, files_per_batch, max_rows_per_batch, remark)
+    stream = files.stream(spark, config.stream, limit, by_name=output.by_name)
+    return Source(stream, layout, shape is None, files.reader(layout), look)

@@ -1,0 +1,45 @@
+"""Which groups of a run are near a limit, or beyond it, now?
+
+Those that the last batch that reached them has found so: a group that has become smaller is no longer among them, one
+that no row has reached since still is. They lie in `alarms.json` of the output, which is written when they change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from fogline.flow.folder import Folder
+from fogline.flow.limits import Full, Limits, groups_in
+from fogline.flow.names import ALARMS
+
+
+class Alarms:
+    """The alarms of an output."""
+
+    def __init__(self, place: Folder) -> None:
+        self.place = place
+        self.known: list[Full] | None = None  # None: the file was not looked at yet
+
+    def update(self, limits: Limits, found: Sequence[Full], health: pa.Table | None) -> list[Full]:
+        """A batch has found these near their limits, among the groups in its health: all alarms now."""
+        before = read_alarms(self.place) if self.known is None else self.known
+        stay: list[Full] = []
+        if before:
+            touched = set() if health is None else set(groups_in(health))
+            stay = [each for each in before if each.group not in touched and getattr(limits, each.limit) is not None]
+        self.known = sorted([*found, *stay], key=lambda each: -each.size / each.most)
+        if self.known != before:
+            self.place.put(ALARMS, json.dumps({"alarms": self.known}).encode())
+        return self.known
+
+
+def read_alarms(place: Folder) -> list[Full]:
+    """The alarms of an output; none where no file states any."""
+    content = place.get(ALARMS)
+    try:
+        return [] if content is None else [Full(*each) for each in json.loads(content)["alarms"]]
+    except (ValueError, KeyError, TypeError):
+        return []  # it is written anew

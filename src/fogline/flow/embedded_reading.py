@@ -1,0 +1,63 @@
+"""Which rows of files does a batch read, if it may read only so many?
+
+File after file, and where the limit lies within a file, up to there: the next batch goes on with the row behind it. The
+file stays open meanwhile; after a restart the rows that were taken are skipped. A file gives the same rows every time,
+so it does not matter which of the two it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from fogline.files.reading import batches
+from fogline.files.settled import Layout
+
+
+class Cut(NamedTuple):
+    """A file of which some rows were taken."""
+
+    path: str
+    rows: int  # that were taken
+
+
+class Reading:
+    """Rows of files, some at a time. After `take` is through, `cut` is the file that it stopped in."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.cut: Cut | None = None
+        self._open: Iterator[pa.RecordBatch] = iter(())  # what is left of the file that was cut
+
+    def take(self, paths: Iterable[str], skip: int, most: int) -> Iterator[pa.RecordBatch]:
+        """Up to `most` rows of these files; of the first one `skip` rows were taken before."""
+        going_on, self.cut, taken = self.cut, None, 0
+        for k, path in enumerate(paths):
+            before = 0 if k else skip
+            if k == 0 and going_on == Cut(path, skip):
+                rows = self._open
+            else:
+                rows = _behind(batches(path, self.layout), before)
+            for batch in rows:
+                some = batch.slice(0, most - taken)
+                if some.num_rows:
+                    yield some
+                taken, before = taken + some.num_rows, before + some.num_rows
+                if some.num_rows < batch.num_rows:
+                    self.cut, self._open = Cut(path, before), _before(batch.slice(some.num_rows), rows)
+                    return
+
+
+def _behind(rows: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
+    """All but the first rows."""
+    for batch in rows:
+        if skip < batch.num_rows:
+            yield batch.slice(skip)
+        skip = max(skip - batch.num_rows, 0)
+
+
+def _before(first: pa.RecordBatch, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rows

@@ -1,0 +1,226 @@
+"""Do limits hold what they promise: the same answer for any size of batches, and a stop that loses nothing?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import fogline as fl
+from fogline.errors import LimitError, QueryError, SinkError
+from fogline.flow.alarms import read_alarms
+from fogline.flow.embedded import Embedded
+from fogline.flow.embedded_state import EmbeddedState
+from fogline.flow.folder import LocalFolder
+from fogline.flow.limits import Limits
+from fogline.flow.output import RunConfig
+from tests.contracts import net
+from tests.flow.embedding import APPENDED, CASES, Case, config_of, reported, write_stream
+
+ONE = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000)
+
+
+def answers(output: Path, query: fl.Query) -> list[Any]:
+    """The answer at the end of every tick: changes that a batch has cut in two add up to the same."""
+    changes = pq.read_table(output / "changes")
+    out, known = [], {}
+    for time in sorted(pc.unique(changes["time"]).to_pylist()):
+        known = net(changes.filter(pc.equal(changes["time"], pa.scalar(time, changes["time"].type))), tuple(query.by), since=known)
+        out.append((time, {name: round(p, 9) for name, p in known.items()}))
+    return out
+
+
+def rejects(output: Path) -> list[Any]:
+    return [row[:-1] for row in reported(output, "rejects")]  # but for the number of the batch
+
+
+def begun(config: RunConfig, rows: int | None = None, files: int | None = None) -> Embedded:
+    running = Embedded(config)
+    assert running.start(files_per_batch=files, max_rows_per_batch=rows).awaitTermination()
+    return running
+
+
+def rows_of_batches(output: Path) -> dict[int, int]:
+    health = pq.read_table(output / "health")
+    sums = health.group_by("batch").aggregate([("rows", "sum")])
+    return dict(zip(sums["batch"].to_pylist(), sums["rows_sum"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["lateness", "sensors, with hindsight", "the newest of each id"])
+def test_answers_are_the_same_however_many_rows_a_batch_may_have(name, tmp_path):
+    case = CASES[name]
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "whole"))
+    most = case.table().num_rows // 13
+    begun(config_of(case, tmp_path, "cut"), most)
+    assert answers(tmp_path / "cut", case.query) == answers(tmp_path / "whole", case.query)
+    assert rejects(tmp_path / "cut") == rejects(tmp_path / "whole")
+    counts = rows_of_batches(tmp_path / "cut")
+    assert max(counts.values()) <= most
+    assert sum(counts.values()) == case.table().num_rows
+    assert len(rows_of_batches(tmp_path / "whole")) == 1
+
+
+def test_a_file_that_was_cut_goes_on_where_it_was_after_a_restart_and_in_a_folder_that_was_moved(tmp_path):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "calm"), 37)
+    for _ in range(4):
+        assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37).awaitTermination(0)
+    assert list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
+    os.rename(tmp_path / "in", tmp_path / "in2")
+    moved = RunConfig(str(tmp_path / "in2"), str(tmp_path / "out"), case.query, moved=True, engine="embedded")
+    begun(moved, 37)
+    for kind in ("changes", "health"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+    assert not list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
+
+
+def test_a_batch_that_was_interrupted_is_done_again_with_the_rows_that_it_had_whatever_the_limit_is_then(tmp_path):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "calm"), 37)
+
+    class Failing:
+        def put(self, number: int, *_: Any) -> None:
+            if number == 3:
+                raise OSError("no")
+
+    with pytest.raises(SinkError):
+        begun(config_of(case, tmp_path, sinks=(Failing(),)), 37)
+    begun(config_of(case, tmp_path), 1_000)
+    counts = rows_of_batches(tmp_path / "out")
+    assert [counts[k] for k in range(4)] == [37] * 4
+    assert answers(tmp_path / "out", case.query) == answers(tmp_path / "calm", case.query)
+
+
+def test_a_file_that_was_cut_and_is_gone_is_named_and_rejected(tmp_path):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37).awaitTermination(0)
+    (tmp_path / "in" / "000.parquet").unlink()
+    remarks: list[str] = []
+    running = Embedded(config_of(case, tmp_path), remark=remarks.append)
+    assert running.start().awaitTermination()
+    assert any("000.parquet" in text and "lost" in text for text in remarks)
+    assert any("cannot be read" in str(row) for row in reported(tmp_path / "out", "rejects"))
+
+
+# Limits of groups
+
+
+def growing(count: int, sites: int = 1) -> pa.Table:
+    """Rows of which each can still matter: what is better in one attribute is worse in the other."""
+    k = np.arange(count)
+    site = np.where(k % 10 == 0, "south", "north") if sites > 1 else np.full(count, "north")
+    return pa.table({"id": [f"r{i}" for i in k], "site": site, "t": k // 4, "a": k.astype(float), "b": -k.astype(float)})
+
+
+GROWING = Case(ONE, lambda: growing(500))
+SITES = Case(fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000, by=["site"]), lambda: growing(500, 2))
+STATES = {"max_live": Limits(max_live=250), "max_state": Limits(max_state=60_000)}
+
+
+@pytest.mark.parametrize("limit", STATES)
+@pytest.mark.parametrize("case", [GROWING, SITES], ids=["one group", "groups"])
+def test_a_group_beyond_its_limit_stops_the_run_and_with_a_higher_one_it_goes_on_exactly(limit, case, tmp_path):
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "calm"), files=1)
+    with pytest.raises(LimitError) as stopped:
+        begun(config_of(case, tmp_path, limits=STATES[limit]), files=1)
+    text = str(stopped.value)
+    assert ("the group site north" if case is SITES else "the stream") in text
+    assert f"--{limit.replace('_', '-')}" in text
+    assert "nothing is lost" in text
+    done = len(list((tmp_path / "out" / "changes").glob("*.parquet")))
+    assert 0 < done < case.files
+    begun(config_of(case, tmp_path, limits=Limits(max_live=100_000, max_state=10**9)), files=1)
+    for kind in ("changes", "rejects", "health"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+
+
+@pytest.mark.parametrize("limit", STATES)
+def test_a_run_that_only_warns_goes_on_and_the_alarm_stays_until_the_group_is_smaller(limit, tmp_path):
+    short = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=50, by=["site"])
+    table = pa.concat_tables([growing(400, 2), pa.table({"id": ["z"], "site": ["north"], "t": [400], "a": [1e9], "b": [1e9]})])
+    case = Case(short, lambda: table, files=5)
+    write_stream(case, tmp_path / "in")
+    limits = {"max_live": Limits(max_live=100, when_full="warn"), "max_state": Limits(max_state=30_000, when_full="warn")}
+    started = Embedded(config_of(case, tmp_path, limits=limits[limit]))
+    going = started.start(files_per_batch=1)
+    seen = []
+    for _ in range(5):
+        going.awaitTermination(0)
+        seen.append([each.group for each in read_alarms(LocalFolder(tmp_path / "out"))])
+        assert [each.group for each in started.status.alarms] == seen[-1]
+    assert "the group site north" in seen[2]
+    assert seen[-1] == []
+    begun(config_of(case, tmp_path, "calm"), files=1)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")
+
+
+def test_an_alarm_comes_at_four_fifths_and_outlives_a_restart(tmp_path):
+    write_stream(GROWING, tmp_path / "in")
+    begun(config_of(GROWING, tmp_path, limits=Limits(max_live=600)), files=1)
+    (alarm,) = read_alarms(LocalFolder(tmp_path / "out"))
+    assert alarm.sentence() == "the stream has 500 live rows, 83% of max_live (600)"
+    assert json.loads((tmp_path / "out" / "alarms.json").read_text())["alarms"] == [["", "max_live", 500, 600]]
+    begun(config_of(GROWING, tmp_path, "calm", limits=Limits(max_live=700)), files=1)
+    assert read_alarms(LocalFolder(tmp_path / "calm")) == []
+
+
+def test_a_limit_that_is_none_is_an_error():
+    for given in ({"when_full": "drop"}, {"max_live": 0}, {"max_state": "much"}, {"max_state": "0 GB"}):
+        with pytest.raises(QueryError):
+            Limits.of(**given)
+
+
+# Bursts, and sinks that are slow
+
+
+class Slow:
+    """A sink that takes its time: meanwhile a burst of files comes."""
+
+    def __init__(self, burst) -> None:
+        self.burst, self.rows, self.behind = burst, [], []
+
+    def put(self, number: int, changes: Any, rejects: Any, health: Any) -> None:
+        self.rows.append(sum(sum(each["rows"].to_pylist()) for each in health))
+        if number == 1:
+            self.burst()
+
+
+def test_a_burst_while_a_sink_is_slow_is_read_in_bounded_batches_and_nothing_is_lost(tmp_path):
+    table = growing(1_300)
+    case = Case(APPENDED, lambda: table)
+    (tmp_path / "in").mkdir()
+
+    def write(number: int, begin: int, count: int) -> None:
+        path = tmp_path / "in" / f"{number:03}.parquet"
+        pq.write_table(table.slice(begin, count), path)
+        os.utime(path, (1e9 + number, 1e9 + number))
+
+    for k in range(2):
+        write(k, 100 * k, 100)
+    sink = Slow(lambda: [write(2, 200, 1_000), write(3, 1_200, 100)])
+    running = Embedded(config_of(case, tmp_path, sinks=(sink,)))
+    going, behind = running.start(follow=True, files_per_batch=1, max_rows_per_batch=150), []
+    while sum(sink.rows) < 1_300:
+        going.awaitTermination(0)
+        behind.append(running.status.behind)
+    assert max(sink.rows) <= 150  # ten times as many rows in one file, and no larger a batch
+    assert len(sink.rows) > 9
+    assert behind[2] == 2  # the file that was cut, and the next one
+    assert behind[-1] == 0
+    other = Case(APPENDED, lambda: table, files=1)
+    (tmp_path / "calm").mkdir()
+    write_stream(other, tmp_path / "calm" / "in")
+    begun(config_of(other, tmp_path / "calm"))
+    assert answers(tmp_path / "out", APPENDED) == answers(tmp_path / "calm" / "out", APPENDED)
