@@ -167,7 +167,7 @@ OTHER_RUNS = {
     "hindsight": None,
 }
 MAY_CHANGE = {"stream", "output", "query", "idle", "moved", "keep", "options", "topic", "accepts", "successor"}
-MAY_CHANGE |= {"formers", "keeps"}  # what keeps its batches elsewhere is another list of sinks
+MAY_CHANGE |= {"formers", "limits", "keeps"}  # what keeps its batches elsewhere is another list of sinks
 
 
 def test_every_field_of_a_query_and_of_a_run_is_tried():
