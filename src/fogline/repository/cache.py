@@ -85,6 +85,8 @@ def kept(mark: str, fill: Callable[[Path], None]) -> Path:
     with _alone(root() / f"{mark}.lock"):
         if (place / store.MANIFEST).exists():
             return place
+        for left in root().glob(f".{mark[:12]}-*"):  # by a process that ended in the midst of it
+            shutil.rmtree(left, ignore_errors=True)
         draft = Path(mkdtemp(prefix=f".{mark[:12]}-", dir=root()))
         try:
             fill(draft)
