@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
+from tests.chaos import spark_kills
 from tests.chaos.case import SAME, Case, Outcome
 from tests.chaos.judging import same, seen
 from tests.chaos.modes import MODES, OUT, World, world
@@ -30,6 +31,7 @@ def cases(seed: int) -> Iterator[Case]:
     for mode in chance.sample(sorted(MODES), 3):
         yield Case("kills", "asked to stop", mode, seed, partial(asked_to_stop, mode, seed))
         yield Case("kills", "stopped for a while", mode, seed, partial(suspended, mode, seed))
+    yield from spark_kills.cases(seed)
 
 
 def at_work(started: Started, folder: Path, output: str = OUT) -> None:
