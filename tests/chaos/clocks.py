@@ -55,12 +55,12 @@ def unsteady() -> None:
 UNSTEADY = f"{__name__}:{unsteady.__name__}"
 
 
-def jumping(mode: str, seed: int) -> Outcome:
+def jumping(mode: str, seed: int, times: int = 4) -> Outcome:
     """Kills now and then, so that batches are done again while the clock has gone back."""
     chance, there, faults = random.Random(seed), world(mode, seed), 0
     with TemporaryDirectory() as name:
         folder = there.copy(Path(name))
-        for _ in range(4):
+        for _ in range(times):
             started = there.start(folder, launcher=UNSTEADY)
             time.sleep(chance.random() * 0.3)
             if started.poll() is None and chance.random() < 0.7:

@@ -134,7 +134,8 @@ def _emptied(path: Path, older: Path, chance: random.Random) -> bool:
 def _flipped(path: Path, older: Path, chance: random.Random) -> bool:
     content = bytearray(path.read_bytes())
     if content:
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        footer = 8 + int.from_bytes(content[-8:-4], "little") if path.suffix == ".parquet" else 0  # has no checksum
+        content[chance.randrange(len(content) - footer)] ^= 1 << chance.randrange(8)
         path.write_bytes(content)
     return bool(content)
 

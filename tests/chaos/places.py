@@ -137,7 +137,7 @@ def locked(mode: str, seed: int, times: int = 4) -> Outcome:
     return Outcome(REFUSED if shown else SAME, faults=times, shown=shown[-1] if shown else "")
 
 
-def away(mode: str, seed: int) -> Outcome:
+def away(mode: str, seed: int, times: int = 6) -> Outcome:
     """The folder of the stream is away when a run is resumed, and while one awaits new files; it comes back."""
     there, chance = world(mode, seed), random.Random(seed)
     with TemporaryDirectory() as name:
@@ -154,7 +154,7 @@ def away(mode: str, seed: int) -> Outcome:
             each.rename(folder / each.name)
         started = there.start(folder, "--follow", "--idle", "never")
         at_work(started, folder)
-        for _ in range(6):
+        for _ in range(times):
             sleep(chance.random() * 0.2)
             (folder / "in").rename(folder / "away")
             sleep(chance.random() * 0.3)
@@ -170,7 +170,7 @@ def away(mode: str, seed: int) -> Outcome:
             assert "'in'" in text or str(folder / "in") in text, f"the folder is not named in {text!r}"
         there.finish(folder, "--idle", "never")
         same(seen(folder / OUT), there.calm, "the input was away", alike=False)
-    return Outcome(REFUSED, faults=7, shown=text.replace(name, "…"))
+    return Outcome(REFUSED, faults=times + 1, shown=text.replace(name, "…"))
 
 
 def _last(folder: Path) -> int:

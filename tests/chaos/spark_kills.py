@@ -18,14 +18,15 @@ from benchmarks.crash import is_worker
 from benchmarks.fit import below
 from fogline.errors import FoglineError
 from fogline.spark.java import find_java
-from tests.chaos.case import SAME, Case, NotHere, Outcome
-from tests.chaos.judging import same, seen
+from tests.chaos.case import REFUSED, SAME, Case, NotHere, Outcome
+from tests.chaos.judging import refusal, same, seen
 from tests.chaos.modes import OUT, World, world
 from tests.chaos.zygote import Command
 
 USED = ("sensors, hindsight", "latest", "lateness", "append", "count window", "two queries", "rules", "explain")
 WORKER_KILLS, DRIVER_KILLS = 36, 4  # per case
 LIMIT = 300.0
+WORKER_ENDED = "a Python worker ended at once"  # what a run gives up with
 FAILURES = "local[2,30]"  # so often may one task fail
 
 
@@ -54,24 +55,32 @@ def _batches(folder: Path, output: str) -> int:
 
 
 def workers(mode: str, seed: int, kills: int = WORKER_KILLS) -> Outcome:
-    """SIGKILL for a Python worker again and again; the run comes to its end nevertheless."""
-    chance, there, hits, turn = random.Random(seed), world(mode, seed), 0, 0
+    """SIGKILL for a Python worker again and again: tasks are tried again; a run that gives up is resumed."""
+    chance, there, hits, turn, shown = random.Random(seed), world(mode, seed), 0, 0, ""
     with TemporaryDirectory() as name:
         folder = there.copy(Path(name))
         while hits < kills:
             output, turn = f"out{turn}", turn + 1
             started = _command(there, folder, output)
-            until = monotonic() + LIMIT
-            while started.poll() is None and monotonic() < until:
-                sleep(chance.uniform(0.05, 0.3))
-                found = [pid for pid in below(started.pid) if is_worker(pid)]
-                if found and (folder / output / "checkpoint").exists():
-                    hits += _kill(chance.choice(found))
-            if started.poll() is None:
-                started.kill()
-            assert started.wait() == 0, f"after {hits} kills of workers the run failed:\n{started.shown()}"
+            hits += _hit_workers(started, folder / output, chance)
+            if started.wait() != 0:
+                shown = refusal(started, f"after {hits} kills of workers")
+                assert WORKER_ENDED in shown, shown
+                started = _command(there, folder, output)
+                assert started.wait() == 0, f"after {hits} kills of workers, resumed:\n{started.shown()}"
             same(seen(folder / output), there.calm, f"after {hits} kills of workers", alike=False)
-    return Outcome(SAME, faults=hits)
+    return Outcome(REFUSED if shown else SAME, faults=hits, shown=shown)
+
+
+def _hit_workers(started: Command, output: Path, chance: random.Random) -> int:
+    """Kill workers of a run until it ends; how many were there?"""
+    hits, until = 0, monotonic() + LIMIT
+    while started.poll() is None and monotonic() < until:
+        sleep(chance.uniform(0.2, 0.8))
+        found = [pid for pid in below(started.pid) if is_worker(pid)]
+        if found and (output / "checkpoint").exists():
+            hits += _kill(chance.choice(found))
+    return hits
 
 
 def _kill(pid: int) -> bool:
