@@ -2,25 +2,23 @@
 
 `Plain` does what an engine does where nothing goes wrong: state as bytes, one task after another, nothing cached.
 `Faulty` does the same as an engine may do it on a bad day, as one `random.Random` decides: tasks die at any write, are
-done and lost, are done twice at once; workers keep groups of any age, lose them, or are replaced; a whole batch is lost
-before its commit, also after its changes have reached a sink, and is done again; everything begins anew between batches.
-A task works on what was committed before its batch, and what it writes counts when the batch is committed.
+done and lost, are done twice at once; workers keep groups of any age, lose them, or are replaced; a whole batch is
+lost before its commit, also after its changes have reached a sink, and is done again; everything begins anew between
+batches. A task works on what was committed before its batch, and what it writes counts when the batch is committed.
 """
 
 from __future__ import annotations
 
-import json
 import pickle
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fogline.flow import bundle, cache, log, readings, shelf, together, waiting
-from fogline.flow.journal import REJECTS, Journal
+from fogline.flow import cache
+from fogline.flow.journal import Journal
 from fogline.flow.keepers import Keepers
 from fogline.flow.parcel import Parcel
 from fogline.flow.plans import kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of, split_key
@@ -30,30 +28,9 @@ from fogline.flow.stages import as_batch, as_crates, dealt, screened
 from fogline.flow.watermark import event
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.tree import audit
+from tests.chaos.sim_same import Reports, same, same_reports
+from tests.chaos.sim_state import Attempt, AttemptStore, Died, Entry
 from tests.chaos.sim_streams import World
-
-Entry = tuple[str, str, Any]  # what, of which key, which number
-Reports = dict[str, Journal]  # by group or shelf
-_MODULES = {"shelf": shelf, "bundle": bundle, "cache": cache, "together": together, "log": log, "waiting": waiting,
-            "readings": readings}  # fmt: skip
-
-
-@contextmanager
-def sizes(constants: Mapping[str, int]) -> Iterator[None]:
-    """Constants of modules, by module and name."""
-    before = {}
-    for name, value in constants.items():
-        module, constant = name.split(".")
-        before[name] = getattr(_MODULES[module], constant)
-        setattr(_MODULES[module], constant, value)
-    kept = cache._cached
-    try:
-        yield
-    finally:
-        cache._cached = kept
-        for name, value in before.items():
-            module, constant = name.split(".")
-            setattr(_MODULES[module], constant, value)
 
 
 def plan_for(world: World, batch: int) -> Any:
@@ -66,70 +43,6 @@ def plan_for(world: World, batch: int) -> Any:
     if moved:
         how["formers"] = [lambda: known[0]]
     return plan_of(world.asked, world.schema, **how)
-
-
-# --- State ------------------------------------------------------------------------------------------------------------
-
-
-class Died(Exception):
-    """A task ended in its midst."""
-
-
-class Attempt:
-    """What one attempt of a task reads and writes; it may die at one of its writes."""
-
-    def __init__(self, base: Mapping[Entry, bytes], fuse: int = -1) -> None:
-        self.base, self.fuse = base, fuse
-        self.written: dict[Entry, bytes | None] = {}
-
-    def get(self, entry: Entry) -> bytes | None:
-        return self.written[entry] if entry in self.written else self.base.get(entry)
-
-    def put(self, entry: Entry, saved: bytes | None) -> None:
-        self.fuse -= 1
-        if self.fuse == 0:
-            raise Died
-        self.written[entry] = saved
-
-    def cells(self, what: str, key: str) -> AttemptCells:
-        return AttemptCells(self, what, key)
-
-
-class AttemptCells:
-    """Numbered cells; also pages, and states of large groups, of a shelf."""
-
-    def __init__(self, attempt: Attempt, what: str, key: str) -> None:
-        self.attempt, self.what, self.key = attempt, what, key
-
-    def get(self, number: Any) -> bytes:
-        saved = self.attempt.get((self.what, self.key, number))
-        assert saved is not None, f"{self.what} {self.key} {number} is not there"
-        return saved
-
-    def put(self, number: Any, saved: bytes) -> None:
-        self.attempt.put((self.what, self.key, number), saved)
-
-    def remove(self, number: Any) -> None:
-        self.get(number)
-        self.attempt.put((self.what, self.key, number), None)
-
-
-class AttemptStore:
-    """What an engine keeps of a shelf."""
-
-    def __init__(self, attempt: Attempt, number: int) -> None:
-        self.attempt, self.name = attempt, str(number)
-        self.pages, self.large = attempt.cells("page", self.name), attempt.cells("large", self.name)
-
-    def index(self) -> bytes | None:
-        return self.attempt.get(("index", self.name, 0))
-
-    def put_index(self, saved: bytes | None) -> None:
-        self.attempt.put(("index", self.name, 0), saved)
-
-    def cells(self, key: str) -> tuple[AttemptCells, AttemptCells, AttemptCells]:
-        waiting, parts, turns = (self.attempt.cells(what, f"{self.name} {key}") for what in ("cells", "parts", "turns"))
-        return waiting, parts, turns
 
 
 class Worker:
@@ -412,41 +325,3 @@ class Faulty(Plain):
         k = self.r.randrange(2)
         written.update(tries[k].written)
         return found[k]
-
-
-# --- The same? --------------------------------------------------------------------------------------------------------
-
-
-def plain(report: Any) -> list[Any]:
-    """What is reported, to be compared: floats to their bits.
-
-    But for sums whose order is free (clipped, scores), and for which of two copies that hold the same is rejected.
-    """
-    if isinstance(report, pa.RecordBatch):
-        columns = (each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in report)
-        return [each.to_pylist() for each in columns]
-    out = []
-    for kind, table in report:
-        names = [name for name in table.schema.names if name not in ("clipped", "why", "scores", "row")]
-        columns = [table.column(name).to_pylist() for name in names]
-        if kind == REJECTS:  # they come as they came
-            columns = sorted(zip(*columns, strict=True), key=repr)
-        out.append((kind, names, columns, *([_scores(table)] if "scores" in table.schema.names else [])))
-    return out
-
-
-def _scores(table: pa.Table) -> list[Any]:
-    """What was scored, however it is ordered."""
-    found = [[] if each is None else json.loads(each) for each in table.column("scores").to_pylist()]
-    return [sorted(repr([f"{v:.9g}" if isinstance(v, float) else v for v in line]) for line in each) for each in found]
-
-
-def same(one: Any, other: Any, what: str) -> None:
-    first, then = plain(one), plain(other)
-    assert repr(first) == repr(then), f"{what}:\n  {first}\n  {then}"
-
-
-def same_reports(one: Reports, other: Reports, what: str) -> None:
-    assert one.keys() == other.keys(), f"{what}: {sorted(one)} and {sorted(other)}"
-    for key in one:
-        same(one[key], other[key], f"{what} ({key})")

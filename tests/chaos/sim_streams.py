@@ -1,12 +1,12 @@
 """Which streams do schedules carry, and how are they asked about?
 
-One `random.Random` decides everything: the query, tiny domains with many ties, gaps, odd lifetimes, groups, copies, late
-rows, removals, corrections, broken rows, rows that run ahead; into which batches and partitions they are cut; and how
-small pages, shelves, bundles, turns and chunks are, so that rare paths are common.
+One `random.Random` decides everything: the query, tiny domains with many ties, gaps, odd lifetimes, groups, copies,
+late rows, removals, corrections, broken rows, rows that run ahead; into which batches and partitions they are cut; and
+how small pages, shelves, bundles, turns and chunks are, so that rare paths are common.
 
 Order matters where docs/semantics.md states it: which batch a row comes with decides what it meets. Within a batch, and
-between its partitions, it does not. Copies that disagree are drawn only where chunks are not screened, and in one batch:
-what is left out of that promise is stated under "Copies".
+between its partitions, it does not. Copies that disagree are drawn only where chunks are not screened, and in one
+batch: what is left out of that promise is stated under "Copies".
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.contracts import DISTRIBUTION
 from tests.flow.moving import by_sensors
 from tests.test_carry import ATTRIBUTES as CARRIED
 from tests.test_carry import REPOSITORY as CARRYING
-from tests.walks import NAMES, walks
 from tests.walks import QUERY as WALKS
+from tests.walks import walks
 
 Row = dict[str, Any]
 BAD = "bad"  # marks a row that must be rejected; no column of the stream
@@ -302,10 +302,12 @@ def _chunks(r: random.Random, *, screens: bool) -> dict[str, int]:
 def _sizes(r: random.Random) -> dict[str, int]:
     """Constants of modules, by module and name: mostly tiny."""
     return {
-        "shelf.FULL": r.choice((1, 2, 48)), "shelf.AT_ONCE": r.choice((1, 2, 1000)), "shelf.HEAVY": r.choice((0, 10**6)),
+        "shelf.FULL": r.choice((1, 2, 48)), "shelf.AT_ONCE": r.choice((1, 2, 1000)),
+        "shelf.HEAVY": r.choice((0, 10**6)),
         "bundle.ROWS": r.choice((0, 1, 2, 256)), "cache.LARGE": r.choice((0, 0, 10**6)), "together.FEW": 1,
         "log.FEW": r.choice((0, 1, 3, 1000)), "log.TURNS": r.choice((1, 2, 64)), "log.SPARE": r.choice((1, 2)),
-        "log.SHARE": r.choice((0, 1, 2)), "waiting.FEW": r.choice((0, 1, 1000)), "readings.SMALL": r.choice((0, 2, 1000)),
+        "log.SHARE": r.choice((0, 1, 2)), "waiting.FEW": r.choice((0, 1, 1000)),
+        "readings.SMALL": r.choice((0, 2, 1000)),
         "readings.PART": r.choice((1, 2)),
     }  # fmt: skip
 
@@ -336,6 +338,3 @@ def _of_sensors(r: random.Random, seed: int) -> World:
         table.schema, _chunks(r, screens=r.random() < 0.4), _sizes(r), known,
         r.randint(1, max(1, len(batches) - 1)) if moved else ALL, names=("sensor", "t"),
     )  # fmt: skip
-
-
-__all__ = ["ALL", "BAD", "MODES", "NAMES", "Row", "World", "completed", "world"]

@@ -1,8 +1,9 @@
 """Do the stages report the same whatever an engine does to them? Seeded schedules, judged by the oracle.
 
-A *world* (`sim_streams`) is a stream, cut into batches. It is carried once with nothing going wrong, and what is reported
-is held to the oracle. Then it is carried several times by engines on a bad day (`sim_engine`), each by a schedule of its
-own: every batch reports the same, to the bit. A find is shown with its seed, and with the rows that it needs.
+A *world* (`sim_streams`) is a stream, cut into batches. It is carried once with nothing going wrong, and what is
+reported is held to the oracle. Then it is carried several times by engines on a bad day (`sim_engine`, `sim_folder`),
+each by a schedule of its own: every batch reports the same, to the bit. A find is shown with its seed, and with the
+rows that it needs.
 """
 
 from __future__ import annotations
@@ -11,29 +12,31 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-import pyarrow as pa
-
-from fogline.flow.journal import Journal
+from tests.chaos import sim_folder
 from tests.chaos.case import SAME, Case, Outcome
-from tests.chaos.sim_engine import Faulty, Input, Plain, Reports, plan_for, same_reports, sizes, taken
+from tests.chaos.sim_engine import Faulty, Input, Plain, plan_for, taken
+from tests.chaos.sim_folder import folder_world
 from tests.chaos.sim_judge import Judge
+from tests.chaos.sim_same import Reports, by_group, same_reports
+from tests.chaos.sim_state import sizes
 from tests.chaos.sim_streams import MODES, World, world
 
-PART = "simulation"
+PART, FOLDER = "simulation", "folder"
 SCHEDULES = 3  # of one stream
 STREAMS = 50  # of one case
+FOLDERS = 20  # the same, where each has an output folder
+TRIES = 200  # to do without a row of a find
 ENDS = 3  # batches without rows at the end, each far later than the one before
 
 
 def cases(seed: int) -> Iterator[Case]:
     """The cases of one seed: one for each mode."""
-    for mode in MODES:
-        yield Case(PART, "schedules", mode, seed, partial(many, mode, seed))
+    for mode in (*MODES, FOLDER):
+        yield Case(PART, "schedules", mode, seed, partial(many, mode, seed, FOLDERS if mode == FOLDER else STREAMS))
 
 
-def many(mode: str, seed: int, streams: int = STREAMS) -> Outcome:
+def many(mode: str, seed: int, streams: int) -> Outcome:
     """Many streams, each carried by several schedules."""
     faults = 0
     for k in range(streams):
@@ -43,15 +46,20 @@ def many(mode: str, seed: int, streams: int = STREAMS) -> Outcome:
 
 def one(mode: str, seed: int) -> int:
     """One stream and its schedules; how many faults there were. A find names what repeats it."""
-    made = world(mode, seed)
+    made = folder_world(seed) if mode == FOLDER else world(mode, seed)
     try:
-        return carried(made)
+        return tried(mode, made)
     except Exception as error:
-        least = shrunk(made, type(error))
+        least = shrunk(mode, made, type(error))
         raise AssertionError(
-            f"{type(error).__name__}: {error}\n{told(least)}\n"
+            f"{type(error).__name__}: {error}\n{shown(least)}\n"
             f'repeat: python -c "from tests.chaos.simulation import one; one({mode!r}, {seed})"'
         ) from error
+
+
+def tried(mode: str, made: World) -> int:
+    """The stream with all its schedules."""
+    return sim_folder.carried(made, SCHEDULES) if mode == FOLDER else carried(made)
 
 
 def carried(made: World) -> int:
@@ -110,30 +118,15 @@ def _disturbed(made: World, undisturbed: list[Reports], inputs: Inputs, schedule
     return engine.faults
 
 
-def by_group(reports: Reports) -> Reports:
-    """What is reported of each group, wherever it lay, in its order."""
-    out: dict[str, list[Any]] = {}
-    for report in reports.values():
-        for kind, table in report:
-            names = [name for name in ("query", "g") if name in table.schema.names]
-            values = (
-                list(zip(*(table.column(name).to_pylist() for name in names), strict=True)) or [()] * table.num_rows
-            )
-            for value in dict.fromkeys(values):
-                which = [k for k, each in enumerate(values) if each == value]
-                out.setdefault(f"{kind} {value}", []).append(table.take(which))
-    return {name: [(name.split()[0], pa.concat_tables(tables))] for name, tables in out.items()}
-
-
 # --- A find -----------------------------------------------------------------------------------------------------------
 
 
-def shrunk(made: World, kind: type[Exception], tries: int = 200) -> World:
+def shrunk(mode: str, made: World, kind: type[Exception]) -> World:
     """The same with fewer rows, as long as it fails in that way."""
 
     def fails(some: World) -> bool:
         try:
-            carried(some)
+            tried(mode, some)
         except kind:
             return True
         except Exception:
@@ -143,7 +136,7 @@ def shrunk(made: World, kind: type[Exception], tries: int = 200) -> World:
     places = [
         (b, p, k) for b, batch in enumerate(made.batches) for p, part in enumerate(batch) for k in range(len(part))
     ]
-    for b, p, k in reversed(places[-tries:]):
+    for b, p, k in reversed(places[-TRIES:]):
         less = [[list(part) for part in batch] for batch in made.batches]
         del less[b][p][k]
         if fails(some := replace(made, batches=less)):
@@ -151,13 +144,10 @@ def shrunk(made: World, kind: type[Exception], tries: int = 200) -> World:
     return made
 
 
-def told(made: World) -> str:
+def shown(made: World) -> str:
     """A stream in words."""
     asked = [f"query {name!r}: {query.to_dict()}" for name, query in made.queries.items()]
     rows = [
         f"batch {b}.{p}: {row}" for b, batch in enumerate(made.batches) for p, part in enumerate(batch) for row in part
     ]
     return "\n".join([*asked, f"plan: {dict(made.how)}", f"chunks: {made.chunks}", f"sizes: {made.sizes}", *rows])
-
-
-__all__ = ["Journal", "cases", "many", "one"]
