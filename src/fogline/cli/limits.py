@@ -18,8 +18,8 @@ MaxRows = Annotated[
     int | None,
     typer.Option(
         help="Take at most so many rows at once: by default 1,000,000 of files, 500,000 messages of a topic. The "
-        "embedded engine cuts a file that has more; Spark takes whole files, by their bytes, and at least one. The answer is "
-        "the same for any number; a smaller one takes less memory, and more time.",
+        "embedded engine cuts a file that has more; Spark takes whole files, by their bytes, and at least one. The "
+        "answer is the same for any number; a smaller one takes less memory, and more time.",
         min=1,
     ),
 ]
