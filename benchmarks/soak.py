@@ -6,7 +6,7 @@ First the most that `fogline run` takes is measured, over files that are all the
 second, at a share of that, and removes files that are older than three lifetimes; `fogline run --follow --keep` reads
 them. Every ten seconds: memory of the driver, the JVM and the Python workers (proportional set size), bytes and files
 of the output with its checkpoint; from health: rows, seconds and live rows of each batch. Every `--checks` minutes and
-at the end the answer is compared with what a fresh monitor says of the rows of the window alone. In the middle there
+at the end the answer is compared with that of a fresh monitor over the rows of the window alone. In the middle there
 is a burst: for `--burst` seconds ten times the rows. With `--core` the run is held to that core of the machine.
 """
 
@@ -106,7 +106,7 @@ def started(root: Path, line: list[str], name: str) -> subprocess.Popen[bytes]:
 
 
 def prefer() -> None:
-    """Other work on this machine waits for this process and what it starts, where that may be said."""
+    """Other work on this machine waits for this process and what it starts, where that is allowed."""
     with suppress(OSError):
         Path("/proc/self/autogroup").write_text("-15")
 
@@ -161,8 +161,8 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
         code = process.wait(120)
     batches |= dict(of_batches(place / "out", began))
     checks.append(compared(root, place / "out", rate))
-    said = (root / "soak.log").read_text()[-1500:]
-    print(said)
+    log = (root / "soak.log").read_text()[-1500:]
+    print(log)
     return {"looks": looks, "batches": list(batches.values()), "checks": checks, "code": code}
 
 
@@ -227,7 +227,7 @@ def of_batches(out: Path, began: float) -> Iterator[tuple[int, dict[str, float]]
 
 
 def compared(root: Path, out: Path, rate: int) -> dict[str, Any]:
-    """Is the answer what a fresh monitor says of the rows of the window alone?"""
+    """Is the answer that of a fresh monitor over the rows of the window alone?"""
     place = LocalFolder(out)
     reached = next(iter(read_shown(place, str(out)).values())).reached
     instant = int(reached) - 1  # each group has surely come to it
