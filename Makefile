@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash chaos lab lab-quick clean
+.PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check audit fuzz bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash chaos lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
@@ -18,7 +18,9 @@ help:
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
 	@echo "make components         fetch the jars that these need, with Maven; FOGLINE_JARS names another folder"
 	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
-	@echo "make check   format, lint, types, import rules, words, the docs as a site"
+	@echo "make check   format, lint, types, import rules, words, licences, the docs as a site"
+	@echo "make fuzz    the readers of queries, rules and addresses under a fuzzer that follows branches, for SECONDS=600"
+	@echo "make audit   licences, and whether weaknesses are known of what is installed; needs a network"
 	@echo "make docs    the docs as a site, on http://127.0.0.1:8000; make check builds it into build/site"
 	@echo "make bench   Fogline beside recomputing the skyline at every tick: windows, and the newest row per id"
 	@echo "make bench-impute   the same with a repository; DATA=folder adds the Intel readings"
@@ -67,7 +69,15 @@ check: $(STAMP)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) tools/words.py
+	$(PY) -m tools.audit
 	$(PY) tools/site.py
+
+fuzz: $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt atheris
+	$(PY) -m tests.chaos.coverage_guided -max_total_time=$(or $(SECONDS),600)
+
+audit: $(STAMP)
+	$(PY) -m tools.audit --online
 
 docs: $(STAMP)
 	$(PY) tools/site.py --serve

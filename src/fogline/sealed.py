@@ -7,11 +7,13 @@ be a number, and another answer. What was written before there were checksums ha
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
 CHECKSUM = "checksum"
+_HEX = re.compile("[0-9a-f]{8}")
 
 
 def sealed(values: Mapping[str, Any]) -> str:
@@ -20,7 +22,8 @@ def sealed(values: Mapping[str, Any]) -> str:
     >>> opened(sealed({"a": 1})), opened(sealed({"a": 1}).replace("1", "2", 1))
     ({'a': 1}, None)
     """
-    return json.dumps({**values, CHECKSUM: _checksum(values)}, indent=1)
+    plain = {name: value for name, value in values.items() if name != CHECKSUM}
+    return json.dumps({**plain, CHECKSUM: _checksum(plain)}, indent=1)
 
 
 def opened(text: str | bytes) -> dict[str, Any] | None:
@@ -28,6 +31,9 @@ def opened(text: str | bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
         if not isinstance(found, dict):
+            return None
+        last = found.get(next(reversed(found), ""))
+        if CHECKSUM not in found and isinstance(last, str) and _HEX.fullmatch(last):  # its name is damaged
             return None
         expected = found.pop(CHECKSUM, None)
         return found if expected is None or expected == _checksum(found) else None

@@ -34,13 +34,14 @@ def cases(seed: int) -> Iterator[Case]:
         yield Case("damage", kind, mode, seed, partial(damaged, kind, mode, seed))
 
 
-def damaged(kind: str, mode: str, seed: int, most: int | None = None) -> Outcome:
+def damaged(kind: str, mode: str, seed: int, most: int = 60) -> Outcome:
     """Every file of an output and of a repository in turn."""
     chance, there, faults, shown = random.Random(seed), world(mode, seed), 0, []
     with TemporaryDirectory() as name:
         folder, kept, older = stopped(there, Path(name))
         files = [path for top in (OUT, "repo") for path in sorted((folder / top).rglob("*")) if _counts(path)]
-        for path in chance.sample(files, most or len(files)):
+        fewer = chance.sample(files, min(len(files), most))
+        for path in fewer:
             inner = path.relative_to(folder)
             if (inner.parts[1] in WRITTEN and kind in WHOLE) or not KINDS[kind](path, older / inner, chance):
                 continue
@@ -104,8 +105,9 @@ def _read(folder: Path, inner: Path, what: str) -> Seen | None:
     try:
         return seen(folder / OUT)
     except FoglineError as error:
-        assert inner.name in str(error), f"{what}: the damage is not named in {error}"
-        return None
+        shown = str(error)
+    assert inner.name in shown, f"{what}: the damage is not named in {shown}"
+    return None
 
 
 def _names(inner: Path) -> list[str]:
@@ -132,7 +134,8 @@ def _emptied(path: Path, older: Path, chance: random.Random) -> bool:
 def _flipped(path: Path, older: Path, chance: random.Random) -> bool:
     content = bytearray(path.read_bytes())
     if content:
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        footer = 8 + int.from_bytes(content[-8:-4], "little") if path.suffix == ".parquet" else 0  # has no checksum
+        content[chance.randrange(len(content) - footer)] ^= 1 << chance.randrange(8)
         path.write_bytes(content)
     return bool(content)
 

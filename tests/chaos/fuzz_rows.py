@@ -29,6 +29,7 @@ from fogline.files.one_file import batches
 from fogline.files.options import Options
 from fogline.flow.journal import HEALTH
 from fogline.flow.plan import make_plan
+from fogline.kernels.arrow import read
 from tests.chaos.fuzz_texts import _words
 from tests.chaos.mutating import mutated, refused
 from tests.flow.driving import Engine, rows_of
@@ -123,19 +124,19 @@ VALUES: tuple[Any, ...] = (
 
 def try_arrow(seed: int, count: int) -> tuple[int, int]:
     """A column of every type in every role, through a monitor, the stages of a pipeline, and in one line."""
-    rng, tried, said = random.Random(seed), 0, 0
+    rng, tried, stated = random.Random(seed), 0, 0
     cases = [(kind, mode, column) for kind in ARROW for mode in QUERIES for column in COLUMNS[mode]]
     for kind, mode, column in rng.sample(cases, min(count, len(cases))):
         table = pa.table(good() | {column: ARROW[kind]()})
         form = rng.choice(("whole", "sliced", "chunked"))
         table = _formed(table, form)
         what = f"{kind} as {column} of {mode}, {form}"
-        said += _counted(what, lambda mode=mode, table=table: through_monitor(QUERIES[mode], table))
-        said += _counted(what, lambda mode=mode, table=table: through_stages(QUERIES[mode], table))
+        stated += _counted(what, lambda mode=mode, table=table: through_monitor(QUERIES[mode], table))
+        stated += _counted(what, lambda mode=mode, table=table: through_stages(QUERIES[mode], table))
         if column in "ab":
-            said += _counted(what, lambda table=table: _in_one_line(table))
+            stated += _counted(what, lambda table=table: _in_one_line(table))
         tried += 3 * table.num_rows
-    return tried, said
+    return tried, stated
 
 
 def _formed(table: pa.Table, form: str) -> pa.Table:
@@ -148,7 +149,7 @@ def _formed(table: pa.Table, form: str) -> pa.Table:
 
 def try_values(seed: int, count: int) -> tuple[int, int]:
     """Rows of Python values, as dicts and as frames of pandas and Polars."""
-    rng, tried, said = random.Random(seed), 0, 0
+    rng, tried, stated = random.Random(seed), 0, 0
     for _ in range(count):
         mode = rng.choice(list(QUERIES))
         rows = pa.table(good()).to_pylist()
@@ -161,10 +162,10 @@ def try_values(seed: int, count: int) -> tuple[int, int]:
                                                 lambda rows=rows: _polars(rows))  # fmt: skip
         table = rng.choice(kinds)()
         if table is not None:
-            said += _counted(what, lambda mode=mode, table=table: through_monitor(QUERIES[mode], table))
-            said += _counted(what, lambda table=table: _in_one_line(table))
+            stated += _counted(what, lambda mode=mode, table=table: through_monitor(QUERIES[mode], table))
+            stated += _counted(what, lambda table=table: _in_one_line(table))
             tried += N
-    return tried, said
+    return tried, stated
 
 
 def _pandas(rows: list[dict[str, Any]]) -> Any:
@@ -235,7 +236,7 @@ WORDS = (b",", b'"', b'""', b"\n", b"\r", b"\r\n", b"\t", b";", b"{", b"}", b"["
 
 def try_bytes(seed: int, count: int) -> tuple[int, int]:
     """Files whose bytes are changed: every line becomes a row, or a reject, or the file is one reject."""
-    rng, tried, said, examples = random.Random(seed), 0, 0, _examples()
+    rng, tried, stated, examples = random.Random(seed), 0, 0, _examples()
     with TemporaryDirectory() as folder:
         root = Path(folder, "in")
         root.mkdir()
@@ -247,10 +248,10 @@ def try_bytes(seed: int, count: int) -> tuple[int, int]:
             path = root / name.replace("x.", f"x{k}.")
             path.write_bytes(content)
             what = f"{name}: {content[:1500]!r}"
-            said += _counted(what, lambda path=path, layout=layout: _read_file(path, layout))
+            stated += _counted(what, lambda path=path, layout=layout: _read_file(path, layout))
             path.unlink()
             tried += 1
-    return tried, said
+    return tried, stated
 
 
 def _read_file(path: Path, layout: Any) -> None:
@@ -262,3 +263,51 @@ def _read_file(path: Path, layout: Any) -> None:
         plan = make_plan(FILED, table.schema)
         health = rows_of(Engine(plan).batch([table]), HEALTH)
         assert sum(each["rows"] for each in health) == table.num_rows
+
+
+# --- Arrow's memory ---------------------------------------------------------------------------------------------------
+
+
+def try_memory(seed: int, count: int) -> tuple[int, int]:
+    """Cells read from Arrow's memory by a kernel, and by plain Python: sliced, offset, empty, with nulls anywhere."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        n = rng.choice((0, 1, 7, 8, 9, 63, 64, 65, 200))
+        numbers = [rng.choice((None, math.nan, 0.0, -0.0, 1.5, -3.0)) for _ in range(n)]
+        pairs = [rng.choice((None, [], [(1.0, 1.0)], [(2.0, 1.0), (1.0, 3.0)], [(1.0, 1.0)] * 3)) for _ in range(n)]
+        batch = pa.record_batch([pa.array(numbers, pa.float64()), pa.array(pairs, PAIRS)], ["a", "b"])
+        batch = batch.append_column("t", pa.array(range(n), pa.int64()))
+        begin = rng.randint(0, n)
+        part = batch.slice(begin, rng.randint(0, n - begin))
+        part = part.slice(rng.randint(0, part.num_rows))
+        found = read_cells_of(part)
+        expected = [_expected(row) for row in part.to_pylist()]
+        assert found == expected, f"{found} of {part.to_pylist()}"
+    return count, 0
+
+
+def read_cells_of(batch: pa.RecordBatch) -> list[Any]:
+    """What the kernel finds in the columns a and b, and in the clock t."""
+    two = np.zeros(2)
+    columns = (np.arange(2), np.array([0, 1]), two + 1, two - np.inf, two + np.inf)
+    raw, clouds, _, _, _, times, fine = read(batch, columns, (2, 0))
+    assert times.tolist() == batch.column("t").to_pylist()
+    assert fine or not batch.num_rows
+    rows = []
+    for i in range(batch.num_rows):
+        first, size = int(clouds.start[i, 1]), int(clouds.size[i, 1])
+        own = slice(first, first + size)
+        listed = list(zip(clouds.value[own].tolist(), clouds.weight[own].tolist(), strict=True)) if first >= 0 else None
+        lone = None if first >= 0 or np.isnan(clouds.lo[i, 1]) else float(clouds.lo[i, 1])
+        rows.append((None if np.isnan(raw[i, 0]) else float(raw[i, 0]), listed, lone))
+    return rows
+
+
+def _expected(row: dict[str, Any]) -> tuple[float | None, list[tuple[float, float]] | None, float | None]:
+    number = None if row["a"] is None or math.isnan(row["a"]) else row["a"]
+    weights: dict[float, float] = {}
+    for pair in row["b"] or []:
+        weights[pair["value"]] = weights.get(pair["value"], 0.0) + pair["weight"]
+    total = sum(weights.values())
+    listed = [(value, weight / total) for value, weight in sorted(weights.items())]
+    return (number, listed, None) if len(listed) > 1 else (number, None, listed[0][0] if listed else None)

@@ -56,7 +56,7 @@ class Tried:
 
     faults: int = 0
     refused: int = 0
-    said: str = ""
+    stated: str = ""
 
 
 def try_saved(saved: Saved, rng: random.Random, most: int, tried: Tried, *, bits: bool = False) -> None:
@@ -65,14 +65,14 @@ def try_saved(saved: Saved, rng: random.Random, most: int, tried: Tried, *, bits
     for how, bad in every_bit(saved.whole) if bits else damaged(saved.whole, rng, most):
         found: list[Any] = []
         try:
-            said = refused(lambda bad=bad, found=found: found.append(saved.read(bad)))
+            stated = refused(lambda bad=bad, found=found: found.append(saved.read(bad)))
         except BaseException as error:
             raise AssertionError(f"{saved.name}, {how}: {type(error).__name__}: {str(error)[:300]}") from error
         tried.faults += 1
-        if said is None:
+        if stated is None:
             assert same(found[0], before), f"{saved.name}, {how}: it is read, and is another"
         else:
-            tried.refused, tried.said = tried.refused + 1, said
+            tried.refused, tried.stated = tried.refused + 1, stated
 
 
 def same(one: Any, other: Any) -> bool:
@@ -204,8 +204,8 @@ def try_files(
         before = read()
         path.unlink()
         found: list[Any] = []
-        said = refused(lambda found=found: found.append(read()))
-        assert said is not None or same(found[0], before), f"without {path.name} it is read, and is another"
+        stated = refused(lambda found=found: found.append(read()))
+        assert stated is not None or same(found[0], before), f"without {path.name} it is read, and is another"
         path.write_bytes(whole)
         tried.faults += 1
 
@@ -227,10 +227,10 @@ def checkpoint(name: str) -> Iterator[tuple[Path, Callable[[], Any]]]:
 
 
 @contextmanager
-def repository() -> Iterator[tuple[Path, Callable[[], Any]]]:
+def repository(fitted: fl.Repository | None = None) -> Iterator[tuple[Path, Callable[[], Any]]]:
     """A repository in a folder, and how it is read."""
     with TemporaryDirectory() as folder:
-        learnt().save(Path(folder, "r"))
+        (fitted or learnt()).save(Path(folder, "r"))
 
         def read() -> Any:
             found = fl.Repository.load(Path(folder, "r"))
@@ -297,3 +297,18 @@ def try_forged(rng: random.Random, count: int, tried: Tried) -> None:
         tried.faults += 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300_000, f"{grown:,} kB were allocated"
+
+
+def about_of(output: Path) -> Saved:
+    """What an output knows of its run."""
+    path = output / "about.json"
+
+    def read(content: bytes) -> Any:
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        try:
+            return read_about(LocalFolder(output))
+        finally:
+            path.write_bytes(whole)
+
+    return Saved("about.json", path.read_bytes(), read)

@@ -97,36 +97,43 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+def _properties(path: Path) -> None:
+    found = read_config(path)
+    for_java(found), for_librdkafka(found)
+
+
+FILES: dict[str, tuple[bytes, tuple[Callable[[Path], Any], ...]]] = {
+    "query": (QUERY, (fl.Query.load, Options.load)),
+    "rules": (RULES, (rules.load,)),
+    "properties": (PROPERTIES, (_properties,)),
+}
+
+
 def try_texts(seed: int, count: int) -> tuple[int, set[str]]:
     """So many texts of each sort; how many were tried, and what they were refused with."""
-    rng, said, tried = random.Random(seed), set[str](), 0
+    rng, stated, tried = random.Random(seed), set[str](), 0
     for name, examples in TEXTS.items():
         for _ in range(count):
             text = mutated(rng.choice(examples), rng, WORDS).decode("utf-8", rng.choice(("replace", "surrogateescape")))
             tried += 1
-            said.add(_tried(name, text, lambda name=name, text=text: READERS[name](text)))
-    return tried, said
+            stated.add(_tried(name, text, lambda name=name, text=text: READERS[name](text)))
+    return tried, stated
 
 
 def try_files(seed: int, count: int) -> tuple[int, set[str]]:
     """The same with files of queries, rules and properties."""
-    rng, said, tried = random.Random(seed), set[str](), 0
-    readers: dict[str, tuple[bytes, tuple[Callable[[Path], Any], ...]]] = {
-        "query": (QUERY, (fl.Query.load, Options.load)),
-        "rules": (RULES, (rules.load,)),
-        "properties": (PROPERTIES, (lambda path: (for_java(read_config(path)), for_librdkafka(read_config(path))),)),
-    }
+    rng, stated, tried = random.Random(seed), set[str](), 0
     with TemporaryDirectory() as folder:
-        for name, (example, all_readers) in readers.items():
+        for name, (example, all_readers) in FILES.items():
             for k in range(count):
                 path = Path(folder, f"{name}-{k}")
                 content = mutated(example, rng, WORDS)
                 path.write_bytes(content)
                 for read in all_readers:
                     tried += 1
-                    said.add(_tried(name, repr(content), lambda read=read, path=path: _again(read(path))))
+                    stated.add(_tried(name, repr(content), lambda read=read, path=path: _again(read(path))))
                 path.unlink()
-    return tried, said
+    return tried, stated
 
 
 VALUES: tuple[Any, ...] = (
@@ -138,17 +145,17 @@ VALUES: tuple[Any, ...] = (
 
 def try_values(seed: int, count: int) -> tuple[int, set[str]]:
     """Queries and rules of values of every type in every field."""
-    rng, said = random.Random(seed), set[str]()
+    rng, stated = random.Random(seed), set[str]()
     fields = list(fl.Query.__dataclass_fields__)
     for k in range(count):
         values: dict[str, Any] = {"attributes": {"a": "max", "b": "min"}, "id": "id", "time": "t", "lifetime": 5}
         values |= {rng.choice(fields): rng.choice(VALUES) for _ in range(1 + k % 3)}
-        said.add(_tried("query", _words(values), lambda values=values: _again(fl.Query.from_dict(values))))
-        said.add(_tried("queries", _words(values), lambda values=values: asked_from(values)))
+        stated.add(_tried("query", _words(values), lambda values=values: _again(fl.Query.from_dict(values))))
+        stated.add(_tried("queries", _words(values), lambda values=values: asked_from(values)))
         rule = {"given": rng.choice(VALUES), "then": rng.choice(VALUES), "within": rng.choice(VALUES)}
-        said.add(_tried("rule", _words(rule), lambda rule=rule: rules.as_rules([rule])))
-        said.add(_tried("rules", _words(rule), lambda: rules.as_rules([rng.choice(VALUES)])))
-    return 4 * count, said
+        stated.add(_tried("rule", _words(rule), lambda rule=rule: rules.as_rules([rule])))
+        stated.add(_tried("rules", _words(rule), lambda: rules.as_rules([rng.choice(VALUES)])))
+    return 4 * count, stated
 
 
 def _words(value: Any) -> str:
@@ -170,3 +177,42 @@ def _tried(name: str, text: str, read: Callable[[], Any]) -> str:
         return refused(read) or ""
     except Exception as error:
         raise AssertionError(f"{name}: {type(error).__name__}: {str(error)[:300]} of {text[:2000]}") from error
+
+
+def try_page(seed: int, count: int) -> tuple[int, set[str]]:
+    """Parameters of the page, of any sort: it answers, or states in JSON what is wrong; it never breaks."""
+    from fogline.page.app import page_of
+    from tests.page.browsing import Browser
+    from tests.page.writing import small
+
+    rng, stated = random.Random(seed), set[str]()
+    with TemporaryDirectory() as folder:
+        small(Path(folder))
+        page = page_of(folder)
+        page.store.poll()
+        browser = Browser(page.app)
+        for _ in range(count):
+            given = mutated(rng.choice(_ASKED), rng, _PARAMETERS)
+            path = rng.choice(_PATHS) + "?" + "".join(chr(b) if 33 <= b < 127 else f"%{b:02x}" for b in given)
+            answer = browser.get(path[:4000])
+            assert answer.status_code in (200, 400, 404, 409), f"{path}: {answer.status_code}, {answer.text[:300]}"
+            stated.add(answer.text[:100] if answer.status_code != 200 else "")
+    return count, stated
+
+
+_PATHS = ("/api/answer", "/api/changes", "/api/near", "/api/next", "/api/explain", "/static/..%2fapp.py", "/")
+_ASKED = (b"at=2", b"since=1", b"id=a&arrived=1", b"id=a&query=0&group=x", b"at=2024-01-01&group=a&group=b", b"token=x")
+_PARAMETERS = (
+    b"at=",
+    b"since=",
+    b"query=",
+    b"id=",
+    b"group=",
+    b"arrived=",
+    b"&",
+    b"=",
+    b"1e999",
+    b"nan",
+    b"-1",
+    b"inf",
+)

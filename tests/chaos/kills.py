@@ -7,6 +7,7 @@ alone, and Python workers, many per run. After each hit the same command goes on
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 from collections.abc import Iterator
 from functools import partial
@@ -14,12 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
+from tests.chaos import spark_kills
 from tests.chaos.case import SAME, Case, Outcome
 from tests.chaos.judging import same, seen
 from tests.chaos.modes import MODES, OUT, World, world
 from tests.chaos.zygote import Started
 
-EMBEDDED_KILLS = 5  # per case
+EMBEDDED_KILLS = 10  # per case
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -29,6 +31,7 @@ def cases(seed: int) -> Iterator[Case]:
     for mode in chance.sample(sorted(MODES), 3):
         yield Case("kills", "asked to stop", mode, seed, partial(asked_to_stop, mode, seed))
         yield Case("kills", "stopped for a while", mode, seed, partial(suspended, mode, seed))
+    yield from spark_kills.cases(seed)
 
 
 def at_work(started: Started, folder: Path, output: str = OUT) -> None:
@@ -58,15 +61,18 @@ def killed(mode: str, seed: int, kills: int = EMBEDDED_KILLS) -> Outcome:
     with TemporaryDirectory() as name:
         folder = there.copy(Path(name))
         whole = duration(there, folder)
-        for turn in range(kills):
+        while hits < kills:
             started = there.start(folder)
             at_work(started, folder)
             sleep(chance.random() ** 2 * whole)
             hits += started.poll() is None and started.kill()
             code = started.wait()
-            assert code in (0, -signal.SIGKILL), f"turn {turn}: {code}\n{started.shown()}"
+            assert code in (0, -signal.SIGKILL), f"{code}\n{started.shown()}"
+            if code == 0:  # it came to its end: begin again, for more kills
+                same(seen(folder / OUT), there.calm, f"after {hits} kills")
+                shutil.rmtree(folder / OUT)
         there.finish(folder)
-        same(seen(folder / OUT), there.calm, "after kills")
+        same(seen(folder / OUT), there.calm, f"after {hits} kills")
     return Outcome(SAME, faults=hits)
 
 

@@ -6,13 +6,14 @@ batch each, with the question and the repository beside it; its undisturbed run 
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -102,13 +103,16 @@ class World:
 
 
 @cache
-def _root() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="fogline-chaos-")
+def _root() -> Path:
+    """A folder for as long as this process lives."""
+    path = Path(mkdtemp(prefix="fogline-chaos-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 @cache
 def _repository(given: Callable[[], fl.Repository]) -> Path:
-    path = Path(_root().name) / f"repository-{given.__module__}"
+    path = _root() / f"repository-{given.__module__}"
     given().save(path)
     return path
 
@@ -116,7 +120,7 @@ def _repository(given: Callable[[], fl.Repository]) -> Path:
 @cache
 def world(mode: str, seed: int) -> World:
     """The world of a mode and a seed, made once; its undisturbed run warms what later ones need."""
-    how, root = MODES[mode], Path(_root().name) / f"{mode}-{seed}"
+    how, root = MODES[mode], _root() / f"{mode}-{seed}"
     (root / "q").mkdir(parents=True)
     for name, query in how.queries.items():
         (root / "q" / f"{name}.yaml").write_text(yaml.safe_dump(query.to_dict()), encoding="utf-8")

@@ -24,7 +24,7 @@ from time import monotonic, sleep
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 300.0  # seconds of one run
+LIMIT = 120.0  # seconds of one run
 COMMAND = [sys.executable, "-c", "from fogline.cli import app; app()"]
 
 

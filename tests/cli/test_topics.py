@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app
+from fogline.cli.topics import topic_options
 from fogline.kafka.config import VARIABLE
 
 
@@ -38,7 +39,14 @@ def test_the_embedded_engine() -> None:
 def test_options_of_topics_for_files() -> None:
     Path("in").mkdir()
     assert "--starting is for topics, and 'in' is none" in refused("run", "in", "--starting", "latest")
-    assert "--max-per-batch is for topics" in refused("run", "in", "--max-per-batch", "5")
+    assert "--accept-loss is for topics" in refused("run", "in", "--accept-loss")
+
+
+def test_so_many_messages_at_once() -> None:
+    nothing = {"starting": None, "accept_loss": None, "avro_schema": None, "kafka_config": None}
+    options = topic_options("kafka://host/topic", "spark", 40, **nothing)
+    assert options is not None
+    assert options.per_batch == 40
 
 
 def test_a_time_that_is_none() -> None:

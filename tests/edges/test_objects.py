@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from fogline.flow.resume import begun_with
 from fogline.impute.completed import completed
 from fogline.model import ImputedCell
 from fogline.repository.held_out import HeldOut
+from fogline.sealed import sealed
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
 
@@ -210,7 +210,7 @@ def test_rules_of_a_run_are_shown_with_the_version_it_was_begun_with_and_refused
     first.save(folder)
     output.mkdir()
     about = {"query": QUERY.to_dict(), "repository": first.fingerprint, "shape": {}, "stream": "in"}
-    (output / "about.json").write_text(json.dumps(about))
+    (output / "about.json").write_text(sealed(about))
     place = LocalFolder(str(output))
     known = fl.Repository.load(folder)
     assert begun_with(place, "out", known) is known
@@ -224,7 +224,7 @@ def test_rules_of_a_run_are_shown_with_the_version_it_was_begun_with_and_refused
     assert run.exit_code == 2
     assert "was begun with another repository" in run.output
     assert "name the folder that the run was given" in " ".join(run.output.split())
-    (output / "about.json").write_text(json.dumps({**about, "repository": None}))
+    (output / "about.json").write_text(sealed({**about, "repository": None}))
     run = CliRunner().invoke(app, ["rules", str(other), "--live", str(output)])
     assert run.exit_code == 2
     assert "was begun without a repository" in run.output

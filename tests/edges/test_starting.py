@@ -17,6 +17,7 @@ from fogline.errors import FoglineError
 from fogline.files.apart import must_be_apart
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.holding import LOCK, holding
+from fogline.sealed import sealed
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
 ROWS = "sensor,t,heat,gas\n" + "".join(f"s{k % 7},{k},{k * 7 % 11},{k * 5 % 13}\n" for k in range(60))
@@ -159,7 +160,7 @@ def test_engines_refuse_the_checkpoints_of_each_other(place, monkeypatch):
     assert "begun by the engine embedded" in printed
     assert "Go on with --engine embedded, or choose another output" in printed
     about = json.loads(Path("out/about.json").read_text())
-    Path("out/about.json").write_text(json.dumps({**about, "engine": "spark"}))
+    Path("out/about.json").write_text(sealed({**about, "engine": "spark"}))
     assert "Go on with --engine spark, or choose another output" in run(*GOOD, "--engine", "embedded", code=2)
 
 
@@ -212,6 +213,6 @@ def test_an_output_of_an_earlier_version_is_refused_by_name_where_its_states_of_
         about = json.loads((place / name / "about.json").read_text())
         for later in ("repositories", "sinks"):
             del about[later]
-        (place / name / "about.json").write_text(json.dumps(about))
+        (place / name / "about.json").write_text(sealed(about))
         shown = " ".join(run(*words, code=2 if by else 0).split())
         assert ("was begun by an earlier version of Fogline, whose states of groups" in shown) == bool(by)

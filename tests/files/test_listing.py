@@ -105,3 +105,12 @@ def test_links_that_lead_nowhere_are_named_and_links_to_their_own_folder_are_not
     assert not_read(str(folder)) == [sentence]
     unread = Unread(str(folder), SourceLog(LocalFolder(str(tmp_path / "out"))))
     assert (unread.look(), unread.look()) == ([sentence], [])
+
+
+def test_a_pipe_among_the_files_is_named_and_not_read(tmp_path):
+    put(tmp_path / "a.csv", "id,t\n")
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert files_of(str(tmp_path)) == [tmp_path / "a.csv"]
+    (shown,) = not_read(str(tmp_path))
+    assert "pipes, sockets or devices" in shown
+    assert "pipe.csv" in shown

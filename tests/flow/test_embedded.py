@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,6 +153,67 @@ def test_a_checkpoint_that_is_damaged_old_or_not_whole_is_an_error_in_words(tmp_
         (state / f"{number:09}.delta").unlink()
     with pytest.raises(SnapshotError, match="batch 3 was done, but its state ends with batch 2"):
         run(config_of(case, tmp_path))
+
+
+def test_a_state_that_is_another_file_of_the_checkpoint_or_of_another_time_is_refused(tmp_path):
+    case = CASES["lateness"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path), 1)
+    state = tmp_path / "out" / "checkpoint" / "state"
+    third, good = state / "000000002.delta", (state / "000000002.delta").read_bytes()
+    for wrong, words in (
+        ((state / "000000001.delta").read_bytes(), "is another file of it, under this name"),
+        (_elsewhere(tmp_path / "copy", case), "was not written after the file before it"),
+    ):
+        third.write_bytes(wrong)
+        with pytest.raises(SnapshotError, match=words) as found:
+            run(config_of(case, tmp_path))
+        assert "000000002.delta" in str(found.value) or "000000003.delta" in str(found.value)
+    third.write_bytes(good)
+    assert run(config_of(case, tmp_path)).status.total == 0
+
+
+def _elsewhere(folder: Path, case: Case) -> bytes:
+    """The same file of a run whose stream lies in another folder."""
+    folder.mkdir()
+    write_stream(case, folder / "in")
+    run(config_of(case, folder), 1)
+    return (folder / "out" / "checkpoint" / "state" / "000000002.delta").read_bytes()
+
+
+def test_the_intent_of_another_batch_is_refused(tmp_path):
+    case = CASES["timestamps"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path), 1)
+    checkpoint = tmp_path / "out" / "checkpoint"
+    shutil.copy(checkpoint / "offsets" / "4", checkpoint / "offsets" / "5")
+    with pytest.raises(SnapshotError, match="'checkpoint/offsets/5' of the checkpoint is another file of it"):
+        run(config_of(case, tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"mar": 1}'])
+def test_a_mark_of_a_checkpoint_that_is_damaged_is_named(content, tmp_path):
+    case = CASES["timestamps"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path))
+    (tmp_path / "out" / "checkpoint" / "fogline.json").write_bytes(content)
+    with pytest.raises(FoglineError, match=r"'checkpoint/fogline.json' is damaged"):
+        run(config_of(case, tmp_path))
+
+
+def test_a_stream_whose_folder_is_away_stops_the_run_and_is_read_when_it_is_back(tmp_path):
+    case = CASES["timestamps"]
+    write_stream(case, tmp_path / "in")
+    calm = run(config_of(case, tmp_path, "calm"), 1)
+    started = Embedded(config_of(case, tmp_path)).start(files_per_batch=1)
+    assert not started.awaitTermination(0)
+    (tmp_path / "in").rename(tmp_path / "away")
+    with pytest.raises(FoglineError, match=r"the folder of the stream.*is away"):
+        started.awaitTermination(0)
+    (tmp_path / "away").rename(tmp_path / "in")
+    run(config_of(case, tmp_path), 1)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")
+    assert len(reported(tmp_path / "out")) == calm.status.changes
 
 
 def test_what_was_taken_stays_taken_also_where_it_was_changed_moved_or_is_gone(tmp_path):

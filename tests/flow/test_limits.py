@@ -9,32 +9,33 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
-from fogline.errors import LimitError, QueryError, SinkError
+from fogline.errors import FoglineError, LimitError, QueryError, SinkError
 from fogline.flow.alarms import read_alarms
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
-from fogline.flow.limits import Limits
+from fogline.flow.limits import GroupLimits
 from fogline.flow.output import RunConfig
-from tests.contracts import net
-from tests.flow.embedding import APPENDED, CASES, Case, config_of, reported, write_stream
+from tests.flow.embedding import APPENDED, CASES, NEWEST, Case, changes_of_ids, config_of, reported, write_stream
 
 ONE = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000)
 
 
 def answers(output: Path, query: fl.Query) -> list[Any]:
     """The answer at the end of every tick: changes that a batch has cut in two add up to the same."""
-    changes = pq.read_table(output / "changes")
-    out, known = [], {}
-    for time in sorted(pc.unique(changes["time"]).to_pylist()):
-        known = net(changes.filter(pc.equal(changes["time"], pa.scalar(time, changes["time"].type))), tuple(query.by), since=known)
-        out.append((time, {name: round(p, 9) for name, p in known.items()}))
-    return out
+    names = [*query.by, "id", *([] if query.latest else ["arrived"])]
+    ticks: dict[Any, dict[Any, Any]] = {}
+    known: dict[Any, Any] = {}
+    for row in sorted(pq.read_table(output / "changes").to_pylist(), key=lambda row: row["time"]):
+        name = tuple(row[each] for each in names)
+        known[name] = None if row["change"] == "leave" else (row["arrived"], round(row["probability"], 9))
+        ticks[row["time"]] = {name: each for name, each in known.items() if each is not None}
+    answered = list(ticks.items())
+    return [each for k, each in enumerate(answered) if k == 0 or each[1] != answered[k - 1][1]]
 
 
 def rejects(output: Path) -> list[Any]:
@@ -53,9 +54,16 @@ def rows_of_batches(output: Path) -> dict[int, int]:
     return dict(zip(sums["batch"].to_pylist(), sums["rows_sum"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("name", ["lateness", "sensors, with hindsight", "the newest of each id"])
+IN_TIME = {  # which rows are late depends on the cut, where none are waited for
+    "lateness": CASES["lateness"],
+    "sensors, with hindsight": CASES["sensors, with hindsight"],
+    "the newest of each id": Case(NEWEST, lambda: changes_of_ids(600, 4, 80).sort_by("t")),
+}
+
+
+@pytest.mark.parametrize("name", IN_TIME)
 def test_answers_are_the_same_however_many_rows_a_batch_may_have(name, tmp_path):
-    case = CASES[name]
+    case = IN_TIME[name]
     write_stream(case, tmp_path / "in")
     begun(config_of(case, tmp_path, "whole"))
     most = case.table().num_rows // 13
@@ -113,19 +121,35 @@ def test_a_file_that_was_cut_and_is_gone_is_named_and_rejected(tmp_path):
     assert any("cannot be read" in str(row) for row in reported(tmp_path / "out", "rejects"))
 
 
-# Limits of groups
+def test_a_file_that_was_cut_and_has_become_shorter_is_an_error(tmp_path):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37).awaitTermination(0)
+    good = (tmp_path / "in" / "000.parquet").read_bytes()
+    pq.write_table(case.table().slice(0, 20), tmp_path / "in" / "000.parquet")
+    with pytest.raises(FoglineError, match="has 20 rows, and 37 were taken of it before"):
+        begun(config_of(case, tmp_path))
+    (tmp_path / "in" / "000.parquet").write_bytes(good)
+    begun(config_of(case, tmp_path, "calm"))
+    begun(config_of(case, tmp_path))
+    assert answers(tmp_path / "out", case.query) == answers(tmp_path / "calm", case.query)
+
+
+# GroupLimits of groups
 
 
 def growing(count: int, sites: int = 1) -> pa.Table:
     """Rows of which each can still matter: what is better in one attribute is worse in the other."""
     k = np.arange(count)
     site = np.where(k % 10 == 0, "south", "north") if sites > 1 else np.full(count, "north")
-    return pa.table({"id": [f"r{i}" for i in k], "site": site, "t": k // 4, "a": k.astype(float), "b": -k.astype(float)})
+    return pa.table(
+        {"id": [f"r{i}" for i in k], "site": site, "t": k // 4, "a": k.astype(float), "b": -k.astype(float)}
+    )
 
 
 GROWING = Case(ONE, lambda: growing(500))
 SITES = Case(fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=1000, by=["site"]), lambda: growing(500, 2))
-STATES = {"max_live": Limits(max_live=250), "max_state": Limits(max_state=60_000)}
+STATES = {"max_live": GroupLimits(max_live=250), "max_state": GroupLimits(max_state=60_000)}
 
 
 @pytest.mark.parametrize("limit", STATES)
@@ -141,7 +165,7 @@ def test_a_group_beyond_its_limit_stops_the_run_and_with_a_higher_one_it_goes_on
     assert "nothing is lost" in text
     done = len(list((tmp_path / "out" / "changes").glob("*.parquet")))
     assert 0 < done < case.files
-    begun(config_of(case, tmp_path, limits=Limits(max_live=100_000, max_state=10**9)), files=1)
+    begun(config_of(case, tmp_path, limits=GroupLimits(max_live=100_000, max_state=10**9)), files=1)
     for kind in ("changes", "rejects", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
 
@@ -149,10 +173,15 @@ def test_a_group_beyond_its_limit_stops_the_run_and_with_a_higher_one_it_goes_on
 @pytest.mark.parametrize("limit", STATES)
 def test_a_run_that_only_warns_goes_on_and_the_alarm_stays_until_the_group_is_smaller(limit, tmp_path):
     short = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=50, by=["site"])
-    table = pa.concat_tables([growing(400, 2), pa.table({"id": ["z"], "site": ["north"], "t": [400], "a": [1e9], "b": [1e9]})])
+    table = pa.concat_tables(
+        [growing(400, 2), pa.table({"id": ["z"], "site": ["north"], "t": [400], "a": [1e9], "b": [1e9]})]
+    )
     case = Case(short, lambda: table, files=5)
     write_stream(case, tmp_path / "in")
-    limits = {"max_live": Limits(max_live=100, when_full="warn"), "max_state": Limits(max_state=30_000, when_full="warn")}
+    limits = {
+        "max_live": GroupLimits(max_live=100, when_full="warn"),
+        "max_state": GroupLimits(max_state=30_000, when_full="warn"),
+    }
     started = Embedded(config_of(case, tmp_path, limits=limits[limit]))
     going = started.start(files_per_batch=1)
     seen = []
@@ -168,18 +197,18 @@ def test_a_run_that_only_warns_goes_on_and_the_alarm_stays_until_the_group_is_sm
 
 def test_an_alarm_comes_at_four_fifths_and_outlives_a_restart(tmp_path):
     write_stream(GROWING, tmp_path / "in")
-    begun(config_of(GROWING, tmp_path, limits=Limits(max_live=600)), files=1)
+    begun(config_of(GROWING, tmp_path, limits=GroupLimits(max_live=600)), files=1)
     (alarm,) = read_alarms(LocalFolder(tmp_path / "out"))
     assert alarm.sentence() == "the stream has 500 live rows, 83% of max_live (600)"
     assert json.loads((tmp_path / "out" / "alarms.json").read_text())["alarms"] == [["", "max_live", 500, 600]]
-    begun(config_of(GROWING, tmp_path, "calm", limits=Limits(max_live=700)), files=1)
+    begun(config_of(GROWING, tmp_path, "calm", limits=GroupLimits(max_live=700)), files=1)
     assert read_alarms(LocalFolder(tmp_path / "calm")) == []
 
 
 def test_a_limit_that_is_none_is_an_error():
     for given in ({"when_full": "drop"}, {"max_live": 0}, {"max_state": "much"}, {"max_state": "0 GB"}):
         with pytest.raises(QueryError):
-            Limits.of(**given)
+            GroupLimits.of(**given)
 
 
 # Bursts, and sinks that are slow

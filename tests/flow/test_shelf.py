@@ -293,3 +293,17 @@ def test_a_table_is_taken_as_a_whole(monkeypatch):
     alone = [part for key, each in some.items() for part in keeper.take(key, None, each, end=True).journal]
     together = [part for report in once(keeper, some) for part in report]
     assert by_group(together, plan) == by_group(alone, plan)
+
+
+def test_groups_are_reported_in_one_order_whatever_the_order_in_which_their_rows_are_handed_over():
+    plan = make_plan(SIMPLE, SCHEMA, buckets=1)
+    come = parcels(plan, *((f"{k}", f"g{k}", k % 3, float(k)) for k in range(9)))
+    for one_by_one in (1, 10**6):
+        found = []
+        for keys in (list(come), list(reversed(come))):
+            with sizes(2, 256, 10**6, at_once=one_by_one):
+                call = Shelf(Keeper(plan), MemoryStore())
+                found.append(
+                    [row for report in call.take({key: come[key] for key in keys}) for row in rows_of(report, CHANGES)]
+                )
+        assert found[0] == found[1]

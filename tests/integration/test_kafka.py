@@ -166,10 +166,10 @@ def test_partitions_that_run_apart_are_remarked_on_with_the_lateness_that_would_
     for partition, lag in ((0, 0), (1, 30)):
         some = [{"id": f"{partition}-{i}", "time": i - lag, "x": i % 7} for i in range(100, 200)]
         broker.send("apart", values(some), partition=partition)
-    printed = run("run", broker.url("apart"), "-o", "out", "--max-per-batch", "40")
+    printed = run("run", broker.url("apart"), "-o", "out", "--max-rows-per-batch", "40")
     assert printed.count("the 2 partitions of topic 'apart' run apart") == 1
     assert "State how long to wait with --lateness; for the newest batches 29 would have sufficed" in printed
-    enough = run("run", broker.url("apart"), "-o", "calm", "--max-per-batch", "40", "--lateness", "29")
+    enough = run("run", broker.url("apart"), "-o", "calm", "--max-rows-per-batch", "40", "--lateness", "29")
     assert "run apart" not in enough
     assert pc.sum(pq.read_table("calm/health")["late"]).as_py() == 0
 

@@ -54,7 +54,7 @@ class Case:
     def command(self, output: str, *more: str) -> list[str]:
         stream, out = self.broker.url(f"{self.name}-in"), self.broker.url(output)
         words = ["run", stream, "-q", "q.yaml", "-r", "repo", "-o", output, "--to", out, "--lateness", "2"]
-        words += ["--max-per-batch", str(self.per_batch), "--master", "local[2,8]", *more]
+        words += ["--max-rows-per-batch", str(self.per_batch), "--master", "local[2,8]", *more]
         return [sys.executable, "-c", "from fogline.cli import app; app()", *words]
 
     def start(self, output: str, *more: str) -> subprocess.Popen[bytes]:

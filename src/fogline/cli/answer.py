@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fogline.flow.folder import Folder
 
 Each = TypeVar("Each")
+ALARMS = 5  # that are printed
 FORMATS = ("table", "csv", "json", "parquet")
 COMPARISONS = {"<=": "less_equal", ">=": "greater_equal", "!=": "not_equal", "==": "equal", "=": "equal", "<": "less",
                ">": "greater"}  # fmt: skip
@@ -75,10 +76,14 @@ def answer(
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
         from fogline.cli.queries import named
+        from fogline.flow.alarms import read_alarms
         from fogline.flow.answers import read_shown
         from fogline.flow.fronts import check_front, fronted, near_of
 
+        full: list[str] = []
+
         def read(place: Folder) -> dict[str | None, tuple[Shown, pa.Table | None]]:
+            full[:] = [f"alarm: {each.sentence()}." for each in read_alarms(place)]
             check_front(front, place, output, at)
             found = of_query(read_shown(place, output, at), query, output)
             return {name: (shown, near_of(place, name, at)) for name, shown in found.items()}
@@ -90,6 +95,8 @@ def answer(
                 every[name] = fronted(whole, near, front, alpha)
                 rows = chosen_rows(every[name].rows, where or [])
                 tables[name] = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
+        for text in full[:ALARMS]:
+            remark(text)
         sentences = {name: about(shown) for name, shown in every.items()}
         if file is None and chosen == "table":
             for name, rows in tables.items():

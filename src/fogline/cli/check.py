@@ -56,7 +56,8 @@ def check(
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
     Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
-    where every row would be rejected. Several queries are looked at one after another. Of a topic
+    where every row would be rejected. The last line states what memory a run would take, estimated on the first rows.
+    Several queries are looked at one after another. Of a topic
     (kafka://host:port/topic) the newest thousand messages are looked at.
     """
     with helpful():
@@ -118,6 +119,10 @@ def print_census(found: Census, query: Query, chain: Chain | None) -> None:
         echo(f"  {count:,}: {reason}\n    for instance {found.examples[reason]}")
     if len(found.reasons) > LISTED:
         echo(f"  and {len(found.reasons) - LISTED:,} more reasons")
+    if found.expected is not None:
+        from fogline.cli.expecting import state
+
+        state(found.expected)
 
 
 def gaps_of(found: Census, name: str) -> str:

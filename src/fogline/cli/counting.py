@@ -17,12 +17,15 @@ from fogline.files.options import Options
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
 from fogline.flow.census import Census, counted
+from fogline.flow.embedded_files import ROWS
+from fogline.flow.estimate import SAMPLE, estimate
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.plan import Plan, make_plan
 from fogline.kafka.address import Address
 from fogline.kafka.config import Config
 from fogline.kafka.layout import layout_of_topic
 from fogline.kafka.sample import newest_rows
+from fogline.kernels.cache import is_cold
 from fogline.model import Query
 from fogline.repository.repository import Repository
 
@@ -97,7 +100,19 @@ def _counted(
     how |= {"clock": layout.clock or None, "versions": layout.versions or None}
     plan = make_plan(query, layout.schema, opened=None if known is None else lambda: known, **how)
     total = Census(absent=[name for name in plan.extra if name not in layout.columns.names])
-    total.add(counted(plan, with_now(rows, plan)))
+    first: list[pa.RecordBatch] = []
+
+    def noted() -> Iterator[pa.RecordBatch]:
+        held = 0
+        for batch in rows:
+            if held < SAMPLE:
+                first.append(batch)
+                held += batch.num_rows
+            yield batch
+
+    total.add(counted(plan, with_now(noted(), plan)))
+    if not is_cold():  # else it would take a minute
+        total.expected = estimate(plan, first, total=total.rows, batch=ROWS)
     return total
 
 

@@ -11,15 +11,15 @@ from fogline.cli.options import Command, with_options
 from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
-    from fogline.flow.limits import Limits
+    from fogline.flow.limits import GroupLimits
 
-GroupLimits = Callable[[], Any]  # gives `flow.limits.Limits`, which is imported then
+StatedLimits = Callable[[], Any]  # gives `flow.limits.GroupLimits`, which is imported then
 MaxRows = Annotated[
     int | None,
     typer.Option(
-        help="Take at most so many rows at once: by default 1,000,000 of files, 500,000 messages of a topic. The embedded "
-        "engine cuts a file that has more; Spark takes whole files, by their bytes, and at least one. The answer is "
-        "the same for any number; a smaller one takes less memory, and more time.",
+        help="Take at most so many rows at once: by default 1,000,000 of files, 500,000 messages of a topic. The "
+        "embedded engine cuts a file that has more; Spark takes whole files, by their bytes, and at least one. The "
+        "answer is the same for any number; a smaller one takes less memory, and more time.",
         min=1,
     ),
 ]
@@ -57,21 +57,21 @@ def limits_groups(command: Command) -> Command:
     return with_options(command, OPTIONS, "limits", _limits)
 
 
-def _limits(given: Mapping[str, Any], found: dict[str, Any]) -> Limits:
+def _limits(given: Mapping[str, Any], found: dict[str, Any]) -> GroupLimits:
     return group_limits(given["engine"], given["master"], **found)
 
 
 def group_limits(
     engine: str, master: str | None, max_live: int | None, max_state: str | None, when_full: str | None
-) -> Limits:
+) -> GroupLimits:
     """The limits that were stated, and the usual ones."""
-    from fogline.flow.limits import STOP, Limits
+    from fogline.flow.limits import STOP, GroupLimits
     from fogline.flow.memory import machine_memory
 
     here = engine == "embedded" or master is None or master.startswith("local")
     known = machine_memory() if here and max_state is None else None
     usual = None if known is None else known // 2
-    return Limits.of(max_live, usual if max_state is None else max_state, when_full or STOP)
+    return GroupLimits.of(max_live, usual if max_state is None else max_state, when_full or STOP)
 
 
 def must_be_one_limit(engine: str, files: int | None, rows: int | None) -> None:

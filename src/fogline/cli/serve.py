@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +14,7 @@ import typer
 from fogline.cli.terminal import app, helpful, remark
 from fogline.files.paths import plain
 
+TOKEN = "FOGLINE_TOKEN"  # of the environment
 PagePort = Annotated[
     int | None,
     typer.Option("--page-port", help="The port of the page; by default 8642, or any that is free.", min=0, max=65535),
@@ -33,7 +35,7 @@ def serve(
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(envvar="FOGLINE_TOKEN", show_envvar=True, help="What a browser must know to see the page."),
+        typer.Option(envvar=TOKEN, show_envvar=True, help="What a browser must know to see the page."),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="The file with the token: unlike an option, other users do not see it.")
@@ -55,6 +57,8 @@ def serve(
     with helpful():
         from fogline.page.serving import serve as serving
 
+        if token is not None and token != os.environ.get(TOKEN):
+            remark(f"others see what is written behind --token; put it into {TOKEN}, or into a file: --token-file.")
         with _lines(log) as file:
             serving(output, host, port, token_of(token, token_file), log=file, ready=announced(output))
         typer.echo("the page has ended.", err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogline.cli.limits import GroupLimits, MaxRows, limits_groups, must_be_one_limit
+from fogline.cli.limits import MaxRows, StatedLimits, limits_groups, must_be_one_limit
 from fogline.cli.reading import Stated, reads_files
 from fogline.cli.serve import PagePort, WithPage, page_for
 from fogline.cli.settings import Settings, spark_options, starts_spark
@@ -117,7 +117,7 @@ def run(
     *,
     stated: Stated,
     topic: Topics,
-    limits: GroupLimits,
+    limits: StatedLimits,
     settings: Settings,
 ) -> None:
     """Watch a stream of files or a topic of Kafka (kafka://host:port/topic), and write how the answer changes.
@@ -134,6 +134,7 @@ def run(
     """
     began = perf_counter()
     with helpful():
+        from fogline.cli.expecting import expect_run
         from fogline.cli.places import where_to
         from fogline.cli.queries import named, queries_of
         from fogline.files.listing import must_exist
@@ -161,6 +162,7 @@ def run(
         sizes = {"files_per_batch": files_per_batch, "max_rows_per_batch": max_rows_per_batch}
         config = RunConfig(stream, output, asked, known, every, *clocks, **about, topic=asked_topic, engine=engine)
         ready(config, clock=clock)
+        expect_run(config, clock, max_rows_per_batch)
         start = Start(master, memory, settings(), brisk=not follow and is_small(stream))
         with (
             holding(output, engine, remark),
@@ -347,7 +349,7 @@ def status_line(status: RunStatus) -> str:
     """How a run is doing, in one line that leaves room for a spinner and a clock in 80 columns."""
     rate = status.rows / status.seconds if status.seconds else 0.0
     counts = ((status.held, "held"), (status.late, "late"), (status.expired, "expired"))
-    behind = f", {short(status.behind)} files to go" if status.behind else ""
+    behind = f", {short(status.behind)} file{'s'[: status.behind > 1]} to go" if status.behind else ""
     rare = "".join(f", {short(count)} {what}" for count, what in counts if count)
     return (
         f"batch {status.batch}: {short(status.rows)} rows, {short(rate)}/s, {short(status.answer)} in the answer, "

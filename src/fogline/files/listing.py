@@ -3,13 +3,14 @@
 Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
 read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out without
 a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
-(`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere. A link to a
-folder that holds it is not followed: its files would be read again. In a folder that is called by a kind
+(`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere, and pipes.
+A link to a folder that holds it is not followed: its files would be read again. In a folder that is called by a kind
 (data.parquet) files without any end are of that kind.
 """
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from glob import glob, has_magic
 from pathlib import Path
@@ -93,12 +94,22 @@ def root_of(path: str) -> str:
 def files_of(path: str) -> list[Path]:
     """The files of the stream that are there, by their names."""
     root = root_of(path)
-    return sorted(each for each in entries(path) if kind_of_file(str(each), root) is not None and not dangles(each))
+    named = (each for each in entries(path) if kind_of_file(str(each), root) is not None)
+    return sorted(each for each in named if not dangles(each) and not is_special(each))
 
 
 def dangles(path: Path) -> bool:
     """Whether this is a link that leads nowhere, as far as this user can see."""
     return path.is_symlink() and not path.exists()
+
+
+def is_special(path: Path) -> bool:
+    """Whether this is a pipe, a socket or a device: to read from it may take forever."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def size_of(path: Path) -> int:

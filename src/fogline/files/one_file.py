@@ -2,7 +2,8 @@
 
 `batches` reads one file of a stream, whatever is in it: lines that cannot be read come as rows with their text and the
 reason, and a file that cannot be read gives, after what could be read of it, one such row for all of it. So all that is
-wrong with files goes the way of rejects. Only what is wrong with the disk is an error.
+wrong with files goes the way of rejects. Only what is wrong with the disk is an error, and a stream whose whole folder
+is away: its rows are not lost, and are read when it is back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fogline.errors import FoglineError
 from fogline.files.blocks import SIZE
 from fogline.files.delimited import read_delimited
 from fogline.files.fitting import fitted, unread
@@ -44,6 +46,11 @@ def batches(path: str, layout: Layout, *, content: bytes | None = None, size: in
             if raw.bad:
                 yield unread(layout, file, list(raw.bad))
     except UNREADABLE as error:
+        if isinstance(error, FileNotFoundError) and (Path(path).exists() or not Path(layout.root).exists()):
+            raise FoglineError(
+                f"the folder of the stream, {layout.root!r}, is away, or was for a moment, and with it {file!r}, which "
+                "was to be read. When it is back, the same command reads it, and goes on."
+            ) from error
         yield unread(layout, file, [(None, "", f"the file cannot be read: {reason_of(error)}")])
 
 

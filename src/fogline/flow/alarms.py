@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from fogline.flow.folder import Folder
-from fogline.flow.limits import Full, Limits, groups_in
+from fogline.flow.limits import Full, GroupLimits, groups_in
 from fogline.flow.names import ALARMS
 
 
@@ -23,7 +23,7 @@ class Alarms:
         self.place = place
         self.known: list[Full] | None = None  # None: the file was not looked at yet
 
-    def update(self, limits: Limits, found: Sequence[Full], health: pa.Table | None) -> list[Full]:
+    def update(self, limits: GroupLimits, found: Sequence[Full], health: pa.Table | None) -> list[Full]:
         """A batch has found these near their limits, among the groups in its health: all alarms now."""
         before = read_alarms(self.place) if self.known is None else self.known
         stay: list[Full] = []

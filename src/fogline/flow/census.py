@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags
+from fogline.flow.estimate import Estimate
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import kind_of_reason, where
@@ -41,6 +42,7 @@ class Census:
     reasons: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # reason -> a row, and where it stands
     absent: list[str] = field(default_factory=list)  # determinants that the stream does not have
+    expected: Estimate | None = None  # what memory a run would take, where that was estimated
 
     def add(self, other: dict[str, Any]) -> None:
         """Count another part as well."""

@@ -21,7 +21,7 @@ from fogline.files.unread import Unread
 from fogline.flow.collected import from_packed, write_batch
 from fogline.flow.embedded_batch import Evaluation
 from fogline.flow.embedded_files import ROWS, FoundFile, TakenFiles, batch_of
-from fogline.flow.embedded_reading import Reading
+from fogline.flow.embedded_reading import FileRows
 from fogline.flow.embedded_state import EmbeddedState, Intent
 from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import Journal
@@ -113,7 +113,7 @@ class EmbeddedRun:
     ) -> None:
         self.running, self.plan, self.state, self.log = running, plan, state, log
         self.files_per_batch, self.max_rows_per_batch = files_per_batch, max_rows_per_batch
-        self.reading = Reading(layout)
+        self.reading = FileRows(layout)
         self.evaluation = Evaluation(plan, state)
         self.interrupted = state.intent()  # what a batch that was not finished was to do
         self.left: list[FoundFile] | None = None  # without following: files that were there at the start

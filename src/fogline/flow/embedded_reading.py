@@ -8,10 +8,12 @@ so it does not matter which of the two it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from fogline.errors import FoglineError
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
 
@@ -23,7 +25,7 @@ class Cut(NamedTuple):
     rows: int  # that were taken
 
 
-class Reading:
+class FileRows:
     """Rows of files, some at a time. After `take` is through, `cut` is the file that it stopped in."""
 
     def __init__(self, layout: Layout) -> None:
@@ -35,11 +37,11 @@ class Reading:
         """Up to `most` rows of these files; of the first one `skip` rows were taken before."""
         going_on, self.cut, taken = self.cut, None, 0
         for k, path in enumerate(paths):
-            before = 0 if k else skip
+            before = skip if k == 0 and Path(path).exists() else 0  # one that is gone is a reject
             if k == 0 and going_on == Cut(path, skip):
                 rows = self._open
             else:
-                rows = _behind(batches(path, self.layout), before)
+                rows = _behind(batches(path, self.layout), before, path)
             for batch in rows:
                 some = batch.slice(0, most - taken)
                 if some.num_rows:
@@ -50,12 +52,18 @@ class Reading:
                     return
 
 
-def _behind(rows: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
+def _behind(rows: Iterator[pa.RecordBatch], skip: int, path: str) -> Iterator[pa.RecordBatch]:
     """All but the first rows."""
+    left = skip
     for batch in rows:
-        if skip < batch.num_rows:
-            yield batch.slice(skip)
-        skip = max(skip - batch.num_rows, 0)
+        if left < batch.num_rows:
+            yield batch.slice(left)
+        left = max(left - batch.num_rows, 0)
+    if left:
+        raise FoglineError(
+            f"{path!r} has {skip - left:,} rows, and {skip:,} were taken of it before: it was changed while it was "
+            "being read. Put it back as it was; what is new belongs into a new file."
+        )
 
 
 def _before(first: pa.RecordBatch, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta, Floats
-from fogline.flow.limits import LARGE, large_table, named
+from fogline.flow.limits import LARGE, group_text, large_table
 from fogline.flow.names import CHANGES as CHANGES
 from fogline.flow.names import HEALTH as HEALTH
 from fogline.flow.names import REJECTS as REJECTS
@@ -121,7 +121,7 @@ def journal(plan: Plan, tables: Tables, reports: Sequence[GroupReport]) -> Journ
     shown = view_tables(plan, clocks.tolist(), [each.view for each in reports], groups) if plan.views else []
     if large := [(k, each.size) for k, each in enumerate(reports) if each.size]:
         by = [(name, column.to_pylist()) for name, column in zip(plan.query.by, groups, strict=True)]
-        named_groups = [(named({name: values[k] for name, values in by}), size) for k, size in large]
+        named_groups = [(group_text({name: values[k] for name, values in by}), size) for k, size in large]
         parts.append((LARGE, large_table(named_groups)))
     return [*parts, (HEALTH, health), *shown]
 

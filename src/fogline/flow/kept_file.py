@@ -1,7 +1,7 @@
 """Is a Parquet file of an output what was written there?
 
-Pages are written with checksums (`CHECKED`), which are looked at whenever Fogline reads them: a damaged file is an
-error that names it, and never another answer.
+Pages are written with checksums (`CHECKED`), which are looked at whenever Fogline reads them: a damaged page is an
+error that names its file, and never another answer. (Of the footer, Parquet has no checksum.)
 """
 
 from __future__ import annotations

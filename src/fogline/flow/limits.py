@@ -5,7 +5,7 @@ bytes that it takes (`flow.footprint`). From 80 % of a limit on there is an alar
 batch is put anywhere, so that it goes on from there, with a higher limit, and nothing is lost; or, if that was asked
 for, it goes on and the alarm stays. Rows are never dropped: an answer is exact, or there is none.
 
-Limits are no part of what a run is begun with: they may differ when it is resumed.
+GroupLimits are no part of what a run is begun with: they may differ when it is resumed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GroupLimits:
     """How large a group may become."""
 
     max_live: int | None = None  # live rows
@@ -38,11 +38,11 @@ class Limits:
     when_full: str = STOP
 
     @classmethod
-    def of(cls, max_live: int | None = None, max_state: int | str | None = None, when_full: str = STOP) -> Limits:
+    def of(cls, max_live: int | None = None, max_state: int | str | None = None, when_full: str = STOP) -> GroupLimits:
         """As users state them; an error names what is none.
 
-        >>> Limits.of(1000, "2 GB")
-        Limits(max_live=1000, max_state=2000000000, when_full='stop')
+        >>> GroupLimits.of(1000, "2 GB")
+        GroupLimits(max_live=1000, max_state=2000000000, when_full='stop')
         """
         if when_full not in POLICIES:
             raise QueryError(f"when_full is {when_full!r}; it may be {' or '.join(POLICIES)}.")
@@ -84,7 +84,7 @@ def is_near(size: int, most: int | None) -> bool:
     return most is not None and size >= NEAR * most
 
 
-def alarms(limits: Limits, health: pa.Table | None, large: Iterable[pa.Table]) -> list[Full]:
+def alarms(limits: GroupLimits, health: pa.Table | None, large: Iterable[pa.Table]) -> list[Full]:
     """Groups of a batch that are near a limit, the fullest first; an error, if one is beyond it and that is to stop."""
     found = [*_live(limits, health), *_large(limits, large)]
     found.sort(key=lambda each: -each.size / each.most)
@@ -103,7 +103,7 @@ def refusal(full: Full) -> str:
     )
 
 
-def _live(limits: Limits, health: pa.Table | None) -> Iterator[Full]:
+def _live(limits: GroupLimits, health: pa.Table | None) -> Iterator[Full]:
     most = limits.max_live
     if most is None or health is None:
         return
@@ -113,25 +113,25 @@ def _live(limits: Limits, health: pa.Table | None) -> Iterator[Full]:
 
 
 def groups_in(health: pa.Table) -> list[str]:
-    """The groups of a batch's health, as `named` has them."""
+    """The groups of a batch's health, as `group_text` has them."""
     names = health.schema.names
     keys = names[names.index("seconds") + 1 : names.index("time")]
     rows = health.select(keys).to_pylist() if keys else [dict[str, Any]() for _ in range(health.num_rows)]
     queries = [row.pop(QUERY, None) for row in rows]
-    plain = [named({name: value for name, value in row.items() if value is not None}) for row in rows]
+    plain = [group_text({name: value for name, value in row.items() if value is not None}) for row in rows]
     return [of_query(group, query) for group, query in zip(plain, queries, strict=True)]
 
 
-def _large(limits: Limits, large: Iterable[pa.Table]) -> Iterator[Full]:
+def _large(limits: GroupLimits, large: Iterable[pa.Table]) -> Iterator[Full]:
     for table in large if limits.max_state is not None else ():
         for row in table.to_pylist():
             yield Full(row["group"], "max_state", row["bytes"], limits.max_state or 1)
 
 
-def named(group: dict[str, Any]) -> str:
+def group_text(group: dict[str, Any]) -> str:
     """A group for people.
 
-    >>> named({"site": "north", "floor": 2}), named({})
+    >>> group_text({"site": "north", "floor": 2}), group_text({})
     ('the group site north, floor 2', '')
     """
     return "the group " + ", ".join(f"{name} {value}" for name, value in group.items()) if group else ""

@@ -1,4 +1,4 @@
-"""How much memory has this machine, and how much has this process had? As Linux states it; elsewhere it is not known."""
+"""How much memory has this machine, and how much has this process had? Linux states it; elsewhere it is not known."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from fogline.flow.alarms import Alarms
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
 from fogline.flow.journal import group_columns
-from fogline.flow.limits import Full, Limits
+from fogline.flow.limits import Full, GroupLimits
 from fogline.flow.names import ABOUT, CHANGES, CHECKPOINT, HEALTH, HERE, KINDS, MARK, REJECTS, REPOSITORIES, VIEWS
 from fogline.flow.plan import BUCKETS
 from fogline.flow.plans import AnyPlan
@@ -48,7 +48,16 @@ from fogline.rows.changes import member_key, of_query
 from fogline.rows.queries import Asked, Queries, each_of
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
-PLANNED = ("every", "lateness", "ahead", "idle", "hindsight", "explain", "views", "max_state")  # what a plan has of a config
+PLANNED = (
+    "every",
+    "lateness",
+    "ahead",
+    "idle",
+    "hindsight",
+    "explain",
+    "views",
+    "max_state",
+)  # what a plan has of a config
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,9 @@ class RunConfig:
     formers: tuple[Repository | None, ...] = ()  # those that it had before, the first one first
     keeps: bool = True  # whether batches go into the folder too; else it holds the checkpoint and about.json alone
     explain: bool = False  # whether changes have the column `why`, and the folder near rows and cells to measure next
-    limits: Limits = Limits()  # how large groups may become; they may differ when a run is resumed
+    limits: GroupLimits = field(
+        default_factory=GroupLimits
+    )  # how large groups may become; they may differ when a run is resumed
 
     def __post_init__(self) -> None:
         """Of this machine's own files, paths are plain: `file:///in` is `/in`."""

@@ -67,7 +67,11 @@ class Carrier:
     def _parts(self, report: Journal) -> Iterator[tuple[str, bytes]]:
         for kind, table in cut(report, PIECE):
             beside = kind == LARGE  # few rows, and the driver wants them
-            if not beside and self.spill is not None and (self.writers or self.carried + table.nbytes > self.spill.budget):
+            if (
+                not beside
+                and self.spill is not None
+                and (self.writers or self.carried + table.nbytes > self.spill.budget)
+            ):
                 yield from self._spilled(self.spill, kind, table)
             else:
                 part = table_as_bytes(table).tobytes()

@@ -13,11 +13,15 @@ from typing import Any
 from fogline.errors import FoglineError, QueryError, did_you_mean
 from fogline.files.apart import must_be_apart
 from fogline.files.layout import layout_of
+from fogline.files.listing import files_of, size_of
 from fogline.files.paths import absolute, is_local
+from fogline.files.reading import batches
+from fogline.files.row_size import bytes_per_row
 from fogline.files.settled import Layout
+from fogline.flow.estimate import Estimate, estimate
 from fogline.flow.folder import LocalFolder
 from fogline.flow.output import ENGINES, PLANNED, Output, RunConfig
-from fogline.flow.plan import BUCKETS
+from fogline.flow.plan import BUCKETS, Plan
 from fogline.flow.plans import AnyPlan, plan_of
 from fogline.flow.resume import as_begun, moved, must_fit
 from fogline.repository.files import must_be_writable
@@ -42,10 +46,31 @@ def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str]
                 f"the output {config.output!r} is a file, where a folder is needed; choose another place."
             )
     if is_local(config.stream) and is_local(config.output):
-        place = LocalFolder(absolute(config.output))
-        output = Output(place, as_begun(config, place))
-        layout, _ = _layout_for(output, output.begun(), clock, remark)
-        plans_for_files(output, layout, follow=True)
+        _looked_at(config, clock, remark)
+
+
+def expected(config: RunConfig, *, clock: str | None, batch: int) -> list[Estimate]:
+    """What a run over files of this machine will take, for each query; nothing for one that goes on, or elsewhere."""
+    if not is_local(config.stream) or not is_local(config.output):
+        return []
+    new, layout, plan = _looked_at(config, clock, lambda text: None)
+    each = bytes_per_row(config.stream)
+    if not new or each is None:
+        return []
+    files = files_of(config.stream)
+    found = []
+    for one in [plan] if isinstance(plan, Plan) else [own for _, own in plan.named]:
+        rows = (batch for file in files for batch in batches(str(file), layout))
+        found.append(estimate(one, rows, total=sum(map(size_of, files)) / each, batch=batch))
+    return [one for one in found if one is not None]
+
+
+def _looked_at(config: RunConfig, clock: str | None, remark: Callable[[str], None]) -> tuple[bool, Layout, AnyPlan]:
+    """Whether a run begins now, how its files are read, and its plan; nothing is written."""
+    place = LocalFolder(absolute(config.output))
+    output = Output(place, as_begun(config, place))
+    layout, new = _layout_for(output, output.begun(), clock, remark)
+    return new, layout, plans_for_files(output, layout, follow=True)[0]
 
 
 def layout_for(

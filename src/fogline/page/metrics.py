@@ -39,6 +39,7 @@ def written(state: State | None, hub: Hub) -> str:
         "answer_rows": ("rows in the answer", last.answer),
         "waiting_rows": ("rows that wait, because of lateness", last.waiting),
         "held_rows": ("rows that are held, because they run ahead", last.held),
+        "alarms": ("groups that are near a limit, or beyond it", state.alarms),
     }
     for name, (help_text, value) in now.items():
         lines += _metric(f"fogline_{name}", "gauge", help_text, {"": value})

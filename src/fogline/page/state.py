@@ -38,6 +38,7 @@ class State:
     sizes: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)  # of each group: live rows, members
     sums: Sums = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
+    alarms: int = 0  # groups that are near a limit, or beyond it
     recent: deque[Row] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property

@@ -22,6 +22,7 @@ from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import FoglineError
 from fogline.flow.about import read_about
+from fogline.flow.alarms import read_alarms
 from fogline.flow.batches import Held, counted
 from fogline.flow.compaction import read_stand, stand_names, tables
 from fogline.flow.folder import Folder
@@ -78,6 +79,7 @@ class Follower:
                 raise FoglineError(f"{self.output!r} holds the checkpoint of a run alone: its batches go elsewhere.")
             if self.state is None or self.state.about != about:
                 return self._begin(about)
+            self.state.alarms = len(read_alarms(self.place))
             return self._follow(self.state)
         except GoneError:  # joined meanwhile
             return []
@@ -99,7 +101,7 @@ class Follower:
 
     def _begin(self, about: dict[str, Any]) -> list[Event]:
         """All that is there, for the first time."""
-        state = State(about, asked_from(about["query"]))
+        state = State(about, asked_from(about["query"]), alarms=len(read_alarms(self.place)))
         listed = counted(self.place.listing(HEALTH))
         newest = listed[-1].last if listed else -1
         stands = stand_names(self.place)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from fogline.arrays import Ints
 from fogline.errors import QueryError
 from fogline.rows.joined import joined_column
+from fogline.rows.usual import usual_table
 
 Cells = Any  # an Arrow array; or a list of Python values, where Arrow has no type for them
 
@@ -54,7 +55,10 @@ class _Arrow(Frame):
         return joined_column(column.chunks or [pa.array([], column.type)], str(name))
 
     def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
-        part = self.table.take(pa.array(which))
+        try:
+            part = self.table.take(pa.array(which))
+        except pa.ArrowNotImplementedError:  # of a column that is laid out in a rare way
+            part = usual_table(self.table).take(pa.array(which))
         for name, values in added.items():
             part = part.append_column(name, pa.array(values))
         return part

@@ -43,6 +43,11 @@ def usual(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def usual_table(table: pa.Table) -> pa.Table:
+    """The table, each column in its usual type."""
+    return pa.Table.from_batches([usual(each) for each in table.to_batches()], usual_schema(table.schema, ()))
+
+
 def usual_schema(schema: pa.Schema, asked: Container[str]) -> pa.Schema:
     """The types of columns as they are read; an error, if one that is asked for cannot be."""
     for field in schema:

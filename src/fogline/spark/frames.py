@@ -20,7 +20,7 @@ from pyspark.sql.streaming import StreamingQuery
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute
 from fogline.flow.holding import holding
-from fogline.flow.limits import STOP, Limits
+from fogline.flow.limits import STOP, GroupLimits
 from fogline.flow.output import Output, RunConfig
 from fogline.flow.resume import as_begun
 from fogline.flow.sink import Sink
@@ -68,9 +68,9 @@ def run(
     `checkpoint`: a folder that driver and workers share; the same call with the same folder goes on where it stopped,
     also after a crash: every sink has each batch exactly once, if it ignores numbers that it knows.
     `trigger`: as Spark's `trigger` takes it, such as {"availableNow": True}; by default a batch follows the other.
-    `max_live`, `max_state`: how many live rows one group may have, and how many bytes ("2GB"); `when_full`: what happens
-    beyond: "stop": the query ends with a LimitError before the batch is put anywhere, and goes on from there when it is
-    called with a higher limit; "warn": it goes on, and `alarms.json` in the checkpoint's folder names the groups, as it
+    `max_live`, `max_state`: how many live rows one group may have, and how many bytes ("2GB"). `when_full`: what is
+    done beyond: "stop": the query ends with a LimitError before the batch is put anywhere, and goes on from there when
+    it is called with a higher limit; "warn": it goes on, and `alarms.json` in the checkpoint's folder names the groups, as it
     does from 80 % of a limit on. Rows are never dropped. How many rows a batch has, the source of `df` states, such as
     Spark's maxFilesPerTrigger or maxOffsetsPerTrigger.
     The others are those of `watch`. `remark` is called with what the user should read; by default that is logged, as a
@@ -96,7 +96,7 @@ def run(
     refuse_overlaps(places, root)
     place = folder(root, df.sparkSession)
     more: dict[str, Any] = {"hindsight": hindsight, "sinks": places, "keeps": False, "explain": explain}
-    more["limits"] = limits = Limits.of(max_live, max_state, when_full)
+    more["limits"] = limits = GroupLimits.of(max_live, max_state, when_full)
     asked = asked_of(query)
     config = as_begun(RunConfig(FRAME, root, asked, repository, every, lateness, ahead, idle, **more), place)
     when = {"processingTime": "0 seconds"} if trigger is None else dict(trigger)

@@ -1,0 +1,327 @@
+"""What may an engine do to the stages without changing what they report?
+
+`Plain` does what an engine does where nothing goes wrong: state as bytes, one task after another, nothing cached.
+`Faulty` does the same as an engine may do it on a bad day, as one `random.Random` decides: tasks die at any write, are
+done and lost, are done twice at once; workers keep groups of any age, lose them, or are replaced; a whole batch is
+lost before its commit, also after its changes have reached a sink, and is done again; everything begins anew between
+batches. A task works on what was committed before its batch, and what it writes counts when the batch is committed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from fogline.flow import cache
+from fogline.flow.journal import Journal
+from fogline.flow.keepers import Keepers
+from fogline.flow.parcel import Parcel
+from fogline.flow.plans import kin_of, kin_of_bucket, parcel_of, parcels_of, plan_of, split_key
+from fogline.flow.sensors import SensorStage
+from fogline.flow.shelf import Shelf
+from fogline.flow.stages import as_batch, as_crates, dealt, screened
+from fogline.flow.watermark import event
+from fogline.skyline.latest import LatestGroup
+from fogline.skyline.tree import audit
+from tests.chaos.sim_same import Reports, same, same_reports
+from tests.chaos.sim_state import Attempt, AttemptStore, Died, Entry
+from tests.chaos.sim_streams import World
+
+
+def plan_for(world: World, batch: int) -> Any:
+    """The plan that a batch is done with."""
+    known = world.repositories
+    moved = batch >= world.border
+    how: dict[str, Any] = dict(world.how)
+    if known:
+        how["opened"] = [lambda: known[0], lambda: known[1]][moved]
+    if moved:
+        how["formers"] = [lambda: known[0]]
+    return plan_of(world.asked, world.schema, **how)
+
+
+class Worker:
+    """A process that does tasks: what it has made, and the groups that it has kept."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan, self.keepers = plan, Keepers(plan)
+        self.cached: OrderedDict[Any, Any] = OrderedDict()
+        self.stages: dict[int, SensorStage] = {}
+
+
+# --- What comes in ----------------------------------------------------------------------------------------------------
+
+
+class Input(NamedTuple):
+    """What reaches the stages with state in one batch: packed values by bucket, group or shelf, and the event time."""
+
+    packets: dict[int, list[bytes]]
+    parcels: dict[str, list[bytes]]
+    event: int
+
+
+def taken(plan: Any, world: World, batch: Sequence[Sequence[Any]], *, shelved: bool) -> Input:
+    """The rows of a batch as the stages without state hand them on."""
+    packets: dict[int, list[bytes]] = {}
+    parcels: dict[str, list[bytes]] = {}
+    reached = 0
+    for part in batch:
+        if not part:
+            continue
+        rows = world.table(part).to_batches()
+        if plan.deals:
+            for out in dealt(plan, rows, chunk_rows=world.chunks["chunk_rows"]):
+                for bucket, packet in zip(*(each.to_pylist() for each in out.columns), strict=True):
+                    packets.setdefault(bucket, []).append(packet)
+            continue
+        for out in screened(plan, rows, **world.chunks, together=shelved):
+            reached = max(reached, _deal(out, parcels))
+    return Input(packets, parcels, reached)
+
+
+def _deal(out: pa.RecordBatch, parcels: dict[str, list[bytes]]) -> int:
+    """The values of a record batch by their places; the event time that it has reached."""
+    places, packed, times = (
+        each.to_pylist() for each in (out.column(0), out.column(1), out.column(2).cast(pa.int64()))
+    )
+    for place, value in zip(places, packed, strict=True):
+        parcels.setdefault(str(place), []).append(value)
+    return max((time // 1000 for time in times if time is not None), default=0)
+
+
+# --- Engines ----------------------------------------------------------------------------------------------------------
+
+
+class Plain:
+    """Nothing goes wrong."""
+
+    def __init__(self, plan: Any, world: World, *, shelved: bool = False) -> None:
+        self.plan, self.world, self.shelved = plan, world, shelved
+        self.state: dict[Entry, bytes] = {}
+        self.newest = self.watermark = 0
+        self.workers = [Worker(plan)]
+        self.faults = 0
+
+    def batch(self, come: Input) -> Reports:
+        """One batch; what is reported of each group, or shelf."""
+        reports, written = self._work(come)
+        self._commit(written)
+        return reports
+
+    def move(self, plan: Any) -> None:
+        """From now on the run has another repository."""
+        self.plan, self.workers = plan, [Worker(plan) for _ in self.workers]
+
+    def end(self, times: int) -> None:
+        """Time goes on until nothing can expire: each time farther."""
+        unit = 1_000_000 if pa.types.is_timestamp(self.plan.kind) else 1
+        self.newest = event(self.plan.kind, 1e6 * 8**times * unit) or 0
+
+    @property
+    def timers(self) -> dict[str, int]:
+        return {key: int(saved) for (what, key, _), saved in self.state.items() if what == "timer"}
+
+    def groups(self) -> set[str]:
+        """The keys that there is a state of."""
+        return {key for what, key, _ in self.state if what == "group"}
+
+    def _commit(self, written: Mapping[Entry, bytes | None]) -> None:
+        for entry, saved in written.items():
+            self.state.pop(entry, None)
+            if saved is not None:
+                self.state[entry] = saved
+        self.newest, self.watermark = self.reached, self.newest
+
+    def _work(self, come: Input) -> tuple[Reports, dict[Entry, bytes | None]]:
+        """All tasks of a batch: what they report, and what they have written."""
+        written: dict[Entry, bytes | None] = {}
+        parcels, self.reached = {key: list(some) for key, some in come.parcels.items()}, max(self.newest, come.event)
+        watermark = self.newest
+        for bucket in self._order(come.packets):
+            packets = come.packets[bucket]
+            out = self._task(lambda worker, attempt, b=bucket, p=packets: self._sense(worker, attempt, b, p), written)
+            self.reached = max(self.reached, _deal(out, parcels))
+        due = {key for key, timer in self.timers.items() if timer <= watermark}
+        run = self._on_shelf if self.shelved else self._turn
+        reports = {}
+        for key in self._order({*parcels, *due}):
+            some = self._mixed(parcels.get(key))
+            reports[key] = self._task(
+                lambda worker, attempt, k=key, p=some: run(worker, attempt, k, p, watermark), written
+            )
+        return reports, written
+
+    def _order(self, keys: Any) -> list[Any]:
+        return sorted(keys)
+
+    def _mixed(self, packed: list[bytes] | None) -> list[bytes] | None:
+        """In which order values reach their group is not known."""
+        return packed
+
+    def _task(self, run: Callable[[Worker, Attempt], Any], written: dict[Entry, bytes | None]) -> Any:
+        worker, attempt = self.workers[0], Attempt(self.state)
+        cache._cached = OrderedDict()
+        found = run(worker, attempt)
+        written.update(attempt.written)
+        return found
+
+    def _sense(self, worker: Worker, attempt: Attempt, bucket: int, packets: list[bytes]) -> pa.RecordBatch:
+        number, own = kin_of_bucket(worker.plan, bucket)
+        kin = kin_of(worker.plan)[number]
+        stage = worker.stages.setdefault(number, SensorStage(kin.plan, self.world.chunks["small"]))
+        entry = "bucket", str(bucket), 0
+        found, then = stage.take(own, attempt.get(entry), packets, attempt.cells("readings", str(bucket)))
+        if then is not None:
+            attempt.put(entry, then)
+        return as_crates(kin, found) if self.shelved else as_batch(kin, found)
+
+    def _turn(self, worker: Worker, attempt: Attempt, key: str, packed: list[bytes] | None, watermark: int) -> Journal:
+        """Rows reach a group, then time does."""
+        report: Journal = []
+        if packed is not None:
+            report += self._one(worker, attempt, key, [parcel_of(worker.plan, key, each) for each in packed], None)
+        timer = attempt.get(("timer", key, 0))
+        if timer is not None and int(timer) <= watermark:
+            report += self._one(worker, attempt, key, [], watermark)
+        return report
+
+    def _one(self, worker: Worker, attempt: Attempt, key: str, parcels: list[Parcel], watermark: int | None) -> Journal:
+        entry, digest = ("group", key, 0), split_key(worker.plan, key)[1].digest
+        state: Any = attempt.get(entry)
+        if state is not None:
+            state = cache.pop((cache.digest(state), digest)) or state
+        cells, parts, pages = (attempt.cells(what, key) for what in ("cells", "parts", "pages"))
+        out = worker.keepers.take(key, state, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
+        timer = attempt.get(("timer", key, 0))
+        assert out.before == (None if timer is None else int(timer)), "a timer was forgotten"
+        attempt.put(entry, out.state)
+        attempt.put(("timer", key, 0), None if out.timer is None else str(out.timer).encode())
+        self._check(out.group.group)
+        if out.state is not None and out.group.log is None and len(out.state) >= cache.LARGE:
+            cache.put((cache.digest(out.state), digest), out.group, len(out.state))
+        return out.journal
+
+    def _check(self, group: Any) -> None:
+        """Invariants are looked at now and then."""
+
+    def _on_shelf(
+        self, worker: Worker, attempt: Attempt, place: str, packed: list[bytes] | None, watermark: int
+    ) -> Journal:
+        """Rows reach the groups of a shelf, then time does."""
+        number, parcels = int(place), dict[str, list[Parcel]]()
+        for each in packed or ():
+            for key, parcel in parcels_of(worker.plan, number, each):
+                parcels.setdefault(key, []).append(parcel)
+        report = [] if packed is None else self._shelf(worker, attempt, number, parcels, None)
+        timer = attempt.get(("timer", place, 0))
+        if timer is not None and int(timer) <= watermark:
+            report += self._shelf(worker, attempt, number, {}, watermark)
+        return report
+
+    def _shelf(
+        self, worker: Worker, attempt: Attempt, number: int, parcels: dict[str, list[Parcel]], watermark: int | None
+    ) -> Journal:
+        held = Shelf(worker.keepers.of_shelf(number), AttemptStore(attempt, number))
+        report = [part for each in held.take(parcels, watermark) for part in worker.keepers.named(number, each)]
+        before, timer = held.finish()
+        entry = "timer", str(number), 0
+        known = attempt.get(entry)
+        assert before == (None if known is None else int(known)), "a timer of a shelf was forgotten"
+        attempt.put(entry, None if timer is None else str(timer).encode())
+        return report
+
+
+class Faulty(Plain):
+    """A bad day."""
+
+    def __init__(self, plan: Any, world: World, r: random.Random, *, shelved: bool) -> None:
+        super().__init__(plan, world, shelved=shelved)
+        self.r = r
+        self.workers = [Worker(plan) for _ in range(r.choice((1, 2, 3)))]
+        self.rate = r.choice((0.0, 0.1, 0.3, 0.6))
+
+    def batch(self, come: Input) -> Reports:
+        self._between()
+        before: list[Reports] = []
+        while True:
+            reports, written = self._work(come)
+            for once in before:
+                same_reports(once, reports, "a batch that was done again reports something else")
+            if len(before) < 3 and self.r.random() < self.rate / 2:  # lost after its sinks had it, before its commit
+                before.append(reports)
+                self.faults += 1
+                self._between()
+                continue
+            self._commit(written)
+            return reports
+
+    def _between(self) -> None:
+        """What may befall workers when nothing is under way."""
+        r = self.r
+        if r.random() < self.rate / 2:
+            self.faults += 1
+            self.plan = pickle.loads(pickle.dumps(self.plan)) if not self.world.repositories else self.plan
+            self.workers = [Worker(self.plan) for _ in range(r.choice((1, 2, 3)))]
+        elif r.random() < self.rate:
+            r.choice(self.workers).cached.clear()
+
+    def _order(self, keys: Any) -> list[Any]:
+        order = sorted(keys)
+        self.r.shuffle(order)
+        return order
+
+    def _mixed(self, packed: list[bytes] | None) -> list[bytes] | None:
+        return None if packed is None else self.r.sample(packed, len(packed))
+
+    def _check(self, group: Any) -> None:
+        if self.r.random() < 0.1:
+            audit(group.live)
+            if isinstance(group, LatestGroup):
+                group.check()
+
+    def _task(self, run: Callable[[Worker, Attempt], Any], written: dict[Entry, bytes | None]) -> Any:
+        r = self.r
+        while r.random() < self.rate:
+            kind = r.random()
+            if kind < 0.4:
+                self._dies(run)
+            elif kind < 0.7:
+                self._done(run, Attempt(self.state))  # and lost
+            else:
+                return self._twice(run, written)
+            self.faults += 1
+        attempt = Attempt(self.state)
+        found = self._done(run, attempt)
+        written.update(attempt.written)
+        return found
+
+    def _done(self, run: Callable[[Worker, Attempt], Any], attempt: Attempt) -> Any:
+        worker = self.r.choice(self.workers)
+        cache._cached = worker.cached
+        return run(worker, attempt)
+
+    def _dies(self, run: Callable[[Worker, Attempt], Any]) -> None:
+        """At one of its first writes, with its worker."""
+        k = self.r.randrange(len(self.workers))
+        cache._cached = self.workers[k].cached
+        try:
+            run(self.workers[k], Attempt(self.state, fuse=self.r.randint(1, 6)))
+        except Died:
+            self.workers[k] = Worker(self.plan)
+
+    def _twice(self, run: Callable[[Worker, Attempt], Any], written: dict[Entry, bytes | None]) -> Any:
+        """Two attempts at once; one of them counts."""
+        self.faults += 1
+        tries = [Attempt(self.state), Attempt(self.state)]
+        found = [self._done(run, each) for each in tries]
+        same(found[0], found[1], "a task that was done twice reports something else")
+        if not self.plan.latest:  # a large group may lie there as a whole, or as the turns that it took
+            assert tries[0].written == tries[1].written, "a task that was done twice leaves another state"
+        k = self.r.randrange(2)
+        written.update(tries[k].written)
+        return found[k]

@@ -1,0 +1,236 @@
+"""Does a run in one process report each batch once, wherever it ends and begins again?
+
+The real `EmbeddedRun`, with its state, its output folder, joined files and spilled ones, over a folder in memory. It
+ends at any of its writes, or between two batches, and a new one goes on from what lies there. A sink that sees every
+call gets the same for the same number, and the folder holds, at the end, what the sink got.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from fogline.flow import embedded, embedded_batch, embedded_state, spill
+from fogline.flow.compaction import tables
+from fogline.flow.embedded import EmbeddedRun
+from fogline.flow.embedded_files import FoundFile, TakenFiles
+from fogline.flow.embedded_state import EmbeddedState
+from fogline.flow.folder import LocalFolder
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
+from fogline.flow.output import EMBEDDED, Output, RunConfig, RunStatus
+from fogline.flow.reported import schemas_of
+from tests.chaos.sim_engine import plan_for
+from tests.chaos.sim_judge import Judge
+from tests.chaos.sim_same import same
+from tests.chaos.sim_state import sizes
+from tests.chaos.sim_streams import World, world
+
+STREAMS = ("append", "last", "latest", "late", "gaps", "carry", "queries", "sensors", "ahead")
+KINDS = (CHANGES, REJECTS, HEALTH)
+MEMORY = Path("/dev/shm")
+
+
+class Crash(BaseException):
+    """The process is gone; nothing catches that."""
+
+
+class CrashingFolder(LocalFolder):
+    """Ends the process before or after one of the next writes."""
+
+    fuse = -1
+
+    def _burn(self) -> None:
+        self.fuse -= 1
+        if self.fuse == 0:
+            raise Crash
+
+    @contextmanager
+    def filling(self, name: str) -> Iterator[Path]:
+        self._burn()
+        with super().filling(name) as path:
+            yield path
+            self._burn()
+        self._burn()
+
+    def move(self, name: str, to: str) -> None:
+        self._burn()
+        super().move(name, to)
+        self._burn()
+
+    def delete(self, names: Any) -> None:
+        for name in names:
+            super().delete([name])
+            self._burn()
+
+
+class Sink:
+    """Sees every call."""
+
+    def __init__(self, fuse: CrashingFolder) -> None:
+        self.fuse = fuse
+        self.got: dict[int, Journal] = {}
+
+    def put(self, number: int, *kinds: Iterator[pa.RecordBatch]) -> None:
+        found = [list(each) for each in kinds]
+        journal = [(kind, pa.Table.from_batches(each)) for kind, each in zip(KINDS, found, strict=True) if each]
+        if number in self.got:
+            same(_timeless(self.got[number]), _timeless(journal), f"batch {number} was put again with something else")
+        self.got[number] = journal
+        self.fuse._burn()
+
+
+def _timeless(journal: Journal) -> Journal:
+    """Without how long it took."""
+    return [(kind, table.drop_columns(["seconds"]) if kind == HEALTH else table) for kind, table in journal]
+
+
+class Files(TakenFiles):
+    """Parts of a stream, as if they were files."""
+
+    parts: list[str]
+
+    def new_files(self, paths: Any) -> list[FoundFile]:
+        return [FoundFile(k, each, 1) for k, each in enumerate(self.parts) if each not in self.files]
+
+
+class Runs:
+    """One run after another over the same folder."""
+
+    def __init__(self, made: World, root: Path, r: random.Random, how: random.Random, rate: float) -> None:
+        self.made, self.r, self.rate, self.place = made, r, rate, CrashingFolder(root)
+        self.sink, self.faults = Sink(self.place), 0
+        self.rows = {f"{b}.{p}": part for b, batch in enumerate(made.batches) for p, part in enumerate(batch) if part}
+        self.config = RunConfig("/nowhere", str(root), made.asked, engine=EMBEDDED, sinks=(cast(Any, self.sink),))
+        self.plan = plan_for(made, 0).following(how.random() < 0.6)
+        self.files_per_batch, self.block = how.choice((1, 2, 3, None)), how.choice((2, 3, 100))
+        self.taken: dict[int, list[str]] = {}
+        self.groups: dict[int, set[str]] = {}
+        output = Output(self.place, self.config)
+        output.begin({}, self.plan.buckets)
+
+    def start(self) -> EmbeddedRun:
+        output = Output(self.place, self.config)
+        output.folder.compaction.block = self.block
+        output.resume()
+        state = EmbeddedState(self.place)
+        log = Files(state, by_name=False)
+        log.parts = list(self.rows)
+        running = SimpleNamespace(config=self.config, output=output, status=RunStatus(), report=lambda status: None)
+        return EmbeddedRun(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch)
+
+    def all(self) -> None:
+        """All batches, until nothing is left to do."""
+        run: EmbeddedRun | None = None
+        while True:
+            self.place.fuse = self.r.randint(1, 40) if self.r.random() < self.rate else -1
+            try:
+                run = run or self.start()
+                over = run.awaitTermination(0)
+            except Crash:
+                self.faults += 1
+                run = None
+                continue
+            self._note(run)
+            if over or (self.plan.moves_idle and self._done(run)):
+                self.place.fuse = -1
+                return
+            if self.r.random() < self.rate / 2:
+                self.faults += 1
+                run = None
+
+    def _done(self, run: EmbeddedRun) -> bool:
+        return run.interrupted is None and not run.log.new_files(()) and not run.evaluation.moves
+
+    def _note(self, run: EmbeddedRun) -> None:
+        for path, taken in run.log.files.items():
+            if path not in self.taken.setdefault(taken.batch, []):
+                self.taken[taken.batch].append(path)
+        self.groups.setdefault(run.state.batch, {key for key, _ in run.state.all("group")})
+
+    def whole(self) -> None:
+        """What lies in the folder is what the sink got, batch after batch."""
+        schemas = schemas_of(self.plan)
+        for kind in KINDS:
+            got = [table for number in sorted(self.sink.got) for of, table in self.sink.got[number] if of == kind]
+            there = list(tables(self.place, kind, after=-1))
+            first, then = (pa.concat_tables([schemas[kind].empty_table(), *each]) for each in (got, there))
+            same(_timeless([(kind, first)]), _timeless([(kind, then)]), "the folder holds something else")
+
+    def judge(self) -> None:
+        """The batches, held to the oracle."""
+        judge = Judge(self.made)
+        for number in sorted(self.groups):
+            rows = [self.rows[path] for path in self.taken.get(number, [])]
+            judge.hold_to(number, rows, self.sink.got.get(number, []), self.groups[number])
+        judge.judge()
+
+
+def folder_world(seed: int) -> World:
+    """The stream of a seed."""
+    r = random.Random(f"folder/{seed}")
+    made = world(r.choice(STREAMS), seed)
+    return world("append", seed) if made.border < len(made.batches) else made
+
+
+def carried(made: World, schedules: int) -> int:
+    """A run in which nothing goes wrong, held to the oracle; then runs that end anywhere, held to that."""
+    how, faults = f"folder/{made.mode}/{made.seed}", 0
+    with _settings(made, random.Random(how)), sizes(made.sizes):
+        first = _run(made, random.Random(how), random.Random(how), 0.0, judged=True)
+        for k in range(schedules):
+            r = random.Random(f"{how}/{k}")
+            then = _run(made, r, random.Random(how), r.choice((0.2, 0.5, 0.8)))
+            assert first.sink.got.keys() == then.sink.got.keys(), "other batches were put"
+            for number, journal in first.sink.got.items():
+                same(_timeless(journal), _timeless(then.sink.got[number]), f"schedule {k}, batch {number}")
+            faults += then.faults
+    return faults
+
+
+def _run(made: World, r: random.Random, how: random.Random, rate: float, *, judged: bool = False) -> Runs:
+    root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None, prefix="fogline-sim-"))
+    try:
+        runs = Runs(made, root, r, how, rate)
+        runs.all()
+        runs.whole()
+        if judged:
+            runs.judge()
+        return runs
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def _settings(made: World, r: random.Random) -> Iterator[None]:
+    """Few bytes are many: states are based anew, groups leave memory, journals are spilled."""
+    tables_of = {path: made.table(part).to_batches() for path, part in _parts(made)}
+    wanted: list[tuple[Any, str, Any]] = [
+        (embedded, "batches", lambda path, layout: iter(tables_of[path])),
+        (embedded, "files_of", lambda stream: []),
+        (embedded, "COLLECTED", r.choice((0, 3000, 128 * 2**20))),
+        (spill, "PIECE", r.choice((1, 2000, 2**20))),
+        (embedded_state, "SMALL", r.choice((0, 3000, 2**20))),
+        (embedded_state, "MANY", r.choice((1, 2, 500))),
+        (embedded_batch, "LOADED", r.choice((0, 2000, 64_000_000))),
+        (embedded_batch, "LEAST", 1000),
+    ]
+    before = [(module, name, getattr(module, name)) for module, name, _ in wanted]
+    try:
+        for module, name, value in wanted:
+            setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def _parts(made: World) -> list[tuple[str, Any]]:
+    return [(f"{b}.{p}", part) for b, batch in enumerate(made.batches) for p, part in enumerate(batch) if part]
