@@ -116,8 +116,8 @@ def drivers(mode: str, seed: int, kills: int = DRIVER_KILLS) -> Outcome:
             jvm = _jvm(started.pid) if chance.random() < 0.4 else None
             hits += started.poll() is None and (started.kill() if jvm is None else _kill(jvm))
             code = started.wait()
-            assert jvm is None or code in (0, 2), f"{code}\n{started.shown()}"
-            assert "Traceback" not in started.shown(), started.shown()
+            last = started.shown().strip().splitlines()[-1]
+            assert jvm is None or code == 0 or "Spark's JVM has ended" in last, f"{code}\n{started.shown()}"
         started = _command(there, folder, OUT)
         assert started.wait() == 0, started.shown()
         same(seen(folder / OUT), there.calm, f"after {hits} kills", alike=False)

@@ -23,7 +23,7 @@ from fogline.errors import FoglineError
 from fogline.files.listing import folders_in
 from fogline.files.options import Options
 from fogline.files.paths import absolute, plain
-from fogline.flow.about import read_about
+from fogline.flow.about import CHECKSUM, checksum_of, read_about, refuse_other_shape
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.folder_sink import BatchFolder
@@ -217,6 +217,7 @@ class Output:
             return None
         shape: dict[str, Any] = before.pop("shape")
         self.buckets = before.pop("buckets", None)
+        refuse_other_shape(before.pop(CHECKSUM, None), shape, self.buckets)
         refuse_other_engine(before.pop("engine", SPARK), self.config)
         self.mark = before.pop("mark", None)
         refuse_other_checkpoint(self.place, self.mark, self.config.output)
@@ -249,7 +250,7 @@ class Output:
         self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
         self.place.put(MARK, json.dumps({"mark": self.mark}).encode())
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}
-        known |= {REPOSITORIES: [entry_of(self.config.repository, 0)]}
+        known |= {REPOSITORIES: [entry_of(self.config.repository, 0)], CHECKSUM: checksum_of(shape, buckets)}
         about = {**self.config.about(), "engine": self.config.engine, **known}
         self.place.put(ABOUT, json.dumps(about, indent=1).encode())
         self.resume()
