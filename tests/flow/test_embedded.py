@@ -201,6 +201,20 @@ def test_a_mark_of_a_checkpoint_that_is_damaged_is_named(content, tmp_path):
         run(config_of(case, tmp_path))
 
 
+def test_columns_of_the_stream_that_were_changed_behind_the_back_of_a_run_are_refused(tmp_path):
+    case = CASES["timestamps"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path))
+    path = tmp_path / "out" / "about.json"
+    path.write_text(path.read_text().replace('"us"', '"ms"').replace("[us", "[ms").replace('"a"', '"A"'))
+    with pytest.raises(FoglineError, match=r"about.json of the output is damaged|another query"):
+        run(config_of(case, tmp_path))
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, "query": case.query.to_dict()}))
+    with pytest.raises(FoglineError, match=r"about.json of the output is damaged: the columns"):
+        run(config_of(case, tmp_path))
+
+
 def test_a_stream_whose_folder_is_away_stops_the_run_and_is_read_when_it_is_back(tmp_path):
     case = CASES["timestamps"]
     write_stream(case, tmp_path / "in")
