@@ -115,6 +115,7 @@ class Runs:
         self.files_per_batch, self.block = how.choice((1, 2, 3, None)), how.choice((2, 3, 100))
         self.taken: dict[int, list[str]] = {}
         self.groups: dict[int, set[str]] = {}
+        self.last: dict[Any, bytes] = {}  # the state as the last run knew it
         self.left: list[Any] = []  # entries of the state at the end
         output = Output(self.place, self.config)
         output.begin({}, self.plan.buckets)
@@ -143,7 +144,7 @@ class Runs:
                 continue
             self._note(run)
             if over or (self.plan.moves_idle and self._done(run)):
-                self.place.fuse = -1
+                self.place.fuse, self.last = -1, run.state.kept
                 return
             if self.r.random() < self.rate / 2:
                 self.faults += 1
@@ -169,7 +170,9 @@ class Runs:
 
     def kept(self) -> list[Any]:
         """What the state has entries of, but for cells: a group may lie as a whole, or as the turns that it took."""
-        return sorted(each for each in EmbeddedState(self.place).kept if each.what in ENTRIES)
+        there = EmbeddedState(self.place).kept
+        assert self.last == there, "what is read again is not what was written"
+        return sorted(each for each in there if each.what in ENTRIES)
 
     def judge(self) -> None:
         """The batches, held to the oracle."""
