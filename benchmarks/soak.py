@@ -145,7 +145,7 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
             if process.poll() is not None or writer.poll() is not None:
                 sys.exit(f"the run or its source ended:\n{(root / 'soak.log').read_text()[-3000:]}")
             looks.append(look(place / "out", process.pid, time() - began))
-            batches |= dict(of_batches(place / "out", began))
+            batches = dict(of_batches(place / "out", began)) | batches  # joined files are newer than their batches
             if marks and time() - began > marks[0]:
                 marks.pop(0)
                 checks.append(compared(root, place / "out", rate))
@@ -154,7 +154,7 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
         writer.kill()
         process.send_signal(signal.SIGINT)
         code = process.wait(120)
-    batches |= dict(of_batches(place / "out", began))
+    batches = dict(of_batches(place / "out", began)) | batches  # joined files are newer than their batches
     checks.append(compared(root, place / "out", rate))
     log = (root / "soak.log").read_text()[-1500:]
     print(log)
@@ -273,9 +273,7 @@ def draw(figures: dict[str, Any], folder: Path) -> None:
         for role in ROLES
         if any(each[role] for each in figures["looks"])
     ]
-    took = [
-        {"minute": each["at"] / 60, "seconds": each["seconds"], "rows": each["rows"]} for each in figures["batches"]
-    ]
+    took = [{"batch": each["batch"], "seconds": each["seconds"], "rows": each["rows"]} for each in figures["batches"]]
     x = alt.X("minute:Q", title="minutes")
     size = {"width": 640, "height": 240}
     title = f"{figures['engine']}, {figures['rate']:,} rows a second"
@@ -284,7 +282,7 @@ def draw(figures: dict[str, Any], folder: Path) -> None:
         folder / "memory.png", scale_factor=1.5
     )
     points = alt.Chart(alt.Data(values=took), title=f"Seconds of each batch: {title}", **size).mark_circle(size=12)
-    points.encode(x=x, y=alt.Y("seconds:Q")).save(folder / "batches.png", scale_factor=1.5)
+    points.encode(x=alt.X("batch:Q"), y=alt.Y("seconds:Q")).save(folder / "batches.png", scale_factor=1.5)
 
 
 if __name__ == "__main__":
