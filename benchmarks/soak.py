@@ -13,7 +13,6 @@ is a burst: for `--burst` seconds ten times the rows. With `--core` the run is h
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -54,10 +53,7 @@ def main() -> None:
     parser.add_argument("--checks", type=float, default=10, help="minutes between comparisons with a fresh monitor")
     parser.add_argument("--burst", type=int, default=10, help="seconds of ten times the rows, in the middle; 0: none")
     parser.add_argument("--plots", type=Path, help="write figures and plots into this folder")
-    parser.add_argument("--again", type=Path, help="draw the plots of figures that are there, and do nothing else")
     asked = parser.parse_args()
-    if asked.again:
-        return draw(json.loads((asked.again / "soak.json").read_text()), asked.again)
     with suppress(OSError):
         os.setsid()
     prefer()
@@ -71,7 +67,6 @@ def main() -> None:
     summary(figures)
     if asked.plots:
         asked.plots.mkdir(parents=True, exist_ok=True)
-        (asked.plots / "soak.json").write_text(json.dumps(figures) + "\n")
         draw(figures, asked.plots)
 
 
@@ -150,7 +145,7 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
             if process.poll() is not None or writer.poll() is not None:
                 sys.exit(f"the run or its source ended:\n{(root / 'soak.log').read_text()[-3000:]}")
             looks.append(look(place / "out", process.pid, time() - began))
-            batches |= dict(of_batches(place / "out", began))
+            batches = dict(of_batches(place / "out", began)) | batches  # joined files are newer than their batches
             if marks and time() - began > marks[0]:
                 marks.pop(0)
                 checks.append(compared(root, place / "out", rate))
@@ -159,7 +154,7 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
         writer.kill()
         process.send_signal(signal.SIGINT)
         code = process.wait(120)
-    batches |= dict(of_batches(place / "out", began))
+    batches = dict(of_batches(place / "out", began)) | batches  # joined files are newer than their batches
     checks.append(compared(root, place / "out", rate))
     log = (root / "soak.log").read_text()[-1500:]
     print(log)
@@ -278,16 +273,16 @@ def draw(figures: dict[str, Any], folder: Path) -> None:
         for role in ROLES
         if any(each[role] for each in figures["looks"])
     ]
-    took = [
-        {"minute": each["at"] / 60, "seconds": each["seconds"], "rows": each["rows"]} for each in figures["batches"]
-    ]
+    took = [{"batch": each["batch"], "seconds": each["seconds"], "rows": each["rows"]} for each in figures["batches"]]
     x = alt.X("minute:Q", title="minutes")
     size = {"width": 640, "height": 240}
     title = f"{figures['engine']}, {figures['rate']:,} rows a second"
     lines = alt.Chart(alt.Data(values=memory), title=f"Memory: {title}", **size).mark_line()
-    lines.encode(x=x, y=alt.Y("MB:Q"), color=alt.Color("of:N", title=None)).save(folder / "memory.svg")
+    lines.encode(x=x, y=alt.Y("MB:Q"), color=alt.Color("of:N", title=None)).save(
+        folder / "memory.png", scale_factor=1.5
+    )
     points = alt.Chart(alt.Data(values=took), title=f"Seconds of each batch: {title}", **size).mark_circle(size=12)
-    points.encode(x=x, y=alt.Y("seconds:Q")).save(folder / "batches.svg")
+    points.encode(x=alt.X("batch:Q"), y=alt.Y("seconds:Q")).save(folder / "batches.png", scale_factor=1.5)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def installed(first: list[Requirement]) -> dict[str, metadata.Distribution]:
 
 def licence_of(dist: metadata.Distribution) -> str:
     """What a package states about its licence."""
-    about = dist.metadata
+    about: Any = dist.metadata
     stated = about.get("License-Expression") or ""
     listed = [
         each.split("::")[-1].strip() for each in about.get_all("Classifier") or [] if each.startswith("License ::")

@@ -20,7 +20,6 @@ from tests.chaos.judging import same, seen
 from tests.chaos.modes import OUT, world
 
 YEAR = 365 * 86_400
-SEED = "FOGLINE_CHAOS_CLOCK"  # in the environment of a run
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -46,10 +45,18 @@ def unsteady() -> None:
         def now(cls, tz: datetime.tzinfo | None = None) -> Clock:
             return cls.fromtimestamp(true() + jump(), tz)
 
-    time.time = lambda: true() + jump()
-    time.time_ns = lambda: true_ns() + jump() * 10**9
-    embedded.time_ns = time.time_ns  # type: ignore[attr-defined]
-    holding.datetime = Clock  # type: ignore[misc]
+    def seconds() -> float:
+        return true() + jump()
+
+    def nanoseconds() -> int:
+        return true_ns() + jump() * 10**9
+
+    for module, name, clock in (
+        (time, "time", seconds),
+        (embedded, "time_ns", nanoseconds),
+        (holding, "datetime", Clock),
+    ):
+        setattr(module, name, clock)
 
 
 UNSTEADY = f"{__name__}:{unsteady.__name__}"

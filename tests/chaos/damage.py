@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fogline.errors import FoglineError
+from fogline.flow.names import ABOUT, VIEWS
 from fogline.flow.names import KINDS as RESULTS
-from fogline.flow.names import VIEWS
 from tests.chaos.case import REFUSED, SAME, Case, Outcome
 from tests.chaos.judging import Seen, refusal, same, seen
 from tests.chaos.modes import FILES, OUT, World, world
@@ -113,7 +113,8 @@ def _read(folder: Path, inner: Path, what: str) -> Seen | None:
 def _names(inner: Path) -> list[str]:
     """Words that name a file, or the whole that is useless without it."""
     top = {"repo": ["repository", "'repo"]}.get(inner.parts[0], [])
-    return [inner.name, *top, *(["checkpoint"] if "checkpoint" in inner.parts else [])]
+    about = ["was begun"] if inner.name == ABOUT else []  # with what, as it stands there now
+    return [inner.name, *top, *about, *(["checkpoint"] if "checkpoint" in inner.parts else [])]
 
 
 # --- Kinds of damage --------------------------------------------------------------------------------------------------

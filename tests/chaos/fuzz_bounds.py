@@ -60,5 +60,5 @@ def try_bounds(seed: int, timeout: float = 1800) -> int:
             [sys.executable, "-c", _STREAMS, str(seed)], env=env, cwd=copy, capture_output=True, text=True,
             timeout=timeout, check=False,
         )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, f"it ended with {done.returncode}: {done.stderr[-2000:]}"
     return int(done.stdout.split()[-1])

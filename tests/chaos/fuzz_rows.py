@@ -173,9 +173,11 @@ def _pandas(rows: list[dict[str, Any]]) -> Any:
 
 
 def _polars(rows: list[dict[str, Any]]) -> Any:
+    if any(isinstance(cell, Decimal) for row in rows for cell in row.values()):  # some make it print a panic
+        return None
     try:
         return pl.DataFrame({name: pl.Series(name, [row.get(name) for row in rows], strict=False) for name in rows[0]})
-    except BaseException:  # Polars takes no such values; some make it panic
+    except BaseException:  # Polars takes no such values
         return None
 
 

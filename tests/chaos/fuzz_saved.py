@@ -2,7 +2,7 @@
 
 Snapshots of monitors; states and cells, parcels, packets and crates of a pipeline; files of a checkpoint; about.json;
 files of a repository; machine code. Each is cut, and bytes of it are changed; what reads it must refuse it by a
-FoglineError that says so, or find what was written. Nothing else may happen, and nothing large may be allocated.
+FoglineError that names it, or find what was written. Nothing else may happen, and nothing large may be allocated.
 """
 
 from __future__ import annotations

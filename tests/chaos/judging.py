@@ -7,6 +7,7 @@ cut alike, every line of health and every row of near and next as well.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,4 +85,5 @@ def refusal(started: Started, what: str) -> str:
     assert "did not foresee" not in shown, f"{what}: it was not foreseen:\n{shown}"
     assert started.code == 2, f"{what}: exit code {started.code}\n{shown}"
     lines = [line for line in shown.splitlines() if line.strip()]
-    return "\n".join(lines[-3:])
+    first = next((k for k, line in enumerate(lines) if re.match(r"\w*Error: ", line)), max(0, len(lines) - 3))
+    return "\n".join(lines[first:])

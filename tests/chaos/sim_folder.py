@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,11 +32,12 @@ from tests.chaos.sim_engine import plan_for
 from tests.chaos.sim_judge import Judge
 from tests.chaos.sim_same import same
 from tests.chaos.sim_state import sizes
-from tests.chaos.sim_streams import World, world
+from tests.chaos.sim_streams import Row, World, world
 
 STREAMS = ("append", "last", "latest", "late", "gaps", "carry", "queries", "sensors", "ahead")
 KINDS = (CHANGES, REJECTS, HEALTH)
 MEMORY = Path("/dev/shm")
+ENTRIES = ("group", "timer", "file", "bucket", "watermark")
 
 
 class Crash(BaseException):
@@ -110,9 +112,11 @@ class Runs:
         self.rows = {f"{b}.{p}": part for b, batch in enumerate(made.batches) for p, part in enumerate(batch) if part}
         self.config = RunConfig("/nowhere", str(root), made.asked, engine=EMBEDDED, sinks=(cast(Any, self.sink),))
         self.plan = plan_for(made, 0).following(how.random() < 0.6)
-        self.files_per_batch, self.block = how.choice((1, 2, 3, None)), how.choice((2, 3, 100))
+        self.files_per_batch, self.block = how.choice((1, 1, 2, None)), how.choice((2, 2, 3))
         self.taken: dict[int, list[str]] = {}
         self.groups: dict[int, set[str]] = {}
+        self.last: dict[Any, bytes] = {}  # the state as the last run knew it
+        self.left: list[Any] = []  # entries of the state at the end
         output = Output(self.place, self.config)
         output.begin({}, self.plan.buckets)
 
@@ -140,7 +144,7 @@ class Runs:
                 continue
             self._note(run)
             if over or (self.plan.moves_idle and self._done(run)):
-                self.place.fuse = -1
+                self.place.fuse, self.last = -1, run.state.kept
                 return
             if self.r.random() < self.rate / 2:
                 self.faults += 1
@@ -164,6 +168,12 @@ class Runs:
             first, then = (pa.concat_tables([schemas[kind].empty_table(), *each]) for each in (got, there))
             same(_timeless([(kind, first)]), _timeless([(kind, then)]), "the folder holds something else")
 
+    def kept(self) -> list[Any]:
+        """What the state has entries of, but for cells: a group may lie as a whole, or as the turns that it took."""
+        there = EmbeddedState(self.place).kept
+        assert self.last == there, "what is read again is not what was written"
+        return sorted(each for each in there if each.what in ENTRIES)
+
     def judge(self) -> None:
         """The batches, held to the oracle."""
         judge = Judge(self.made)
@@ -177,13 +187,25 @@ def folder_world(seed: int) -> World:
     """The stream of a seed."""
     r = random.Random(f"folder/{seed}")
     made = world(r.choice(STREAMS), seed)
-    return world("append", seed) if made.border < len(made.batches) else made
+    made = world("append", seed) if made.border < len(made.batches) else made
+    few = [[part[k : k + 3] for part in batch for k in range(0, len(part), 3)] for batch in made.batches]
+    made = replace(made, batches=few)
+    silent = made.how["idle"] is not None and any(query.by for query in made.queries.values())
+    return replace(made, batches=[*made.batches, *_much_later(made)]) if silent and made.mode != "ahead" else made
+
+
+def _much_later(made: World) -> list[list[list[Row]]]:
+    """Two ids of another group come when all else has expired, and again."""
+    names = {name for query in made.queries.values() for name in query.names}
+    cells = dict.fromkeys(names, 0) | {"g": "later", "v": 0, "gone": False}
+    times = [10_000 * 8**k for k in range(4)]
+    return [[[{**cells, "id": name, "t": t, "e": t + 1} for name in "ab"]] for t in times]
 
 
 def carried(made: World, schedules: int) -> int:
     """A run in which nothing goes wrong, held to the oracle; then runs that end anywhere, held to that."""
     how, faults = f"folder/{made.mode}/{made.seed}", 0
-    with _settings(made, random.Random(how)), sizes(made.sizes):
+    with _settings(made, random.Random(f"{how}/sizes")), sizes(made.sizes):
         first = _run(made, random.Random(how), random.Random(how), 0.0, judged=True)
         for k in range(schedules):
             r = random.Random(f"{how}/{k}")
@@ -191,6 +213,7 @@ def carried(made: World, schedules: int) -> int:
             assert first.sink.got.keys() == then.sink.got.keys(), "other batches were put"
             for number, journal in first.sink.got.items():
                 same(_timeless(journal), _timeless(then.sink.got[number]), f"schedule {k}, batch {number}")
+            assert first.left == then.left, f"schedule {k} leaves {then.left}, and should leave {first.left}"
             faults += then.faults
     return faults
 
@@ -201,6 +224,7 @@ def _run(made: World, r: random.Random, how: random.Random, rate: float, *, judg
         runs = Runs(made, root, r, how, rate)
         runs.all()
         runs.whole()
+        runs.left = runs.kept()
         if judged:
             runs.judge()
         return runs

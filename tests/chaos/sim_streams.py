@@ -164,7 +164,9 @@ def _of_rows(mode: str, r: random.Random, seed: int) -> World:
     made = Drawing(r, attributes, r.choice((1, 2, 3)), r.random() < 0.7, r.choice((0.2, 0.5)) if imputes else 0.0)
     made.groups = ("xy" if r.random() < 0.8 else "wxyz") if by else "x"
     late = r.choice((0.0, 0.0, 0.15, 0.5)) if mode != "late" else 0.5
-    lateness = r.choice((1, 3, 6)) if mode == "late" or (imputes and r.random() < 0.3) else 0
+    lateness = (
+        r.choice((1, 3, 6)) if mode == "late" or (imputes and r.random() < (0.6 if mode == "moved" else 0.3)) else 0
+    )
     screens = r.random() < 0.4 and mode != "carry"
     stamps = mode != "ahead" and r.random() < 0.12
     window, life = _window(mode, r, latest)
@@ -241,8 +243,9 @@ def _batches(
     made: Drawing, r: random.Random, late: float, *, latest: bool, screens: bool, imputes: bool, window: dict[str, Any]
 ) -> list[list[list[Row]]]:
     """Rows in the order of their times, but for late ones, cut anywhere; in each batch in any order."""
+    whole = screens and r.random() < 0.5  # in one chunk, so that rows in its midst are left out
     t, rows, seen = 0, [], set()
-    for _ in range(r.choice((5, 8, 8, 12, 12, 16, 24))):
+    for _ in range(24 if whole else r.choice((5, 8, 8, 12, 12, 16, 24))):
         t += r.choice((0, 1, 0, 1, 0, 2, 5))
         row = made.row(t)
         if latest:
@@ -252,7 +255,7 @@ def _batches(
             rows.append((t + (r.choice((1, 2, 3, 6)) if r.random() < late else 0), row))
             seen.add(name)
     rows = [row for _, row in sorted(rows, key=lambda each: each[0])]
-    ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((0, 1, 2, 2, 3, 4))))
+    ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((0, 1) if whole else (0, 1, 2, 2, 3, 4))))
     batches = [rows[a:b] for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]
     for k, batch in enumerate(batches):
         for row in list(batch):
@@ -263,10 +266,16 @@ def _batches(
                     batch.append(again)
                 else:
                     batches[r.randint(k, len(batches) - 1)].append(again)
+            if latest and r.random() < 0.2:  # a correction, or the same instant once more
+                again = made.row(row["t"]) | {"g": row["g"], "id": row["id"], "gone": r.random() < 0.3}
+                name = again["g"], again["id"], again["t"], again["v"]
+                if not imputes or name not in seen:
+                    batches[r.randint(k, len(batches) - 1)].append(again)
+                    seen.add(name)
             if r.random() < 0.06:
                 batch.append(_broken(made, r, row, window, imputes=imputes))
         r.shuffle(batch)
-    count = r.choice((1, 1, 2, 3))
+    count = 1 if whole else r.choice((1, 1, 2, 3))
     return [[batch[p::count] for p in range(count)] for batch in batches]
 
 

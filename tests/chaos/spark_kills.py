@@ -25,7 +25,7 @@ from tests.chaos.zygote import Command
 
 USED = ("sensors, hindsight", "latest", "lateness", "append", "count window", "two queries", "rules", "explain")
 WORKER_KILLS, DRIVER_KILLS = 36, 4  # per case
-LIMIT = 300.0
+LIMIT = 600.0  # seconds of a run
 WORKER_ENDED = "a Python worker ended at once"  # what a run gives up with
 FAILURES = "local[2,30]"  # so often may one task fail
 
@@ -63,11 +63,11 @@ def workers(mode: str, seed: int, kills: int = WORKER_KILLS) -> Outcome:
             output, turn = f"out{turn}", turn + 1
             started = _command(there, folder, output)
             hits += _hit_workers(started, folder / output, chance)
-            if started.wait() != 0:
+            if started.wait(LIMIT) != 0:
                 shown = refusal(started, f"after {hits} kills of workers")
                 assert WORKER_ENDED in shown, shown
                 started = _command(there, folder, output)
-                assert started.wait() == 0, f"after {hits} kills of workers, resumed:\n{started.shown()}"
+                assert started.wait(LIMIT) == 0, f"after {hits} kills of workers, resumed:\n{started.shown()}"
             same(seen(folder / output), there.calm, f"after {hits} kills of workers", alike=False)
     return Outcome(REFUSED if shown else SAME, faults=hits, shown=shown)
 
@@ -115,10 +115,10 @@ def drivers(mode: str, seed: int, kills: int = DRIVER_KILLS) -> Outcome:
             sleep(chance.random() * 0.8)
             jvm = _jvm(started.pid) if chance.random() < 0.4 else None
             hits += started.poll() is None and (started.kill() if jvm is None else _kill(jvm))
-            code = started.wait()
-            assert jvm is None or code in (0, 2), f"{code}\n{started.shown()}"
-            assert "Traceback" not in started.shown(), started.shown()
+            code = started.wait(LIMIT)
+            last = started.shown().strip().splitlines()[-1]
+            assert jvm is None or code == 0 or "Spark's JVM has ended" in last, f"{code}\n{started.shown()}"
         started = _command(there, folder, OUT)
-        assert started.wait() == 0, started.shown()
+        assert started.wait(LIMIT) == 0, started.shown()
         same(seen(folder / OUT), there.calm, f"after {hits} kills", alike=False)
     return Outcome(SAME, faults=hits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -18,6 +19,9 @@ def tried(monkeypatch):
     """A part with three cases per seed, and the keys of those that were tried."""
     keys: list[str] = []
 
+    def good() -> Outcome:
+        return Outcome("refused", 3, 5, "'x' is damaged")
+
     def wrong() -> Outcome:
         raise AssertionError("2 changes | are missing")
 
@@ -29,11 +33,9 @@ def tried(monkeypatch):
         return run()
 
     def cases(seed: int) -> Iterator[Case]:
-        ends = {"good": lambda: Outcome("refused", 3, 5, "'x' is damaged"), "bad": wrong, "no": not_here}
+        ends: dict[str, Callable[[], Outcome]] = {"good": good, "bad": wrong, "no": not_here}
         for name, run in ends.items():
-            yield Case(
-                "kills", name, "append", seed, lambda run=run, name=name: (keys.append(f"{name}{seed}"), run())[1]
-            )
+            yield Case("kills", name, "append", seed, partial(noted, f"{name}{seed}", run))
 
     part = ModuleType("tests.chaos.kills")
     part.__spec__ = sys.modules["pytest"].__spec__

@@ -20,8 +20,11 @@ from fogline.errors import FoglineError, SnapshotError
 from fogline.flow import embedded_batch, embedded_files
 from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
+from fogline.flow.embedded_batch import Evaluation
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
+from fogline.flow.names import CHANGES
+from fogline.flow.plan import make_plan
 from tests.contracts import net
 from tests.flow.embedding import (
     APPENDED,
@@ -201,6 +204,16 @@ def test_a_mark_of_a_checkpoint_that_is_damaged_is_named(content, tmp_path):
         run(config_of(case, tmp_path))
 
 
+def test_columns_of_the_stream_that_were_changed_behind_the_back_of_a_run_are_refused(tmp_path):
+    case = CASES["timestamps"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path))
+    path = tmp_path / "out" / "about.json"
+    path.write_text(path.read_text().replace('"us"', '"ms"').replace("[us", "[ms").replace('"a"', '"A"'))
+    with pytest.raises(FoglineError, match=r"about.json of the output is damaged"):
+        run(config_of(case, tmp_path))
+
+
 def test_a_stream_whose_folder_is_away_stops_the_run_and_is_read_when_it_is_back(tmp_path):
     case = CASES["timestamps"]
     write_stream(case, tmp_path / "in")
@@ -259,3 +272,17 @@ def test_the_answer_is_read_as_of_any_run(tmp_path):
 def test_a_stream_in_another_file_system_is_refused(tmp_path):
     with pytest.raises(FoglineError, match="--engine spark"):
         Embedded(type(config_of(CASES["timestamps"], tmp_path))("hdfs://there/in", "out", APPENDED, engine="embedded"))
+
+
+def test_groups_that_time_alone_changes_are_reported_in_one_order_also_after_a_restart(tmp_path):
+    rows = pa.table({"id": ["a", "b", "c", "d"], "g": ["y", "x", "z", "z"], "t": [1, 1, 900, 900], "a": [1.0] * 4})
+    query = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=5, by=["g"])
+    plan, place = make_plan(query, rows.schema, idle=0, ahead="off"), LocalFolder(tmp_path)
+    going_on = Evaluation(plan, EmbeddedState(place))
+    list(going_on.take(rows.to_batches(), 0))
+    going_on.state.commit()
+    reports = []
+    for each in (going_on, Evaluation(plan, EmbeddedState(place))):
+        found = [table for journal in each.take([], 0) for kind, table in journal if kind == CHANGES]
+        reports.append([row["g"] for table in found for row in table.to_pylist()])
+    assert reports[0] == reports[1] == ["x", "y"]

@@ -253,3 +253,14 @@ def test_a_burst_while_a_sink_is_slow_is_read_in_bounded_batches_and_nothing_is_
     write_stream(other, tmp_path / "calm" / "in")
     begun(config_of(other, tmp_path / "calm"))
     assert answers(tmp_path / "out", APPENDED) == answers(tmp_path / "calm" / "out", APPENDED)
+
+
+def test_alarms_name_the_query_where_there_are_several(tmp_path):
+    write_stream(SITES, tmp_path / "in")
+    short = fl.Query({"a": "max", "b": "max"}, id="id", time="t", lifetime=2, by=["site"])
+    asked = fl.Queries({"long": SITES.query, "short": short})
+    limits = GroupLimits(max_live=400, max_state=120_000, when_full="warn")
+    config = RunConfig(str(tmp_path / "in"), str(tmp_path / "out"), asked, engine="embedded", limits=limits)
+    running = begun(config, files=1)
+    found = [(each.group, each.limit) for each in running.status.alarms]
+    assert sorted(found) == [("the group site north of query long", name) for name in ("max_live", "max_state")]

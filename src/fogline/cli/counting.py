@@ -21,6 +21,7 @@ from fogline.flow.embedded_files import ROWS
 from fogline.flow.estimate import SAMPLE, estimate
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.plan import Plan, make_plan
+from fogline.flow.starting import SECONDS
 from fogline.kafka.address import Address
 from fogline.kafka.config import Config
 from fogline.kafka.layout import layout_of_topic
@@ -112,7 +113,7 @@ def _counted(
 
     total.add(counted(plan, with_now(noted(), plan)))
     if not is_cold():  # else it would take a minute
-        total.expected = estimate(plan, first, total=total.rows, batch=ROWS)
+        total.expected = estimate(plan, first, total=total.rows, batch=ROWS, seconds=SECONDS)
     return total
 
 

@@ -63,7 +63,9 @@ class Evaluation:
             self.watermark = max([self.watermark, *(time // 1000 for time in times)])
         for key in list(parcels):
             yield self._turn(key, parcels.pop(key), None)
-        for key in [key for key, due in self.timers.items() if due <= watermark]:
+        for key in sorted(
+            key for key, due in self.timers.items() if due <= watermark
+        ):  # in one order, as after a restart
             yield self._turn(key, [], watermark)
         if (watermark, self.watermark) != (self.before, watermark):
             self.state.put(_WATERMARK, json.dumps([watermark, self.watermark]).encode())

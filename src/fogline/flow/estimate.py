@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from time import time_ns
+from time import perf_counter, time_ns
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,8 @@ from fogline.flow.plan import Plan
 from fogline.rows.reader import lifetime_of
 from fogline.shown import size_text
 
-SAMPLE = 20_000  # rows
+SAMPLE = 20_000  # rows, …
+STEP = 1_000  # … so many at a time
 PROCESS = 300_000_000  # bytes of a process that has nothing to do: libraries, and compiled code
 ROOM = 4.0  # times what groups hold: arrays have room to grow, and a state is saved beside the group
 ROWS_AT_ONCE = 600  # bytes that a row of a batch takes on its way, if screening does not drop it
@@ -62,26 +64,34 @@ class Estimate:
         )
 
 
-def estimate(plan: Plan, rows: Iterable[pa.RecordBatch], *, total: float | None, batch: int) -> Estimate | None:
-    """What a run will take; `total`: how many rows are there; `batch`: rows of one batch. None: there are no rows."""
-    sample = list(_first(rows, SAMPLE))
-    count = sum(each.num_rows for each in sample)
-    if not count:
-        return None
-    half, sizes = _halves(sample), list[tuple[int, int]]()  # live rows and bytes, after each half
-    screened = 0
+def estimate(
+    plan: Plan, rows: Iterable[pa.RecordBatch], *, total: float | None, batch: int, seconds: float = np.inf
+) -> Estimate | None:
+    """What a run will take; `total`: how many rows are there; `batch`: rows of one batch. None: there are no rows.
+
+    `seconds`: what has not been played through by then is left out of the sample.
+    """
+    sample, steps = list[pa.RecordBatch](), [_Step(0, 0, 0)]
+    began, screened = perf_counter(), 0
     with TemporaryDirectory() as nowhere:
         evaluation = Evaluation(plan, EmbeddedState(LocalFolder(nowhere)))
-        for some in half:
-            for report in evaluation.take(some, time_ns() // 1000):
+        for some in _steps(rows):
+            for report in evaluation.take([some], time_ns() // 1000):
                 screened += sum(pc.sum(table["screened"]).as_py() for kind, table in report if kind == HEALTH)
             groups = [group for group, _ in evaluation.loaded.values()]
-            sizes.append((sum(g.group.live.alive for g in groups), sum(size_of(plan, g) for g in groups)))
+            sizes = sum(g.group.live.alive for g in groups), sum(size_of(plan, g) for g in groups)
+            steps.append(_Step(steps[-1].rows + some.num_rows, *sizes))
+            sample.append(some)
+            if perf_counter() - began > seconds:
+                break
+    count, now, size = steps[-1]
+    if not count:
+        return None
+    half = min(steps, key=lambda step: abs(2 * step.rows - count))
     span = _span(plan, sample)
     window = _window(plan, count, span)
-    (before, _), (now, size) = sizes
     reached = window if window is not None else max(total or count, count)
-    live = _ids(plan, sample, reached) if plan.query.latest else _grown(before, now, count, reached)
+    live = _ids(plan, sample, reached) if plan.query.latest else _grown(half, steps[-1], reached)
     waiting = count / span * plan.lateness if span > 0 else 0.0
     each = size / now if now else float(row_bytes(plan))
     state = live * each + waiting * row_bytes(plan)
@@ -99,18 +109,23 @@ def estimate(plan: Plan, rows: Iterable[pa.RecordBatch], *, total: float | None,
     )
 
 
-def _first(rows: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+class _Step(NamedTuple):
+    """What there was after so many rows of the sample."""
+
+    rows: int
+    live: int
+    size: int  # bytes
+
+
+def _steps(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The sample, some rows at a time."""
+    left = SAMPLE
     for batch in rows:
-        yield batch.slice(0, most)
-        most -= batch.num_rows
-        if most <= 0:
+        for begin in range(0, min(batch.num_rows, left), STEP):
+            yield batch.slice(begin, min(STEP, left - begin))
+        left -= batch.num_rows
+        if left <= 0:
             return
-
-
-def _halves(sample: list[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
-    whole = pa.Table.from_batches(sample)
-    middle = -(-whole.num_rows // 2)
-    return [whole.slice(0, middle).to_batches(), whole.slice(middle).to_batches()]
 
 
 def _span(plan: Plan, sample: list[pa.RecordBatch]) -> float:
@@ -138,17 +153,19 @@ def _window(plan: Plan, count: int, span: float) -> float | None:
     return count * lifetime_of(query, plan.kind) / span
 
 
-def _grown(before: int, now: int, count: int, window: float) -> float:
+def _grown(half: _Step, whole: _Step, window: float) -> float:
     """Live rows of a window, from those after half of a sample and after all of it.
 
-    >>> round(_grown(100, 110, 1_000, 10_000)), round(_grown(500, 1000, 1_000, 10_000)), _grown(90, 90, 1_000, 500)
-    (142, 10000, 90.0)
+    >>> half, whole = _Step(500, 100, 0), _Step(1_000, 110, 0)
+    >>> round(_grown(half, whole, 10_000)), _grown(half, whole, 900), _grown(half, _Step(1_000, 1_000, 0), 10_000)
+    (143, 110.0, 10000.0)
     """
-    if window <= count or not before or not now or count < 4:
+    count, now = whole.rows, whole.live
+    if window <= count or not half.live or not now or half.rows < 2:
         return float(now)
     if now >= FULL * count:  # nearly all are: so they will be
         return now * window / count
-    power = max(np.log(now / before), 0.0) / np.log(np.log(count) / np.log(count / 2))
+    power = max(np.log(now / half.live), 0.0) / np.log(np.log(count) / np.log(half.rows))
     return float(min(now * (np.log(window) / np.log(count)) ** power, now * window / count))
 
 

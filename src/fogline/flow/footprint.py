@@ -35,13 +35,24 @@ def row_bytes(plan: Plan) -> int:
 
 def size_of(plan: Plan, loaded: LoadedGroup) -> int:
     """Of all that a group has between calls. O(live rows)."""
-    slots, group = loaded.group.live.slots, loaded.group
+    slots = loaded.group.live.slots
     alive = slots.alive()
+    places = int(slots.columns.places[alive][slots.columns.state[alive] == IN].sum())
+    return _rows(plan, loaded) + own_values(slots.clouds, alive, slots.shared) * VALUE + places * SUM
+
+
+def at_most(plan: Plan, loaded: LoadedGroup) -> int:
+    """No less than that: values and sums of rows that are gone may be among it. O(1)."""
+    slots = loaded.group.live.slots
+    return _rows(plan, loaded) + slots.pool * VALUE + slots.filled * SUM
+
+
+def _rows(plan: Plan, loaded: LoadedGroup) -> int:
+    """Of all but distributions and sums."""
+    group = loaded.group
     ids = len(group.names.number) if isinstance(group, LatestGroup) else 0
     queue = 0 if group.window is None else group.window.size
     held = 0 if loaded.ahead.held is None else len(loaded.ahead.held.arrived)
-    values = own_values(slots.clouds, alive, slots.shared)
-    places = int(slots.columns.places[alive][slots.columns.state[alive] == IN].sum())
     sensors = 0 if loaded.sensors is None else len(loaded.sensors)
-    rows = len(alive) + loaded.waits + held
-    return rows * row_bytes(plan) + values * VALUE + places * SUM + ids * ID + queue * NAME + sensors
+    rows = group.live.alive + loaded.waits + held
+    return rows * row_bytes(plan) + ids * ID + queue * NAME + sensors

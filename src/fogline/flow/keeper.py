@@ -28,7 +28,7 @@ from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells, MemoryCells
 from fogline.flow.due import Settling
 from fogline.flow.explaining import Explainer
-from fogline.flow.footprint import size_of
+from fogline.flow.footprint import at_most, size_of
 from fogline.flow.group_timers import GroupTimers
 from fogline.flow.journal import CLIPPED, GroupReport, Journal, counts, journal
 from fogline.flow.limits import is_near
@@ -168,7 +168,8 @@ class Keeper:
             self._write(then, None if forgotten else step.turn, pages, forgotten=forgotten)
         moved = bool(parcels or deltas) or clock != since
         view = self.explainer.view(key, then.group.live, deltas, moved=moved)
-        size = 0 if plan.max_state is None or forgotten else size_of(plan, then)
+        near = not forgotten and plan.max_state is not None and is_near(at_most(plan, then), plan.max_state)
+        size = size_of(plan, then) if near else 0
         size = size if is_near(size, plan.max_state) else 0
         report = GroupReport(key, deltas, rejects + held, health, scores, clock, view, size)
         return Turned(then, forgotten, loaded.timer, report)

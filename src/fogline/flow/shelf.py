@@ -218,8 +218,7 @@ class Shelf:
             yield some
 
     def _by_page(self, keys: Sequence[Key]) -> dict[int, list[Key]]:
-        """The groups by their pages; in one order, whatever the order in which an engine handed over their rows: a batch
-        that is done again reports the same in the same places."""
+        """The groups by their pages, in one order: a batch that is done again reports the same in the same places."""
         out: dict[int, list[Key]] = {}
         for key in sorted(keys):
             out.setdefault(_hash(key) // self.plan.buckets % len(self.index.counts), []).append(key)

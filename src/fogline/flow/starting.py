@@ -27,6 +27,8 @@ from fogline.flow.resume import as_begun, moved, must_fit
 from fogline.repository.files import must_be_writable
 from fogline.repository.repository import Repository
 
+SECONDS = 2.0  # that an estimate may take, about
+
 
 def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str], None] = lambda text: None) -> None:
     """An error, if this run can neither begin nor go on; nothing is written.
@@ -58,10 +60,11 @@ def expected(config: RunConfig, *, clock: str | None, batch: int) -> list[Estima
     if not new or each is None:
         return []
     files = files_of(config.stream)
+    total = sum(map(size_of, files)) / each
     found = []
     for one in [plan] if isinstance(plan, Plan) else [own for _, own in plan.named]:
         rows = (batch for file in files for batch in batches(str(file), layout))
-        found.append(estimate(one, rows, total=sum(map(size_of, files)) / each, batch=batch))
+        found.append(estimate(one, rows, total=total, batch=batch, seconds=SECONDS))
     return [one for one in found if one is not None]
 
 

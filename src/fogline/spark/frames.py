@@ -70,9 +70,9 @@ def run(
     `trigger`: as Spark's `trigger` takes it, such as {"availableNow": True}; by default a batch follows the other.
     `max_live`, `max_state`: how many live rows one group may have, and how many bytes ("2GB"). `when_full`: what is
     done beyond: "stop": the query ends with a LimitError before the batch is put anywhere, and goes on from there when
-    it is called with a higher limit; "warn": it goes on, and `alarms.json` in the checkpoint's folder names the groups, as it
-    does from 80 % of a limit on. Rows are never dropped. How many rows a batch has, the source of `df` states, such as
-    Spark's maxFilesPerTrigger or maxOffsetsPerTrigger.
+    it is called with a higher limit; "warn": it goes on, and `alarms.json` in the checkpoint's folder names the groups,
+    as it does from 80 % of a limit on. Rows are never dropped. How many rows a batch has, the source of `df` states,
+    such as Spark's maxFilesPerTrigger or maxOffsetsPerTrigger.
     The others are those of `watch`. `remark` is called with what the user should read; by default that is logged, as a
     warning of the logger "fogline".
     """
