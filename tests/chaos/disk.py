@@ -243,6 +243,11 @@ class _Writing(io.BufferedIOBase):
     def writable(self) -> bool:
         return True
 
+    def __del__(self) -> None:
+        """A file that a run has left open, when it failed, is not written to any more."""
+        self.raw_file.close()
+        self.waiting.clear()
+
     def close(self) -> None:
         try:
             self.flush()

@@ -78,5 +78,6 @@ def test_the_folder_of_a_checkpoint_alone_names_where_the_answer_is(place):
 def test_a_sink_that_fails_is_named_in_one_sentence(place):
     (place / "other").write_text("a file, where a folder is needed")
     shown = run(*HERE, "-o", "out", "--to", "other", code=2)
-    assert f"{place}/other cannot be begun with: NotADirectoryError" in " ".join(shown.split())
+    words = f"{place}/other cannot be begun with: '{place}/other/about.json': not a directory. When that is mended"
+    assert words in " ".join(shown.split())
     assert "Traceback" not in shown
