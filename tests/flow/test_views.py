@@ -10,7 +10,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, QueryError
-from fogline.flow import folder, listed, views
+from fogline.flow import folder, kept_file, listed, views
 from fogline.flow.batches import counted
 from fogline.flow.folder import LocalFolder
 from fogline.flow.listed import GoneError
@@ -150,7 +150,7 @@ def test_files_that_are_joined_while_they_are_read_are_listed_again(tmp_path, mo
             raise GoneError(name)
         return opened(place, name)
 
-    monkeypatch.setattr(views, "opened", joined_meanwhile)
+    monkeypatch.setattr(kept_file, "opened", joined_meanwhile)
     assert seen(place, "near") == truth(made, "near")
     assert not left
 
@@ -165,7 +165,7 @@ def test_a_query_without_groups_needs_its_last_file_alone(tmp_path, monkeypatch)
     for number, ids in enumerate((["a", "b"], ["c"], [])):
         rows = [{"time": number, "id": id, "arrived": 1} for id in ids] or [{"time": number}]
         put(output, number, {"near": pa.Table.from_pylist(rows, schema)}, batches(1, 1)[0])
-    monkeypatch.setattr(views, "opened", _once(listed.opened))
+    monkeypatch.setattr(kept_file, "opened", _once(listed.opened))
     assert near_at(place, 1)["id"].to_pylist() == ["c"]
     monkeypatch.undo()
     assert near_at(place).num_rows == 0  # the group is empty now
