@@ -73,7 +73,8 @@ class Command(Started):
         super().__init__(self.process.pid, log)
 
     def poll(self) -> int | None:
-        return self.process.poll()
+        self.code = self.process.poll()
+        return self.code
 
 
 class Forks:

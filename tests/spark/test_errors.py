@@ -68,6 +68,12 @@ def test_a_worker_that_is_killed_is_named_as_such(spark):
         job(spark, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
+def test_a_worker_that_does_not_come_up_is_named_as_one_that_ended():
+    shown = str(translated("[STREAM_FAILED] terminated with exception: Python worker failed to connect back."))
+    assert shown.startswith("a Python worker ended at once")
+    assert "run the same command again" in shown
+
+
 def test_a_file_that_is_gone_is_named(spark, tmp_path):
     spark.range(3).write.parquet(f"{tmp_path}/rows")
     rows = spark.read.parquet(f"{tmp_path}/rows")

@@ -99,7 +99,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         ),
     ),
     (
-        re.compile(r"Python worker exited unexpectedly"),
+        re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)"),
         lambda found: (
             "a Python worker ended at once, as when the machine's memory has run out: see its log (dmesg), give it "
             f"more, or take less at once with --max-rows-per-batch; then {GO_ON}."
