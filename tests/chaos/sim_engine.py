@@ -13,6 +13,7 @@ import pickle
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -144,16 +145,14 @@ class Plain:
         watermark = self.newest
         for bucket in self._order(come.packets):
             packets = come.packets[bucket]
-            out = self._task(lambda worker, attempt, b=bucket, p=packets: self._sense(worker, attempt, b, p), written)
+            out = self._task(partial(self._sense, bucket, packets), written)
             self.reached = max(self.reached, _deal(out, parcels))
         due = {key for key, timer in self.timers.items() if timer <= watermark}
         run = self._on_shelf if self.shelved else self._turn
         reports = {}
         for key in self._order({*parcels, *due}):
             some = self._mixed(parcels.get(key))
-            reports[key] = self._task(
-                lambda worker, attempt, k=key, p=some: run(worker, attempt, k, p, watermark), written
-            )
+            reports[key] = self._task(partial(run, key, some, watermark), written)
         return reports, written
 
     def _order(self, keys: Any) -> list[Any]:
@@ -170,7 +169,7 @@ class Plain:
         written.update(attempt.written)
         return found
 
-    def _sense(self, worker: Worker, attempt: Attempt, bucket: int, packets: list[bytes]) -> pa.RecordBatch:
+    def _sense(self, bucket: int, packets: list[bytes], worker: Worker, attempt: Attempt) -> pa.RecordBatch:
         number, own = kin_of_bucket(worker.plan, bucket)
         kin = kin_of(worker.plan)[number]
         stage = worker.stages.setdefault(number, SensorStage(kin.plan, self.world.chunks["small"]))
@@ -180,7 +179,7 @@ class Plain:
             attempt.put(entry, then)
         return as_crates(kin, found) if self.shelved else as_batch(kin, found)
 
-    def _turn(self, worker: Worker, attempt: Attempt, key: str, packed: list[bytes] | None, watermark: int) -> Journal:
+    def _turn(self, key: str, packed: list[bytes] | None, watermark: int, worker: Worker, attempt: Attempt) -> Journal:
         """Rows reach a group, then time does."""
         report: Journal = []
         if packed is not None:
@@ -210,7 +209,7 @@ class Plain:
         """Invariants are looked at now and then."""
 
     def _on_shelf(
-        self, worker: Worker, attempt: Attempt, place: str, packed: list[bytes] | None, watermark: int
+        self, place: str, packed: list[bytes] | None, watermark: int, worker: Worker, attempt: Attempt
     ) -> Journal:
         """Rows reach the groups of a shelf, then time does."""
         number, parcels = int(place), dict[str, list[Parcel]]()

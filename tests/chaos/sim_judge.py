@@ -192,7 +192,7 @@ class Course:
 
     def _ticks(self) -> Any:
         query = self.query
-        calls = [(now, [self._full(row) for row in rows]) for now, rows in self.calls]
+        calls: Any = [(now, [self._full(row) for row in rows]) for now, rows in self.calls]
         if not query.latest:
             return oracle.replay(calls, query.attributes, **self.window)
         remember = length_of(query.remember_removed)

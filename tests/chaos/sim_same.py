@@ -18,12 +18,12 @@ def plain(report: Any) -> list[Any]:
     But for sums whose order is free (clipped, scores), and for which of two copies that hold the same is rejected.
     """
     if isinstance(report, pa.RecordBatch):
-        columns = (each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in report)
-        return [each.to_pylist() for each in columns]
+        numbers = (each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in report)
+        return [each.to_pylist() for each in numbers]
     out = []
     for kind, table in report:
         names = [name for name in table.schema.names if name not in ("clipped", "why", "scores", "row")]
-        columns = [table.column(name).to_pylist() for name in names]
+        columns: list[Any] = [table.column(name).to_pylist() for name in names]
         if kind == REJECTS:  # they come as they came
             columns = sorted(zip(*columns, strict=True), key=repr)
         out.append((kind, names, columns, *([_scores(table)] if "scores" in table.schema.names else [])))

@@ -244,7 +244,7 @@ def _batches(
 ) -> list[list[list[Row]]]:
     """Rows in the order of their times, but for late ones, cut anywhere; in each batch in any order."""
     whole = screens and r.random() < 0.5  # in one chunk, so that rows in its midst are left out
-    t, rows, seen = 0, [], set()
+    t, drawn, seen = 0, [], set()
     for _ in range(24 if whole else r.choice((5, 8, 8, 12, 12, 16, 24))):
         t += r.choice((0, 1, 0, 1, 0, 2, 5))
         row = made.row(t)
@@ -252,9 +252,9 @@ def _batches(
             row["gone"] = r.random() < 0.15
         name = row["g"], row["id"], t, row["v"] if latest else None
         if (latest and not imputes) or name not in seen:
-            rows.append((t + (r.choice((1, 2, 3, 6)) if r.random() < late else 0), row))
+            drawn.append((t + (r.choice((1, 2, 3, 6)) if r.random() < late else 0), row))
             seen.add(name)
-    rows = [row for _, row in sorted(rows, key=lambda each: each[0])]
+    rows = [row for _, row in sorted(drawn, key=lambda each: each[0])]
     ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((0, 1) if whole else (0, 1, 2, 2, 3, 4))))
     batches = [rows[a:b] for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]
     for k, batch in enumerate(batches):

@@ -6,7 +6,8 @@ import pytest
 
 from fogline.flow import cache
 from tests.chaos import simulation
-from tests.chaos.simulation import FOLDER, MODES, SCHEDULES, cases, many
+from tests.chaos.sim_streams import MODES
+from tests.chaos.simulation import FOLDER, SCHEDULES, cases, many
 
 
 @pytest.mark.parametrize("mode", [*MODES, FOLDER])
