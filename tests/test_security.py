@@ -10,6 +10,7 @@ import pickle
 import stat
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -282,7 +283,9 @@ def test_a_licence_that_is_not_permissive_or_not_known_is_refused():
         def get_all(self, name: str) -> list[str]:
             return []
 
-    found = {name: Named(name) for name in ("MIT", "LGPL-3.0-only", "GPL-3.0", "AGPL-3.0", "", "BSD-3-Clause")}
+    found: dict[str, Any] = {
+        name: Named(name) for name in ("MIT", "LGPL-3.0-only", "GPL-3.0", "AGPL-3.0", "", "BSD-3-Clause")
+    }
     assert [each.partition(" ")[0] for each in audit.refused_licences(found)] == [
         "",
         "AGPL-3.0",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tests.chaos import fuzz_bounds, fuzz_rows, fuzz_saved, fuzz_texts
 from tests.chaos.case import REFUSED, SAME, Case, Outcome
 from tests.chaos.fuzz_saved import Tried
+from tests.flow.embedding import CASES
 
 COUNT = 400  # of texts, values and rows of a case
 MOST = 300  # ways in which one saved thing is damaged
@@ -20,15 +22,15 @@ MOST = 300  # ways in which one saved thing is damaged
 def cases(seed: int) -> Iterator[Case]:
     """The cases of one seed."""
     for name, attempt in _ATTEMPTS.items():
-        yield Case("fuzz", name, "values", seed, lambda attempt=attempt: _tried(attempt(seed, COUNT)))
+        yield Case("fuzz", name, "values", seed, partial(_tried, attempt, seed, COUNT))
     for name, damage in _DAMAGES.items():
-        yield Case("fuzz", name, "damage", seed, lambda damage=damage: _damaged(damage, seed, MOST))
+        yield Case("fuzz", name, "damage", seed, partial(_damaged, damage, seed, MOST))
     if seed % 5 == 0:  # it is compiled anew, which takes minutes
         yield Case("fuzz", "bounds", "kernels", seed, lambda: Outcome(SAME, faults=fuzz_bounds.try_bounds(seed)))
 
 
-def _tried(found: tuple[int, object]) -> Outcome:
-    return Outcome(SAME, faults=found[0])
+def _tried(attempt: Callable[[int, int], tuple[int, object]], seed: int, count: int) -> Outcome:
+    return Outcome(SAME, faults=attempt(seed, count)[0])
 
 
 def _damaged(damage: Callable[[random.Random, int, Tried], None], seed: int, most: int) -> Outcome:
@@ -53,7 +55,7 @@ def small_ones(_: random.Random, most: int, tried: Tried) -> None:
 
 
 def files_of_a_checkpoint(rng: random.Random, most: int, tried: Tried) -> None:
-    name = rng.choice(sorted(fuzz_saved.CASES))
+    name = rng.choice(sorted(CASES))
     with fuzz_saved.checkpoint(name) as (folder, read):
         fuzz_saved.try_files(folder / "checkpoint" / "state", read, rng, most, tried, without=False)
         fuzz_saved.try_saved(fuzz_saved.about_of(folder), rng, most, tried)

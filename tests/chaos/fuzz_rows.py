@@ -131,10 +131,10 @@ def try_arrow(seed: int, count: int) -> tuple[int, int]:
         form = rng.choice(("whole", "sliced", "chunked"))
         table = _formed(table, form)
         what = f"{kind} as {column} of {mode}, {form}"
-        stated += _counted(what, lambda mode=mode, table=table: through_monitor(QUERIES[mode], table))
-        stated += _counted(what, lambda mode=mode, table=table: through_stages(QUERIES[mode], table))
+        stated += _counted(what, through_monitor, QUERIES[mode], table)
+        stated += _counted(what, through_stages, QUERIES[mode], table)
         if column in "ab":
-            stated += _counted(what, lambda table=table: _in_one_line(table))
+            stated += _counted(what, _in_one_line, table)
         tried += 3 * table.num_rows
     return tried, stated
 
@@ -158,14 +158,16 @@ def try_values(seed: int, count: int) -> tuple[int, int]:
         if rng.random() < 0.2:
             del rng.choice(rows)[rng.choice([*COLUMNS[mode]])]
         what = f"{mode}: {_words(rows)[:1500]}"
-        kinds: tuple[Callable[[], Any], ...] = (lambda rows=rows: rows, lambda rows=rows: _pandas(rows),
-                                                lambda rows=rows: _polars(rows))  # fmt: skip
-        table = rng.choice(kinds)()
+        table = rng.choice((_as_they_are, _pandas, _polars))(rows)
         if table is not None:
-            stated += _counted(what, lambda mode=mode, table=table: through_monitor(QUERIES[mode], table))
-            stated += _counted(what, lambda table=table: _in_one_line(table))
+            stated += _counted(what, through_monitor, QUERIES[mode], table)
+            stated += _counted(what, _in_one_line, table)
             tried += N
     return tried, stated
+
+
+def _as_they_are(rows: list[dict[str, Any]]) -> Any:
+    return rows
 
 
 def _pandas(rows: list[dict[str, Any]]) -> Any:
@@ -206,10 +208,10 @@ def through_stages(query: fl.Query, table: pa.Table) -> None:
     assert sum(each["rows"] for each in health) == table.num_rows, health
 
 
-def _counted(what: str, take: Callable[[], None]) -> int:
+def _counted(what: str, take: Callable[..., None], *given: Any) -> int:
     """1, if it was refused."""
     try:
-        return int(refused(take) is not None)
+        return int(refused(take, *given) is not None)
     except BaseException as error:
         raise AssertionError(f"{what}: {type(error).__name__}: {str(error)[:300]}") from error
 
@@ -250,7 +252,7 @@ def try_bytes(seed: int, count: int) -> tuple[int, int]:
             path = root / name.replace("x.", f"x{k}.")
             path.write_bytes(content)
             what = f"{name}: {content[:1500]!r}"
-            stated += _counted(what, lambda path=path, layout=layout: _read_file(path, layout))
+            stated += _counted(what, _read_file, path, layout)
             path.unlink()
             tried += 1
     return tried, stated

@@ -65,7 +65,7 @@ def try_saved(saved: Saved, rng: random.Random, most: int, tried: Tried, *, bits
     for how, bad in every_bit(saved.whole) if bits else damaged(saved.whole, rng, most):
         found: list[Any] = []
         try:
-            stated = refused(lambda bad=bad, found=found: found.append(saved.read(bad)))
+            stated = refused(_into, found, saved.read, bad)
         except BaseException as error:
             raise AssertionError(f"{saved.name}, {how}: {type(error).__name__}: {str(error)[:300]}") from error
         tried.faults += 1
@@ -73,6 +73,10 @@ def try_saved(saved: Saved, rng: random.Random, most: int, tried: Tried, *, bits
             assert same(found[0], before), f"{saved.name}, {how}: it is read, and is another"
         else:
             tried.refused, tried.stated = tried.refused + 1, stated
+
+
+def _into(found: list[Any], read: Callable[..., Any], *given: Any) -> None:
+    found.append(read(*given))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -204,7 +208,7 @@ def try_files(
         before = read()
         path.unlink()
         found: list[Any] = []
-        stated = refused(lambda found=found: found.append(read()))
+        stated = refused(_into, found, read)
         assert stated is not None or same(found[0], before), f"without {path.name} it is read, and is another"
         path.write_bytes(whole)
         tried.faults += 1
@@ -287,13 +291,13 @@ def try_forged(rng: random.Random, count: int, tried: Tried) -> None:
         if bad == each.whole:
             continue
         try:
-            refused(lambda each=each, bad=bad: each.read(bad))
+            refused(each.read, bad)
         except BaseException as error:
             raise AssertionError(f"{each.name}, {name}: {type(error).__name__}: {str(error)[:300]}") from error
         tried.faults += 1
     for claim in (2**60, 2**63, 2**40, 2**33):
         cell = claim.to_bytes(8, "little") + states()[0].whole[-50:]
-        assert refused(lambda cell=cell: from_cell(cell, "cell")) is not None
+        assert refused(from_cell, cell, "cell") is not None
         tried.faults += 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300_000, f"{grown:,} kB were allocated"

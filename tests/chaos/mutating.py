@@ -69,10 +69,10 @@ _ODD = (
 )  # fmt: skip
 
 
-def refused(read: Callable[[], Any]) -> str | None:
+def refused(read: Callable[..., Any], *given: Any) -> str | None:
     """What an attempt was refused with; None: it was not. Anything but a FoglineError passes through."""
     try:
-        read()
+        read(*given)
     except FoglineError as error:
         return printable(str(error)) or "an error without a word"
     return None

@@ -62,7 +62,7 @@ def test_what_is_forged_is_refused_and_takes_no_memory():
         from_cell((2**60).to_bytes(8, "little") + b"x" * 50, "cell")
 
 
-def _with_header(header: dict[str, object]) -> bytes:
+def _with_header(header: object) -> bytes:
     """Something packed, with this for its header, and a checksum that is right."""
     import json
     import struct
