@@ -28,6 +28,7 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.folder_sink import FolderSink
 from fogline.flow.holding import LOCK, holding
 from fogline.flow.names import KINDS, VIEWS
+from fogline.flow.spill import COLLECTED
 from fogline.flow.starting import ready
 from fogline.rows.queries import Queries
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
@@ -79,13 +80,14 @@ MODES = {
 @contextmanager
 def small(mode: str) -> Iterator[None]:
     """What is done every thousand batches is done every other one; what is done with much is done with little."""
-    settings = [
+    collected = 500 if mode == "spilled" else COLLECTED
+    settings: list[Any] = [
         patch.object(waiting, "FEW", 5),
         patch.object(log, "FEW", 10),
         patch.object(embedded_state, "SMALL", 3_000),
         patch.object(embedded_batch, "LOADED", 3_000),
         patch.dict(Compaction.__init__.__kwdefaults__ or {}, {"block": 2}),
-        patch.object(embedded, "COLLECTED", 500 if mode == "spilled" else embedded.COLLECTED),
+        patch.object(embedded, "COLLECTED", collected),
     ]
     for each in settings:
         each.start()

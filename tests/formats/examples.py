@@ -80,7 +80,7 @@ def kept_repository() -> fl.Repository:
 
 
 def write_repository(path: Path) -> None:
-    with patch.object(store.time, "time", lambda: 0.0), patch.object(store.os, "urandom", bytes):
+    with patch("fogline.repository.store.time.time", lambda: 0.0), patch("fogline.repository.store.os.urandom", bytes):
         fl.Repository.fit(walked(0, 60, 0.0), QUERY).save(path)
 
 
@@ -118,7 +118,7 @@ def snapshot_of(mode: str) -> Example:
         path.write_bytes(monitor.snapshot())
 
     def read(path: Path, _: Path) -> Any:
-        query, known, _, after, _ = _parts(mode)
+        query, known, _rows_before, after, _middle = _parts(mode)
         monitor = fl.Monitor.restore(query, path.read_bytes(), known)
         changes = monitor.advance(pa.compute.max(after["t"]).as_py(), after)
         return plain([changes.to_pylist(), monitor.answer().to_pylist()])
@@ -133,7 +133,7 @@ def _plan() -> Plan:
     return make_plan(replace(APPENDED, by=()), readings(1, 1).schema)
 
 
-def _rows(first: int, count: int) -> list[pa.RecordBatch]:
+def _rows(first: int, count: int) -> Any:
     return readings(16, 1).slice(first, count).combine_chunks().to_batches()
 
 

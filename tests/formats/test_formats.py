@@ -139,7 +139,7 @@ def test_a_field_of_about_that_this_version_does_not_know_is_refused_by_name(tmp
 
 # --- Another query, or another way to run it -------------------------------------------------------------------------
 
-OTHER_QUERIES = {
+OTHER_QUERIES: dict[str, Any] = {
     "attributes": {"attributes": {"a": "max", "b": "max"}},
     "id": {"id": "other"},
     "time": {"time": "other"},
@@ -156,7 +156,7 @@ OTHER_QUERIES = {
     "limits": {"limits": {"a": (0, 5)}},
     "outside": {"outside": "reject"},
 }
-OTHER_RUNS = {
+OTHER_RUNS: dict[str, Any] = {
     "every": ("batch", "tick"),
     "lateness": (7, "0"),
     "ahead": ("off", "auto"),
@@ -213,7 +213,7 @@ def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
     now, was = OTHER_RUNS[name] or (None, None)
     shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match="choose another output") as refused:
-        Embedded(config_of(RUNS["append"], tmp_path, **{"moved": True, "engine": "embedded", name: now})).start()
+        Embedded(replace(config_of(RUNS["append"], tmp_path, moved=True), **{name: now})).start()
     words = str(refused.value)
     assert name in words
     assert was is None or (f"it was {was}" in words and f"now it is {now}" in words)
