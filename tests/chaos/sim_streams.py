@@ -316,7 +316,7 @@ def _sizes(r: random.Random) -> dict[str, int]:
         "bundle.ROWS": r.choice((0, 1, 2, 256)), "cache.LARGE": r.choice((0, 0, 10**6)), "together.FEW": 1,
         "log.FEW": r.choice((0, 1, 3, 1000)), "log.TURNS": r.choice((1, 2, 64)), "log.SPARE": r.choice((1, 2)),
         "log.SHARE": r.choice((0, 1, 2)), "waiting.FEW": r.choice((0, 1, 1000)),
-        "readings.SMALL": r.choice((0, 2, 1000)),
+        "readings.SMALL": r.choice((0, 0, 1000)),
         "readings.PART": r.choice((1, 2)),
     }  # fmt: skip
 
@@ -327,14 +327,14 @@ def _sizes(r: random.Random) -> dict[str, int]:
 def _of_sensors(r: random.Random, seed: int) -> World:
     """Readings of a few sensors; mostly in the order of their times."""
     hindsight, moved = r.random() < 0.6, r.random() < 0.25
-    table = walks(sensors=r.choice((2, 3, 4)), steps=r.choice((2, 4, 6)), begin=r.randint(200, 280), gaps=0.35,
+    table = walks(sensors=r.choice((2, 3, 4)), steps=r.choice((4, 6, 8)), begin=r.randint(200, 280), gaps=0.35,
                   seed=r.randint(1, 5))  # fmt: skip
     rows = [row | {"id": row["sensor"]} for row in table.to_pylist()]
     lateness = r.choice((0, 0, 3))
     off = 0.0 if lateness == 0 else 0.3
     order = sorted(range(len(rows)), key=lambda i: rows[i]["t"] + (2 if r.random() < off else 0))
     rows = [rows[i] for i in order]
-    ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((0, 1, 2, 3, 4))))
+    ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((1, 2, 3, 4, 5))))
     batches = [rows[a:b] for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]
     count = r.choice((1, 2))
     alpha = r.choice(ALPHAS)
