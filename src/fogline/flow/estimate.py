@@ -4,7 +4,7 @@ A sample goes the whole way of a row, in this process and without a trace. That 
 time, how many of them are live, and how many bytes each takes (`flow.footprint`). What lies beyond the sample is
 estimated: the window is rate times lifetime; live rows grow with the window as they did within the sample, by a power
 of its logarithm, as skylines do; ids that were not met yet are as many as those met only once let expect (Good and
-Turing). The rest are constants that were measured: in `benchmarks/memory.py` it is within a factor of two.
+Turing). The rest are rough constants; `benchmarks/memory.py` shows how far off they are.
 """
 
 from __future__ import annotations
