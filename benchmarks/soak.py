@@ -138,7 +138,8 @@ def soaked(root: Path, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
         sleep(0.1)
     process = started(root, command(root, asked, "soak", "--follow", "--keep", str(KEEP)), "soak")
     began, marks = time(), [asked.checks * 60 * k for k in range(1, int(asked.minutes / asked.checks) + 1)]
-    looks, batches, checks = [], {}, []
+    looks, checks = [], []
+    batches: dict[int, dict[str, float]] = {}
     try:
         while time() - began < asked.minutes * 60:
             sleep(EVERY)

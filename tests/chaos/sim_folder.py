@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from fogline.flow import embedded, embedded_batch, embedded_state, spill
+from fogline.flow import embedded, embedded_batch, embedded_reading, embedded_state, spill
 from fogline.flow.compaction import tables
 from fogline.flow.embedded import EmbeddedRun
 from fogline.flow.embedded_files import FoundFile, TakenFiles
@@ -37,6 +37,7 @@ from tests.chaos.sim_streams import Row, World, world
 STREAMS = ("append", "last", "latest", "late", "gaps", "carry", "queries", "sensors", "ahead")
 KINDS = (CHANGES, REJECTS, HEALTH)
 MEMORY = Path("/dev/shm")
+MANY = 10**9  # rows of a batch: files are not cut
 ENTRIES = ("group", "timer", "file", "bucket", "watermark")
 
 
@@ -128,7 +129,7 @@ class Runs:
         log = Files(state, by_name=False)
         log.parts = list(self.rows)
         running = SimpleNamespace(config=self.config, output=output, status=RunStatus(), report=lambda status: None)
-        return EmbeddedRun(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch)
+        return EmbeddedRun(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch, MANY)
 
     def all(self) -> None:
         """All batches, until nothing is left to do."""
@@ -237,7 +238,7 @@ def _settings(made: World, r: random.Random) -> Iterator[None]:
     """Few bytes are many: states are based anew, groups leave memory, journals are spilled."""
     tables_of = {path: made.table(part).to_batches() for path, part in _parts(made)}
     wanted: list[tuple[Any, str, Any]] = [
-        (embedded, "batches", lambda path, layout: iter(tables_of[path])),
+        (embedded_reading, "batches", lambda path, layout: iter(tables_of[path])),
         (embedded, "files_of", lambda stream: []),
         (embedded, "COLLECTED", r.choice((0, 3000, 128 * 2**20))),
         (spill, "PIECE", r.choice((1, 2000, 2**20))),

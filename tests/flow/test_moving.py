@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -36,8 +37,33 @@ from tests.flow.moving import (
     rows_with_gaps,
     write_part,
 )
-from tests.flow.test_embedded import Plug, Steps
 from tests.walks import QUERY, walks
+
+
+class Plug(BaseException):
+    """Pulled."""
+
+
+class Steps:
+    """Each write to disk, rename and removal is a step; the process ends before one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, self.last = 0, -1
+        monkeypatch.setattr(os, "fsync", lambda opened: None)  # disks are slow; that they are waited for is a step
+        for name in ("fsync", "replace", "unlink", "mkdir", "rmdir"):
+            monkeypatch.setattr(os, name, self.step(getattr(os, name)))
+
+    def step(self, do):
+        def done(*given, **named):
+            if self.count == self.last:
+                raise Plug
+            self.count += 1
+            return do(*given, **named)
+
+        return done
+
+    def plugged(self, n: int) -> None:
+        self.count, self.last = 0, n
 
 
 def moved(move: Move, root, output: str = "out", files_per_batch: int | None = 1) -> pa.Table:

@@ -30,7 +30,7 @@ COLUMNS = sum(np.dtype(kind).itemsize for kind in TYPES.values())  # of one row:
 
 def row_bytes(plan: Plan) -> int:
     """Of a live row without gaps."""
-    return NAME + COLUMNS + CELLS * len(plan.query.names) + 8 * plan.width
+    return NAME + int(COLUMNS) + CELLS * len(plan.query.names) + 8 * int(plan.width)
 
 
 def size_of(plan: Plan, loaded: LoadedGroup) -> int:
