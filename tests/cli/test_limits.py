@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -60,7 +61,7 @@ def test_limits_that_are_none_are_refused() -> None:
 
 def test_by_default_a_group_may_take_half_of_the_machine_it_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "machine_memory", lambda: 10**10)
-    nothing = {"max_live": None, "max_state": None, "when_full": None}
+    nothing: dict[str, Any] = {"max_live": None, "max_state": None, "when_full": None}
     assert group_limits("embedded", None, **nothing).max_state == 5 * 10**9
     assert group_limits("spark", "local[2]", **nothing).max_state == 5 * 10**9
     assert group_limits("spark", "spark://there:7077", **nothing).max_state is None

@@ -238,7 +238,12 @@ def test_a_burst_while_a_sink_is_slow_is_read_in_bounded_batches_and_nothing_is_
 
     for k in range(2):
         write(k, 100 * k, 100)
-    sink = Slow(lambda: [write(2, 200, 1_000), write(3, 1_200, 100)])
+
+    def burst() -> None:
+        write(2, 200, 1_000)
+        write(3, 1_200, 100)
+
+    sink = Slow(burst)
     running = Embedded(config_of(case, tmp_path, sinks=(sink,)))
     going, behind = running.start(follow=True, files_per_batch=1, max_rows_per_batch=150), []
     while sum(sink.rows) < 1_300:

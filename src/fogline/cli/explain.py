@@ -39,13 +39,14 @@ def explain(
     """
     with helpful():
         must_be_there(stream)
-        from fogline.cli.engine import LIMIT, size_of, size_text
+        from fogline.cli.engine import LIMIT, size_of
         from fogline.cli.queries import one_of
         from fogline.errors import FoglineError
         from fogline.files.reading import table
         from fogline.replay import replay
         from fogline.repository.repository import Repository
         from fogline.rows.text import quoted
+        from fogline.shown import size_text
 
         if size_of(stream) > LIMIT:
             raise FoglineError(

@@ -279,7 +279,7 @@ def make_plan(
     shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
     how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets, shown
     answers: Every = "tick" if every == "tick" else "batch"
-    reports = {"explain": explain, "views": views, "max_state": max_state}
+    reports: dict[str, Any] = {"explain": explain, "views": views, "max_state": max_state}
     plan = Plan(query, kind, schema.field(query.id).type, types, answers, held, *how, **reports)
     _ = plan.chain  # imputers refuse what does not fit
     return with_formers(plan, formers)
