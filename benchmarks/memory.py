@@ -24,6 +24,7 @@ from fogline.flow.estimate import Estimate, estimate
 from fogline.flow.folder import LocalFolder
 from fogline.flow.memory import peak_memory
 from fogline.flow.output import EMBEDDED, Output, RunConfig
+from fogline.flow.plan import Plan
 from fogline.flow.starting import layout_for, plan_for_files
 from fogline.synthetic import Stream, rows
 
@@ -74,7 +75,8 @@ def expected(case: Case, root: Path) -> Estimate:
     layout, _ = layout_for(output, None)
     plan = plan_for_files(output.config, layout, follow=False, buckets=None)
     read = (batch for path in sorted((root / "in").iterdir()) for batch in batches(str(path), layout))
-    found = estimate(plan, read, total=case.count, batch=ROWS)  # type: ignore[arg-type]
+    assert isinstance(plan, Plan)
+    found = estimate(plan, read, total=case.count, batch=ROWS)
     assert found is not None
     return found
 

@@ -25,7 +25,7 @@ VALUE = 24  # of one value of a distribution: value, weight, tail
 SUM = 16  # of one place of a member
 ID = 160  # of an id that has a current row, or left a marker: name, number, place, time, version
 CELLS = 40  # of one attribute of a row: lo, hi, raw, where its distribution begins, how long it is
-COLUMNS = sum(np.dtype(kind).itemsize for kind in TYPES.values())  # of one row: times, probabilities, words
+COLUMNS: int = sum(np.dtype(kind).itemsize for kind in TYPES.values())  # of one row: times, probabilities, words
 
 
 def row_bytes(plan: Plan) -> int:
