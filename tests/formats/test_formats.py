@@ -210,10 +210,11 @@ def test_a_snapshot_of_the_newest_rows_names_what_differs_too():
 
 @pytest.mark.parametrize("name", [name for name, each in OTHER_RUNS.items() if each is not None])
 def test_a_run_goes_on_in_no_other_way_and_names_both(name, tmp_path):
-    now, was = OTHER_RUNS[name] or (None, None)
+    now, was = OTHER_RUNS[name]
+    other: dict[str, Any] = {name: now}
     shutil.copytree(KEPT / "run-append-1", tmp_path, dirs_exist_ok=True)
     with pytest.raises(FoglineError, match="choose another output") as refused:
-        Embedded(replace(config_of(RUNS["append"], tmp_path, moved=True), **{name: now})).start()
+        Embedded(replace(config_of(RUNS["append"], tmp_path, moved=True), **other)).start()
     words = str(refused.value)
     assert name in words
     assert was is None or (f"it was {was}" in words and f"now it is {now}" in words)

@@ -49,7 +49,7 @@ def mend(root: Path) -> list[Path]:
     offsets = root / "offsets"
     if lost is not None:
         for number, path in _numbered(offsets):
-            if path.stat().st_size and _source_of(path) >= lost:
+            if not _is_torn(path) and _source_of(path) >= lost:
                 _remove(path, gone)
                 _remove(root / "commits" / str(number), gone)
     _emptied(offsets, gone)
@@ -60,10 +60,25 @@ def mend(root: Path) -> list[Path]:
 def _emptied(log: Path, gone: list[Path]) -> int | None:
     """Remove the newest files that have no content; the number of the first of them."""
     numbered, first = _numbered(log), None
-    while numbered and numbered[-1][1].stat().st_size == 0:
+    while numbered and _is_torn(numbered[-1][1]):
         first, path = numbered.pop()
         _remove(path, gone)
     return first
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file of a log is not there as a whole: it has no content, a part of it, or zeros."""
+    content = path.read_bytes()
+    lines = content.splitlines()[1:]
+    return not content or b"\0" in content or any(line.startswith(b"{") and not _is_json(line) for line in lines)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _numbered(log: Path) -> list[tuple[int, Path]]:
