@@ -281,8 +281,10 @@ def make_plan(
     shown = None if query.version is None else _version_kind(schema.field(query.version).type, versions)
     how = opened, imputer, ahead_of(ahead, query, kind), silent, moves_idle, hindsight, buckets, shown
     answers: Every = "tick" if every == "tick" else "batch"
-    head = query, kind, schema.field(query.id).type, types, answers, held
-    plan = Plan(*head, *how, explain=explain, views=views, max_state=max_state)
+    ids = schema.field(query.id).type
+    plan = Plan(
+        query, kind, ids, types, answers, held, *how, explain=explain, views=views, max_state=max_state
+    )  # fmt: skip
     _ = plan.chain  # imputers refuse what does not fit
     return with_formers(plan, formers)
 
