@@ -21,13 +21,13 @@ def test_what_is_new_is_synced_once_and_its_folder_with_it(tmp_path, monkeypatch
     synced = Synced(tmp_path)
     written(tmp_path, offsets__0="v1", state__0__1__1="state")
     synced.sync()
-    assert sorted(seen) == ["offsets", "offsets/0", "state/0/1", "state/0/1/1"]
+    assert sorted(seen) == [".", "offsets", "offsets/0", "state", "state/0", "state/0/1", "state/0/1/1"]
     seen.clear()
     synced.sync()
     assert seen == []
     written(tmp_path, commits__0="v1", offsets__0="longer")
     synced.sync()
-    assert sorted(seen) == ["commits", "commits/0", "offsets", "offsets/0"]
+    assert sorted(seen) == [".", "commits", "commits/0", "offsets", "offsets/0"]
 
 
 def test_the_newest_files_without_content_are_removed_and_no_others(tmp_path):

@@ -22,10 +22,11 @@ class Synced:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.known: dict[str, tuple[int, int]] = {}  # path -> when it was changed, and its size
+        self.folders: set[Path] = set()  # that held something new once
 
     def sync(self) -> None:
         """All that lies there now is on disk."""
-        found, folders = dict(_files(self.root)), set()
+        found, folders = dict(_files(self.root)), set[Path]()
         for path, mark in found.items():
             if self.known.get(path) != mark:
                 folders.add(Path(path).parent)
@@ -33,7 +34,10 @@ class Synced:
                     to_disk(Path(path))
                 except FileNotFoundError:  # the engine removes what it no longer needs
                     continue
-        for folder in folders:
+        new = folders - self.folders  # made since: so may have been those above them
+        self.folders |= new
+        above = {each for folder in new for each in folder.parents if each.is_relative_to(self.root)}
+        for folder in folders | above:
             if folder.is_dir():
                 to_disk(folder)
         self.known = found
