@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.flow.journal import REJECTS, Journal
+from fogline.flow.state import MAGIC, from_cell
 
 Reports = dict[str, Journal]  # by group or shelf
 
@@ -45,6 +46,21 @@ def same_reports(one: Reports, other: Reports, what: str) -> None:
     assert one.keys() == other.keys(), f"{what}: {sorted(one)} and {sorted(other)}"
     for key in one:
         same(one[key], other[key], f"{what} ({key})")
+
+
+def same_state(one: bytes | None, other: bytes | None) -> bool:
+    """Whether two states hold the same; the ids of a group's newest instant are a set, and lie in any order."""
+    return one == other or (one is not None and other is not None and opened(one) == opened(other))
+
+
+def opened(saved: bytes) -> Any:
+    """What a state or a page holds, without what depends on the order of that set."""
+    if not saved.startswith(MAGIC):
+        return saved
+    header, arrays = from_cell(saved[len(MAGIC) + 16 :], "state")
+    header["apart"] = [[key, timer] for key, timer, _ in header.get("apart", [])]
+    held = {name: opened(array.tobytes()) for name, array in arrays.items() if name != "newest_id"}
+    return {**header, "arrays": []}, held
 
 
 def by_group(reports: Reports) -> Reports:
