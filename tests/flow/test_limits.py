@@ -85,7 +85,9 @@ def test_a_file_that_was_cut_goes_on_where_it_was_after_a_restart_and_in_a_folde
     assert list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
     os.rename(tmp_path / "in", tmp_path / "in2")
     moved = RunConfig(str(tmp_path / "in2"), str(tmp_path / "out"), case.query, moved=True, engine="embedded")
-    begun(moved, 37)
+    remarks: list[str] = []
+    assert Embedded(moved, remark=remarks.append).start(max_rows_per_batch=37).awaitTermination()
+    assert not [text for text in remarks if "gone" in text]
     for kind in ("changes", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
     assert not list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
