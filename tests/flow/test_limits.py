@@ -14,11 +14,11 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, LimitError, QueryError, SinkError
-from fogline.flow.alarms import read_alarms
+from fogline.flow.alarms import Alarms, read_alarms
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
-from fogline.flow.limits import GroupLimits
+from fogline.flow.limits import Full, GroupLimits, group_text
 from fogline.flow.output import RunConfig
 from tests.flow.embedding import APPENDED, CASES, NEWEST, Case, changes_of_ids, config_of, reported, write_stream
 
@@ -195,6 +195,16 @@ def test_a_run_that_only_warns_goes_on_and_the_alarm_stays_until_the_group_is_sm
     assert seen[-1] == []
     begun(config_of(case, tmp_path, "calm"), files=1)
     assert reported(tmp_path / "out") == reported(tmp_path / "calm")
+
+
+def test_a_group_without_a_name_has_one_alarm_as_others_have(tmp_path):
+    known = Alarms(LocalFolder(tmp_path))
+    name = group_text({"site": None})  # as a journal names it
+    health = pa.table({"seconds": [1.0], "site": pa.array([None], pa.string()), "time": [1.0]})
+    limits = GroupLimits(max_state=10)
+    for size in (9, 10):
+        assert known.update(limits, [Full(name, "max_state", size, 10)], health) == [Full(name, "max_state", size, 10)]
+    assert known.update(limits, [], health) == []  # it has become smaller
 
 
 def test_an_alarm_comes_at_four_fifths_and_outlives_a_restart(tmp_path):
