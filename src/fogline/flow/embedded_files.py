@@ -56,7 +56,7 @@ class TakenFiles:
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there.
 
-        One that was cut is looked for by its name where the stream was moved: whether it is gone is seen when it is read.
+        Where the stream was moved, one that was cut is found by its name: if it is gone, that is seen when it is read.
         """
         intent = self.state.intent()
         paths = [] if self.cut is None or self.by_name else [self.cut.path]
