@@ -14,6 +14,7 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, LimitError, QueryError, SinkError
+from fogline.flow import embedded_reading
 from fogline.flow.alarms import Alarms, read_alarms
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState
@@ -91,6 +92,26 @@ def test_a_file_that_was_cut_goes_on_where_it_was_after_a_restart_and_in_a_folde
     for kind in ("changes", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
     assert not list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
+
+
+def test_a_file_that_was_cut_and_is_back_after_a_moment_is_not_read_from_its_beginning(tmp_path, monkeypatch):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "calm"), 37)
+    assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37).awaitTermination(0)
+    going = Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37)
+    looks = iter([False])  # it is away at the first look
+
+    class Away(type(tmp_path)):  # type: ignore[misc]
+        def exists(self, *how: Any, **more: Any) -> bool:
+            return next(looks, True)
+
+    with monkeypatch.context() as away:
+        away.setattr(embedded_reading, "Path", Away)
+        with pytest.raises(FoglineError, match="was away for a moment"):
+            going.awaitTermination(0)
+    begun(config_of(case, tmp_path), 37)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")
 
 
 def test_a_batch_that_was_interrupted_is_done_again_with_the_rows_that_it_had_whatever_the_limit_is_then(tmp_path):
