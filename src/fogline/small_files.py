@@ -1,7 +1,7 @@
 """How large may a file be that is read whole?
 
 Queries, rules, properties and manifests are small. One that is not is something else, or was made to fill the memory:
-it is refused before it is read. Names are those of plain files: a folder or a pipe is refused, too, by the system.
+it is refused after so many bytes, and never held as a whole. A person may name a pipe: it is read as a file is.
 """
 
 from __future__ import annotations

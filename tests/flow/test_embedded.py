@@ -21,7 +21,7 @@ from fogline.flow import embedded_batch, embedded_files
 from fogline.flow.answers import read_answer
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_batch import Evaluation
-from fogline.flow.embedded_state import EmbeddedState
+from fogline.flow.embedded_state import EmbeddedState, Entry
 from fogline.flow.folder import LocalFolder
 from fogline.flow.names import CHANGES
 from fogline.flow.plan import make_plan
@@ -286,3 +286,17 @@ def test_groups_that_time_alone_changes_are_reported_in_one_order_also_after_a_r
         found = [table for journal in each.take([], 0) for kind, table in journal if kind == CHANGES]
         reports.append([row["g"] for table in found for row in table.to_pylist()])
     assert reports[0] == reports[1] == ["x", "y"]
+
+
+def test_a_file_of_the_state_builds_on_none_that_could_not_be_written(tmp_path, monkeypatch):
+    state = EmbeddedState(LocalFolder(tmp_path))
+    state.put(Entry("a"), b"1")
+    state.commit()
+    state.put(Entry("a"), b"2")
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalFolder, "filling", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left")))
+        with pytest.raises(OSError, match="no space left"):
+            state.commit()
+    state.put(Entry("a"), b"3")
+    state.commit()
+    assert EmbeddedState(LocalFolder(tmp_path)).get(Entry("a")) == b"3"

@@ -47,6 +47,13 @@ def test_ids_that_were_not_met_are_expected():
     assert expected(query, alone, total=10**6).live == 10**6  # no id came twice: each row may be another
 
 
+def test_ids_of_a_rare_type_are_counted_too():
+    ids = pa.array([bytes([k % 50]) * 16 for k in range(2_000)], pa.uuid())
+    batch = pa.record_batch({"id": ids, "t": pa.array(np.arange(2_000)), "x": pa.array(np.arange(2_000.0))})
+    query = fl.Query({"x": "max"}, id="id", time="t", latest=True)
+    assert expected(query, batch).live == 50
+
+
 def test_a_window_by_count():
     batch = rows(Stream(missing=0.0), 0, 1_000)
     names = {f"a{j}": "max" for j in range(4)}

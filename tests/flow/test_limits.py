@@ -14,11 +14,12 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, LimitError, QueryError, SinkError
-from fogline.flow.alarms import read_alarms
+from fogline.flow import embedded_reading
+from fogline.flow.alarms import Alarms, read_alarms
 from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
-from fogline.flow.limits import GroupLimits
+from fogline.flow.limits import Full, GroupLimits, group_text
 from fogline.flow.output import RunConfig
 from tests.flow.embedding import APPENDED, CASES, NEWEST, Case, changes_of_ids, config_of, reported, write_stream
 
@@ -85,10 +86,32 @@ def test_a_file_that_was_cut_goes_on_where_it_was_after_a_restart_and_in_a_folde
     assert list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
     os.rename(tmp_path / "in", tmp_path / "in2")
     moved = RunConfig(str(tmp_path / "in2"), str(tmp_path / "out"), case.query, moved=True, engine="embedded")
-    begun(moved, 37)
+    remarks: list[str] = []
+    assert Embedded(moved, remark=remarks.append).start(max_rows_per_batch=37).awaitTermination()
+    assert not [text for text in remarks if "gone" in text]
     for kind in ("changes", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
     assert not list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
+
+
+def test_a_file_that_was_cut_and_is_back_after_a_moment_is_not_read_from_its_beginning(tmp_path, monkeypatch):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "calm"), 37)
+    assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37).awaitTermination(0)
+    going = Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37)
+    looks = iter([False])  # it is away at the first look
+
+    class Away(type(tmp_path)):  # type: ignore[misc]
+        def exists(self, *how: Any, **more: Any) -> bool:
+            return next(looks, True)
+
+    with monkeypatch.context() as away:
+        away.setattr(embedded_reading, "Path", Away)
+        with pytest.raises(FoglineError, match="was away for a moment"):
+            going.awaitTermination(0)
+    begun(config_of(case, tmp_path), 37)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")
 
 
 def test_a_batch_that_was_interrupted_is_done_again_with_the_rows_that_it_had_whatever_the_limit_is_then(tmp_path):
@@ -193,6 +216,16 @@ def test_a_run_that_only_warns_goes_on_and_the_alarm_stays_until_the_group_is_sm
     assert seen[-1] == []
     begun(config_of(case, tmp_path, "calm"), files=1)
     assert reported(tmp_path / "out") == reported(tmp_path / "calm")
+
+
+def test_a_group_without_a_name_has_one_alarm_as_others_have(tmp_path):
+    known = Alarms(LocalFolder(tmp_path))
+    name = group_text({"site": None})  # as a journal names it
+    health = pa.table({"seconds": [1.0], "site": pa.array([None], pa.string()), "time": [1.0]})
+    limits = GroupLimits(max_state=10)
+    for size in (9, 10):
+        assert known.update(limits, [Full(name, "max_state", size, 10)], health) == [Full(name, "max_state", size, 10)]
+    assert known.update(limits, [], health) == []  # it has become smaller
 
 
 def test_an_alarm_comes_at_four_fifths_and_outlives_a_restart(tmp_path):

@@ -35,10 +35,12 @@ def bytes_per_row(path: str) -> float | None:
 
 
 def rows_of(file: str, root: str) -> float:
-    """How many rows a file has, about."""
+    """How many rows a file has, about; 0 of one without a byte."""
     if kind_of_file(file, root) == "parquet":
         return float(pq.read_metadata(file).num_rows)
     head, whole = head_of(file, None), size_of(Path(file))
+    if not head:
+        return 0.0
     whole *= PACKED if Path(file).suffix.lstrip(".").lower() in ENDS else 1
     lines = max(head.count(b"\n"), 1)
     return lines if whole <= len(head) else lines * whole / len(head)

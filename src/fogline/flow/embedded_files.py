@@ -54,9 +54,12 @@ class TakenFiles:
         return self.files if self.cut is None else self.files | {self.cut.path: Taken(self.cut.when, self.cut.batch)}
 
     def gone(self) -> list[str]:
-        """Files that were to be read by a batch that is not finished, and are no longer there."""
+        """Files that were to be read by a batch that is not finished, and are no longer there.
+
+        Where the stream was moved, one that was cut is found by its name: if it is gone, that is seen when it is read.
+        """
         intent = self.state.intent()
-        paths = [] if self.cut is None else [self.cut.path]
+        paths = [] if self.cut is None or self.by_name else [self.cut.path]
         paths = paths if intent is None else [path for path, _ in intent.files]
         return [path for path in paths if not Path(path).exists()]
 

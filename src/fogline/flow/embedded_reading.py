@@ -37,9 +37,11 @@ class FileRows:
         """Up to `most` rows of these files; of the first one `skip` rows were taken before."""
         going_on, self.cut, taken = self.cut, None, 0
         for k, path in enumerate(paths):
-            before = skip if k == 0 and Path(path).exists() else 0  # one that is gone is a reject
+            before = skip if k == 0 else 0
             if k == 0 and going_on == Cut(path, skip):
                 rows = self._open
+            elif before and not Path(path).exists():
+                before, rows = 0, _gone(batches(path, self.layout), path)
             else:
                 rows = _behind(batches(path, self.layout), before, path)
             for batch in rows:
@@ -50,6 +52,14 @@ class FileRows:
                 if some.num_rows < batch.num_rows:
                     self.cut, self._open = Cut(path, before), _before(batch.slice(some.num_rows), rows)
                     return
+
+
+def _gone(rows: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    """The reject of a file that is there no longer; an error, if it was only away: its first rows were taken."""
+    for batch in rows:
+        if Path(path).exists():
+            raise FoglineError(f"{path!r} was away for a moment. The same command goes on where it stopped.")
+        yield batch
 
 
 def _behind(rows: Iterator[pa.RecordBatch], skip: int, path: str) -> Iterator[pa.RecordBatch]:

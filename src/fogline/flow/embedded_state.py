@@ -135,10 +135,11 @@ class EmbeddedState:
         with pa.ipc.new_stream(sink, schema) as writer:
             writer.write_batch(pa.record_batch([*columns, saved], schema=schema))
         content = sink.getvalue()
-        self.last = zlib.crc32(content).to_bytes(4, "little")
+        mark = zlib.crc32(content).to_bytes(4, "little")
         with self.place.filling(name) as path, path.open("wb") as file:
-            file.write(MAGIC + self.last)
+            file.write(MAGIC + mark)
             file.write(content)
+        self.last = mark  # not before it is there: what is not, nothing builds on
         return int(content.size)
 
     def _files(self) -> list[tuple[str, int, str]]:

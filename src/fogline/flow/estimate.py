@@ -28,6 +28,7 @@ from fogline.flow.names import HEALTH
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.rows.reader import lifetime_of
+from fogline.rows.usual import usual_table
 from fogline.shown import size_text
 
 SAMPLE = 20_000  # rows, …
@@ -172,7 +173,8 @@ def _grown(half: _Step, whole: _Step, window: float) -> float:
 def _ids(plan: Plan, sample: list[pa.RecordBatch], most: float) -> float:
     """How many ids there are, with those that have not come yet."""
     names = list(dict.fromkeys([*plan.query.by, plan.query.id]))
-    counted = pa.Table.from_batches(sample).select(names).group_by(names).aggregate([([], "count_all")])
+    keys = usual_table(pa.Table.from_batches(sample).select(names))  # Arrow groups by no rare type
+    counted = keys.group_by(names).aggregate([([], "count_all")])
     times = counted["count_all"]
     rows, once = pc.sum(times).as_py(), pc.sum(pc.equal(times, 1)).as_py()
     unseen = once / rows  # the chance that the next row is of an id that was not met

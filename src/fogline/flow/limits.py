@@ -118,8 +118,7 @@ def groups_in(health: pa.Table) -> list[str]:
     keys = names[names.index("seconds") + 1 : names.index("time")]
     rows = health.select(keys).to_pylist() if keys else [dict[str, Any]() for _ in range(health.num_rows)]
     queries = [row.pop(QUERY, None) for row in rows]
-    plain = [group_text({name: value for name, value in row.items() if value is not None}) for row in rows]
-    return [of_query(group, query) for group, query in zip(plain, queries, strict=True)]
+    return [of_query(group_text(row), query) for row, query in zip(rows, queries, strict=True)]
 
 
 def _large(limits: GroupLimits, large: Iterable[pa.Table]) -> Iterator[Full]:
@@ -129,12 +128,13 @@ def _large(limits: GroupLimits, large: Iterable[pa.Table]) -> Iterator[Full]:
 
 
 def group_text(group: dict[str, Any]) -> str:
-    """A group for people.
+    """A group for people; the same from a journal as from health, where columns of other queries are null.
 
-    >>> group_text({"site": "north", "floor": 2}), group_text({})
-    ('the group site north, floor 2', '')
+    >>> group_text({"site": "north", "floor": 2}), group_text({"site": None}), group_text({})
+    ('the group site north, floor 2', '', '')
     """
-    return "the group " + ", ".join(f"{name} {value}" for name, value in group.items()) if group else ""
+    named = ", ".join(f"{name} {value}" for name, value in group.items() if value is not None)
+    return f"the group {named}" if named else ""
 
 
 def of_query(group: str, query: str | None) -> str:
