@@ -128,7 +128,7 @@ def test_each_of_several_queries_is_explained_as_it_would_be_alone(asked, table,
 
 CARRIED = fl.Query(
     attributes={"heat": "max", "damp": "min", "light": "max"}, id="sensor", time="t", latest=True, lifetime=30,
-    carry={"damp": 5},
+    carry=["damp"],
 )  # fmt: skip
 COUNTED = fl.Query(attributes={"heat": "max", "damp": "min", "light": "max"}, id="sensor", time="t", last=60)
 GAPPY = {

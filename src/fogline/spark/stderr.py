@@ -12,13 +12,14 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import select
 import sys
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 CHATTER = (  # of pyspark.sql.streaming.transform_with_state_driver_worker; an empty line follows each
     b"Starting Streaming TransformWithStateInPandas Python worker",
@@ -52,22 +53,31 @@ def stderr_to(log: Path | None) -> Iterator[None]:
 def _filtered() -> int:
     """The end of a new pipe to write to; a thread reads the other for as long as there is a writer."""
     source, end = os.pipe()
-    Thread(target=_forward, args=(source,), name="fogline-stderr", daemon=True).start()
-    atexit.register(_drain, source)
+    forwarding = Lock()  # what was read has been written when nobody holds it
+    Thread(target=_forward, args=(source, forwarding), name="fogline-stderr", daemon=True).start()
+    atexit.register(_drain, source, forwarding)
     return end
 
 
-def _forward(source: int) -> None:
-    lines = Lines()
-    while chunk := os.read(source, 1 << 16):
-        if shown := lines.add(chunk):
-            os.write(2, shown)
+def _forward(source: int, forwarding: Lock) -> None:
+    lines, waiting = Lines(), select.poll()
+    waiting.register(source, select.POLLIN)
+    while waiting.poll():
+        with forwarding:
+            chunk = os.read(source, 1 << 16)
+            if shown := lines.add(chunk):
+                os.write(2, shown)
+        if not chunk:
+            return
 
 
-def _drain(source: int) -> None:
+def _drain(source: int, forwarding: Lock) -> None:
     """Give the thread time to forward what was written before the end."""
     end = time.monotonic() + PATIENCE
-    while time.monotonic() < end and int.from_bytes(fcntl.ioctl(source, termios.FIONREAD, bytes(4)), sys.byteorder):
+    while time.monotonic() < end:
+        with forwarding:
+            if not int.from_bytes(fcntl.ioctl(source, termios.FIONREAD, bytes(4)), sys.byteorder):
+                return
         time.sleep(0.01)
 
 
