@@ -34,14 +34,17 @@ def root() -> Path:
     given = os.environ.get(PLACE)
     if given:
         places = [Path(given)]
+    tried = []
     for place in places:
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
+        except OSError as error:
+            tried.append(f"{place} ({(error.strerror or str(error)).lower()})")
             continue
         if os.access(place, os.W_OK) and (given or is_own(place)):
             return place
-    raise HistoryError(f"a repository can be kept in none of {', '.join(map(str, places))}; set {PLACE} to a folder.")
+        tried.append(f"{place} (it is not this user's to write)")
+    raise HistoryError(f"a repository can be kept in none of {', '.join(tried)}; set {PLACE} to a folder.")
 
 
 def is_own(folder: Path) -> bool:

@@ -53,7 +53,7 @@ def stderr_to(log: Path | None) -> Iterator[None]:
 def _filtered() -> int:
     """The end of a new pipe to write to; a thread reads the other for as long as there is a writer."""
     source, end = os.pipe()
-    forwarding = Lock()  # what was read has been written when nobody holds it
+    forwarding = Lock()  # free: what was read has been written
     Thread(target=_forward, args=(source, forwarding), name="fogline-stderr", daemon=True).start()
     atexit.register(_drain, source, forwarding)
     return end
