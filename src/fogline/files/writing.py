@@ -41,6 +41,7 @@ def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
         if overwrite and place.exists():
             _remove(old)
             place.replace(old)
+            sync(place.parent)  # the old ones are out of the way before the new ones come, also on disk
         draft.replace(place)
         sync(place.parent)
         _remove(old)
