@@ -42,11 +42,21 @@ def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
             _remove(old)
             place.replace(old)
             sync(place.parent)  # the old ones are out of the way before the new ones come, also on disk
-        draft.replace(place)
+        _name(draft, place, old)
         sync(place.parent)
         _remove(old)
     finally:
         _remove(draft)
+
+
+def _name(draft: Path, place: Path, old: Path) -> None:
+    """The draft gets its name; if that fails, what was there has it again."""
+    try:
+        draft.replace(place)
+    except OSError:
+        with suppress(OSError):
+            old.replace(place)
+        raise
 
 
 def _remove(path: Path) -> None:
