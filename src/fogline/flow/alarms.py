@@ -6,7 +6,6 @@ that no row has reached since still is. They lie in `alarms.json` of the output,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow as pa
 from fogline.flow.folder import Folder
 from fogline.flow.limits import Full, GroupLimits, groups_in
 from fogline.flow.names import ALARMS
+from fogline.sealed import opened, sealed
 
 
 class Alarms:
@@ -32,14 +32,12 @@ class Alarms:
             stay = [each for each in before if each.group not in touched and getattr(limits, each.limit) is not None]
         self.known = sorted([*found, *stay], key=lambda each: -each.size / each.most)
         if self.known != before:
-            self.place.put(ALARMS, json.dumps({"alarms": self.known}).encode())
+            self.place.put(ALARMS, sealed({"alarms": self.known}).encode())
         return self.known
 
 
 def read_alarms(place: Folder) -> list[Full]:
     """The alarms of an output; none where no file states any."""
     content = place.get(ALARMS)
-    try:
-        return [] if content is None else [Full(*each) for each in json.loads(content)["alarms"]]
-    except (ValueError, KeyError, TypeError):
-        return []  # it is written anew
+    found = None if content is None else opened(content)
+    return [] if found is None else [Full(*each) for each in found.get("alarms", ())]  # a damaged one is written anew
