@@ -279,7 +279,7 @@ def test_a_licence_that_is_not_permissive_or_not_known_is_refused():
         def __init__(self, licence: str) -> None:
             self.metadata = _Headers({"License-Expression": licence})
 
-    class _Headers(dict):  # type: ignore[type-arg]
+    class _Headers(dict[str, str]):
         def get_all(self, name: str) -> list[str]:
             return []
 

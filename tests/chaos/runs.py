@@ -163,7 +163,7 @@ def names_in(root: Path) -> list[str]:
     """
     files = (str(each.relative_to(root)) for each in sorted(root.rglob("*")) if each.is_file() and each.name != LOCK)
     plain = (re.sub(r"version-[-\w]+", "version", re.sub(r"[0-9a-f]{32}", "…", each)) for each in files)
-    return sorted(each for each in plain if not re.search(r"/state/\d+\.\w+$|/\.[\w.]+\.\d+-[0-9a-f]{8}$", each))
+    return sorted(each for each in plain if not re.search(r"/state/\d+\.\w+$|(^|/)\.[\w.]+\.\d+-[0-9a-f]{8}$", each))
 
 
 def fresh(root: Path) -> None:
