@@ -24,8 +24,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
-MUST_HOLD = ("fogline/py.typed", "fogline/spark/log4j2.properties", "fogline/cli/__init__.py")
-SUFFIXES = (".py", ".typed", ".properties")
+MUST_HOLD = (
+    "fogline/py.typed",
+    "fogline/spark/log4j2.properties",
+    "fogline/cli/__init__.py",
+    "fogline/page/static/index.html",
+)
+SUFFIXES = (".py", ".typed", ".properties", ".html", ".css", ".js", ".svg")
 README = (
     "import doctest, sys; found = doctest.testfile(sys.argv[1], module_relative=False); sys.exit(bool(found.failed))"
 )

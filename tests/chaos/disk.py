@@ -107,7 +107,7 @@ class Disk:
         return OSError(number, os.strerror(number), path)
 
     def path_of(self, given: Any, dir_fd: int | None = None) -> str | None:
-        """The path below the folder; None: it is elsewhere."""
+        """The path of the folder, or below it; None: it is elsewhere."""
         if isinstance(given, int):
             path = os.readlink(f"/proc/self/fd/{given}")
         elif isinstance(given, str | bytes | os.PathLike):
@@ -117,7 +117,7 @@ class Disk:
             path = os.path.abspath(path)
         else:
             return None
-        return path if path.startswith(f"{self.root}/") else None
+        return path if f"{path}/".startswith(f"{self.root}/") else None
 
     def _open(self, given: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
         path = None if isinstance(given, int) else self.path_of(given)
@@ -170,7 +170,7 @@ class Disk:
             if real is _real["unlink"]:
                 self.unsynced.removed(path)
             elif not _real["listdir"](path):
-                self.unsynced.note({path: None})
+                self.unsynced.removed_folder(path)
             return real(given, dir_fd=dir_fd)
 
         return remove

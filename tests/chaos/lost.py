@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-FOLDER = "a folder"
+Tree = dict[str, "bytes | Tree"]  # what lies in a folder
 _open, _scandir = open, os.scandir  # whatever stands in their place meanwhile
 
 
@@ -25,10 +26,18 @@ class KeptFile:
     last: bytes = b""  # what it held when it lost its name
 
 
+@dataclass(eq=False)
+class KeptFolder:
+    """A folder that is named in one whose names have changed: what lies in it goes where its name goes."""
+
+    path: str  # where it lies now
+
+
 @dataclass
 class Unsynced:
     """What the disk was not yet made to keep."""
 
+    folders: dict[str, KeptFolder] = field(default_factory=dict)  # by path, those whose names may go back
     files: dict[str, KeptFile] = field(default_factory=dict)  # by path, those that are no longer as they were
     names: dict[str, dict[str, Any]] = field(default_factory=dict)  # by folder: what a power cut leaves there
     changes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # since: names, and what they mean now
@@ -48,14 +57,25 @@ class Unsynced:
             self._lose(target)
             self.files[target] = self.files.pop(source)
             return
-        self.note({source: None, target: FOLDER})
-        for known in cast("list[dict[str, Any]]", [self.files, self.names, self.changes]):
+        self.note({source: None, target: self._folder(source)})
+        self._call(source, target)
+
+    def removed_folder(self, path: str) -> None:
+        """An empty folder is about to be removed; until that is on the disk, what it held may come back with it."""
+        self.note({path: None})
+        self._call(path, f"{path}, removed {len(self.folders)}")
+
+    def _call(self, source: str, target: str) -> None:
+        """What is known below one path is known below another from now on."""
+        for known in cast("list[dict[str, Any]]", [self.files, self.names, self.changes, self.folders]):
             for path in [each for each in known if each == source or each.startswith(f"{source}/")]:
                 known[target + path[len(source) :]] = known.pop(path)
+        for path, folder in self.folders.items():
+            folder.path = path
 
     def made(self, path: str) -> None:
         """A folder is about to be made."""
-        self.note({path: FOLDER})
+        self.note({path: self._folder(path)})
         self.names[path] = {}
 
     def removed(self, path: str) -> None:
@@ -78,33 +98,50 @@ class Unsynced:
             by_folder.setdefault(os.path.dirname(path), {})[os.path.basename(path)] = each
         for folder, names in by_folder.items():
             if folder not in self.names:
-                self.names[folder] = {
-                    each.name: FOLDER if each.is_dir() else self._file(each.path) for each in _scandir(folder)
-                }
+                self.names[folder] = self._listed(folder)
             self.changes.setdefault(folder, []).append(names)
 
     def after_cut(self, rng: random.Random) -> None:
         """What is on the disk when the machine is started again."""
-        now = {path: content_of(path) for path in self.files if os.path.isfile(path)}
-        held = {id(file): now.get(path, b"") for path, file in self.files.items()}
-        for folder in sorted(self.names):
-            if not os.path.isdir(folder):
-                continue
-            names = dict(self.names[folder])
-            for each in _some(self.changes.get(folder, []), rng):
-                _apply(names, each)
-            for each in list(_scandir(folder)):
-                if each.name not in names:
-                    _gone(Path(each.path))
-            for name, meant in names.items():
-                path = Path(folder, name)
-                if meant is FOLDER:
-                    path.mkdir(exist_ok=True)
-                else:
-                    path.write_bytes(_left(meant.synced, held.get(id(meant), meant.last), rng))
-        for name, file in self.files.items():
-            if name in now and os.path.dirname(name) not in self.names:
-                Path(name).write_bytes(_left(file.synced, now[name], rng))
+        tops = [each for each in self.names if os.path.isdir(each) and not self._within(each)]
+        for folder, _, names in (each for top in tops for each in os.walk(top)):
+            for name in names:
+                self._file(os.path.join(folder, name))
+        now = {id(file): content_of(path) for path, file in self.files.items() if os.path.isfile(path)}
+        for top, tree in [(each, self._kept(each, now, rng)) for each in tops]:
+            _write(Path(top), tree)
+        for path, file in self.files.items():
+            if id(file) in now and not self._within(path):
+                Path(path).write_bytes(_left(file.synced, now[id(file)], rng))
+
+    def _within(self, path: str) -> bool:
+        """Whether it lies below a folder whose names have changed."""
+        return any(str(each) in self.names for each in Path(path).parents)
+
+    def _kept(self, folder: str, now: dict[int, bytes], rng: random.Random) -> Tree:
+        """What a power cut leaves of a folder: names that reached the disk, and what they mean."""
+        names = dict(self.names[folder]) if folder in self.names else self._listed(folder)
+        for each in _some(self.changes.get(folder, []), rng):
+            _apply(names, each)
+        tree: Tree = {}
+        for name, meant in names.items():
+            if isinstance(meant, KeptFolder):
+                tree[name] = self._kept(meant.path, now, rng)
+            else:
+                tree[name] = _left(meant.synced, now.get(id(meant), meant.last), rng)
+        return tree
+
+    def _listed(self, folder: str) -> dict[str, Any]:
+        """The names in a folder as it is, and what they mean."""
+        if not os.path.isdir(folder):
+            return {}  # it was removed
+        return {
+            each.name: self._folder(each.path) if each.is_dir() else self._file(each.path) for each in _scandir(folder)
+        }
+
+    def _folder(self, path: str) -> KeptFolder:
+        """What is known of a folder that is there."""
+        return self.folders.setdefault(path, KeptFolder(path))
 
     def _file(self, path: str) -> KeptFile:
         """What is known of a file that is there."""
@@ -148,10 +185,15 @@ def _left(synced: bytes | None, now: bytes, rng: random.Random) -> bytes:
     return rng.choice([synced or b"", now, now[: rng.randrange(len(now) + 1)], bytes(len(now))])
 
 
-def _gone(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        for each in path.iterdir():
-            _gone(each)
-        path.rmdir()
-    else:
-        path.unlink()
+def _write(folder: Path, tree: Tree) -> None:
+    """The folder becomes what the tree holds; files that are so already are left alone, with their times."""
+    for entry in list(_scandir(folder)):
+        if entry.is_dir() != isinstance(tree.get(entry.name, b""), dict) or entry.name not in tree:
+            shutil.rmtree(entry.path) if entry.is_dir() else os.unlink(entry.path)
+    for name, what in tree.items():
+        path = folder / name
+        if isinstance(what, dict):
+            path.mkdir(exist_ok=True)
+            _write(path, what)
+        elif not path.exists() or content_of(str(path)) != what:
+            path.write_bytes(what)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fogline.flow.folder import LocalFolder
+from fogline.flow.holding import holding
 from tests.chaos.case import SAME
 from tests.chaos.disk import CUT, ERROR, FULL, KINDS, SHORT, Disk, PowerCut
 from tests.chaos.io import scenarios, tried
@@ -54,6 +56,28 @@ def test_the_disk_loses_what_was_not_synced_and_nothing_else(tmp_path):
     assert after[True] == {b"old", b"new" * 100}  # the rename may be lost, the content is not
     assert {b"", b"old", b"new" * 100, bytes(300)} < after[False]
     assert any(0 < len(each) < 300 and each != b"old" for each in after[False])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_folder_that_a_run_holds_is_there_after_a_power_cut(seed, tmp_path):
+    disk, out = Disk(str(tmp_path)), tmp_path / "new" / "out"
+    with disk.on(), holding(str(out), "embedded"):
+        LocalFolder(out).put("about.json", b"{}")
+    disk.unsynced.after_cut(random.Random(seed))
+    assert (out / "about.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_lies_in_a_folder_goes_where_its_name_goes(seed, tmp_path):
+    disk, here, there = Disk(str(tmp_path)), tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    (here / "file").write_bytes(b"content")
+    with disk.on():
+        os.replace(here, there)
+    disk.unsynced.after_cut(random.Random(seed))
+    (place,) = tmp_path.iterdir()
+    assert place in (here, there)
+    assert (place / "file").read_bytes() == b"content"
 
 
 @pytest.mark.parametrize("kind", [ERROR, FULL, SHORT])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import random
+from contextlib import suppress
+from errno import EIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from fogline.errors import FoglineError
 from fogline.flow import answers, compaction, folder, spill
 from fogline.flow.answers import read_answer, read_scores
 from fogline.flow.batches import counted, part_name
+from fogline.flow.compaction import write_stand
 from fogline.flow.folder import LocalFolder
 from fogline.flow.output import Output, RunConfig
 from fogline.flow.reported import tables_of
@@ -114,6 +117,27 @@ def test_after_any_number_of_batches_the_answer_at_every_instant_is_that_of_all_
         assert len(list((tmp_path / kind).iterdir())) <= 9  # 27, 27, 3, and what is left
         assert pq.read_table(tmp_path / kind).num_rows == len(rows_in(tmp_path, kind))
     assert len(list((tmp_path / "answers").iterdir())) <= 6
+
+
+@pytest.mark.parametrize("keep", [None, 4])
+def test_what_a_crash_has_left_after_a_stand_was_written_goes_with_the_next_start(tmp_path, monkeypatch, keep):
+    made = batches(20, seed=2)
+    whole, broken = begun(LocalFolder(tmp_path / "whole"), 2, keep), begun(LocalFolder(tmp_path / "broken"), 2, keep)
+    for number, parts in enumerate(made):
+        whole.folder.write(number, parts)
+        with monkeypatch.context() as crashing, suppress(OSError):
+            crashing.setattr(compaction, "write_stand", written_and_no_more)
+            broken.folder.write(number, parts)
+        broken = output_in(broken.place, 2, keep)
+        broken.resume()
+        assert sorted(broken.place.listing("answers")) == sorted(whole.place.listing("answers")), number
+        for kind in ("changes", "rejects", "health"):
+            assert sorted(broken.place.listing(kind)) == sorted(whole.place.listing(kind)), number
+
+
+def written_and_no_more(place: LocalFolder, stand: compaction.Stand) -> None:
+    write_stand(place, stand)
+    raise OSError(EIO, "here")
 
 
 def test_files_that_are_large_together_are_not_joined(tmp_path, monkeypatch):

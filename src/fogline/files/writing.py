@@ -44,9 +44,9 @@ def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
             sync(place.parent)  # the old ones are out of the way before the new ones come, also on disk
         _name(draft, place, old)
         sync(place.parent)
-        _remove(old)
+        _try_to_remove(old)
     finally:
-        _remove(draft)
+        _try_to_remove(draft)
 
 
 def _name(draft: Path, place: Path, old: Path) -> None:
@@ -60,12 +60,17 @@ def _name(draft: Path, place: Path, old: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """What is left there is in no one's way; what is hidden is removed by the next one, too."""
+    """It is there no longer."""
     if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path)
     else:
-        with suppress(OSError):
-            path.unlink()
+        path.unlink(missing_ok=True)
+
+
+def _try_to_remove(path: Path) -> None:
+    """What is hidden is in no one's way, and removed by the next one, too."""
+    with suppress(OSError):
+        _remove(path)
 
 
 def write_file(rows: pa.Table, kind: str, path: Path) -> None:

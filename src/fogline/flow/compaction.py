@@ -60,6 +60,9 @@ class Compaction:
         for kind in (*KINDS, *VIEWS):
             self.place.delete(superseded(self.place.listing(kind)))
         stands = stand_names(self.place)
+        if stands:
+            newest = read_stand(self.place, stands[max(stands)], answer=False)
+            self._end(newest.number, newest.removed)
         self.next = max(stands, default=-1) + 1
 
     def before(self, number: int) -> None:
@@ -73,17 +76,30 @@ class Compaction:
         stands = stand_names(self.place)
         before = read_stand(self.place, stands[max(stands)]) if stands else None
         removed = self._removed(last, list(stands), before)
-        stands.pop(removed - 1, None)  # stays: the kept changes begin there
-        size, gone = self.block, []
-        while (last + 1) % size == 0:
+        gone: list[str] = []
+        for size in self._sizes(last):
             for kind in KINDS:
                 gone += self._join(kind, last + 1 - size, last)
-            gone += [name for number, name in stands.items() if last + 1 - size <= number < last and size > self.block]
-            size *= self.block
         for kind in VIEWS:
             gone += fold(self.place, kind, self.query, last - self.block)
         write_stand(self.place, self._stand(before, last, removed))
         self.place.delete(gone)
+        self._end(last, removed)
+
+    def _sizes(self, last: int) -> list[int]:
+        """Of the blocks that end with this batch."""
+        sizes, size = [], self.block
+        while (last + 1) % size == 0:
+            sizes.append(size)
+            size *= self.block
+        return sizes
+
+    def _end(self, last: int, removed: int) -> None:
+        """The newest stand is written: those that it stands for go, and what was before the first batch to keep."""
+        first = min((last + 1 - size for size in self._sizes(last) if size > self.block), default=last)
+        stands = stand_names(self.place)
+        stands.pop(removed - 1, None)  # stays: the kept changes begin there
+        self.place.delete(name for number, name in stands.items() if first <= number < last)
         if removed:
             self._remove(removed)
 

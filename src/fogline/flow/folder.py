@@ -60,7 +60,7 @@ class LocalFolder:
     @contextmanager
     def filling(self, name: str) -> Iterator[Path]:
         place = self.root / name
-        _make(place.parent)
+        make_folder(place.parent)
         fresh = self.root / draft_of(name)
         try:
             yield fresh
@@ -97,7 +97,7 @@ class LocalFolder:
         return dict(sorted(sizes.items()))
 
     def move(self, name: str, to: str) -> None:
-        _make((self.root / to).parent)
+        make_folder((self.root / to).parent)
         (self.root / name).replace(self.root / to)
         to_disk((self.root / to).parent)
 
@@ -124,9 +124,9 @@ def to_disk(path: Path) -> None:
     sync(path)
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """The folder, and those above it, are there and stay."""
     if not folder.is_dir():
-        _make(folder.parent)
+        make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         to_disk(folder.parent)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute, is_local
+from fogline.flow.folder import make_folder
 
 LOCK = ".lock"
 
@@ -32,7 +33,7 @@ def holding(output: str, engine: str, remark: Callable[[str], None] = lambda tex
         return
     folder = Path(absolute(output))
     made = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)  # for good: what other places take over from this run, it must not forget
     opened = _locked(folder / LOCK, output, remark)
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "engine": engine, "since": _now()}
