@@ -14,9 +14,13 @@ import pytest
 
 import fogline as fl
 from fogline.errors import FoglineError, LimitError, QueryError, SinkError
+from fogline.files import one_file
+from fogline.files.layout import layout_of
+from fogline.files.options import Options
 from fogline.flow import embedded_reading
 from fogline.flow.alarms import Alarms, read_alarms
 from fogline.flow.embedded import Embedded
+from fogline.flow.embedded_reading import FileRows
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.folder import LocalFolder
 from fogline.flow.limits import Full, GroupLimits, group_text
@@ -112,6 +116,20 @@ def test_a_file_that_was_cut_and_is_back_after_a_moment_is_not_read_from_its_beg
             going.awaitTermination(0)
     begun(config_of(case, tmp_path), 37)
     assert reported(tmp_path / "out") == reported(tmp_path / "calm")
+
+
+def test_a_file_may_be_cut_more_often_than_calls_may_be_nested(tmp_path, monkeypatch):
+    monkeypatch.setattr(one_file, "ROWS", 1_000)
+    count = 2_500
+    table = pa.table({"id": [f"r{k}" for k in range(count)], "t": list(range(count)), "a": [1.0] * count})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    path = str(tmp_path / "rows.parquet")
+    query = fl.Query({"a": "max"}, id="id", time="t", lifetime=10)
+    reading, ids, skip = FileRows(layout_of(path, query, Options())), list[str](), 0
+    while skip is not None:
+        ids += [each for batch in reading.take([path], skip, 1) for each in batch["id"].to_pylist()]
+        skip = None if reading.cut is None else reading.cut.rows
+    assert ids == table["id"].to_pylist()
 
 
 def test_a_batch_that_was_interrupted_is_done_again_with_the_rows_that_it_had_whatever_the_limit_is_then(tmp_path):

@@ -8,6 +8,7 @@ so it does not matter which of the two it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ class FileRows:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.cut: Cut | None = None
-        self._open: Iterator[pa.RecordBatch] = iter(())  # what is left of the file that was cut
+        self._rest: list[pa.RecordBatch] = []  # of the file that was cut: what is left of the batch that was read, …
+        self._open: Iterator[pa.RecordBatch] = iter(())  # … and those after it
 
     def take(self, paths: Iterable[str], skip: int, most: int) -> Iterator[pa.RecordBatch]:
         """Up to `most` rows of these files; of the first one `skip` rows were taken before."""
@@ -39,18 +41,18 @@ class FileRows:
         for k, path in enumerate(paths):
             before = skip if k == 0 else 0
             if k == 0 and going_on == Cut(path, skip):
-                rows = self._open
+                rest, rows = self._rest, self._open
             elif before and not Path(path).exists():
-                before, rows = 0, _gone(batches(path, self.layout), path)
+                before, rest, rows = 0, [], _gone(batches(path, self.layout), path)
             else:
-                rows = _behind(batches(path, self.layout), before, path)
-            for batch in rows:
+                rest, rows = [], _behind(batches(path, self.layout), before, path)
+            for batch in chain(rest, rows):
                 some = batch.slice(0, most - taken)
                 if some.num_rows:
                     yield some
                 taken, before = taken + some.num_rows, before + some.num_rows
                 if some.num_rows < batch.num_rows:
-                    self.cut, self._open = Cut(path, before), _before(batch.slice(some.num_rows), rows)
+                    self.cut, self._rest, self._open = Cut(path, before), [batch.slice(some.num_rows)], rows
                     return
 
 
@@ -74,8 +76,3 @@ def _behind(rows: Iterator[pa.RecordBatch], skip: int, path: str) -> Iterator[pa
             f"{path!r} has {skip - left:,} rows, and {skip:,} were taken of it before: it was changed while it was "
             "being read. Put it back as it was; what is new belongs into a new file."
         )
-
-
-def _before(first: pa.RecordBatch, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rows
