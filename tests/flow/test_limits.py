@@ -162,18 +162,40 @@ def test_a_file_that_was_cut_and_is_gone_is_named_and_rejected(tmp_path):
     assert any("cannot be read" in str(row) for row in reported(tmp_path / "out", "rejects"))
 
 
-def test_a_file_that_was_cut_and_has_become_shorter_is_an_error(tmp_path):
+@pytest.mark.parametrize("rows", [20, 80])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_file_that_was_cut_and_replaced_is_an_error_and_goes_on_when_it_is_back(rows, restarted, tmp_path):
     case = CASES["rows that are appended, in groups"]
     write_stream(case, tmp_path / "in")
-    assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37).awaitTermination(0)
-    good = (tmp_path / "in" / "000.parquet").read_bytes()
-    pq.write_table(case.table().slice(0, 20), tmp_path / "in" / "000.parquet")
-    with pytest.raises(FoglineError, match="has 20 rows, and 37 were taken of it before"):
-        begun(config_of(case, tmp_path))
-    (tmp_path / "in" / "000.parquet").write_bytes(good)
+    begun(config_of(case, tmp_path, "calm"), 37)
+    going = Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37)
+    assert not going.awaitTermination(0)
+    path = tmp_path / "in" / "000.parquet"
+    good, seen = path.read_bytes(), path.stat()
+    other = tmp_path / "other"
+    pq.write_table(case.table().slice(80, rows), other)  # as many rows as it had, or fewer
+    os.utime(other, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    other.replace(path)
+    going = Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=37) if restarted else going
+    with pytest.raises(FoglineError, match=r"000.parquet' is no longer the file of which rows were taken before"):
+        going.awaitTermination(0)
+    path.write_bytes(good)  # of another time, and the same
+    begun(config_of(case, tmp_path), 37)
+    assert reported(tmp_path / "out") == reported(tmp_path / "calm")
+
+
+def test_a_file_that_was_cut_and_has_become_longer_is_read_to_its_end(tmp_path):
+    case = Case(ONE, lambda: growing(100), files=1)
+    (tmp_path / "in").mkdir()
+    path, lines = tmp_path / "in" / "rows.csv", [f"r{k},{k},{k},{-k}" for k in range(100)]
+    path.write_text("\n".join(["id,t,a,b", *lines[:60], ""]))
+    assert not Embedded(config_of(case, tmp_path)).start(max_rows_per_batch=40).awaitTermination(0)
+    with path.open("a") as file:
+        file.write("\n".join([*lines[60:], ""]))
+    begun(config_of(case, tmp_path), 15)
     begun(config_of(case, tmp_path, "calm"))
-    begun(config_of(case, tmp_path))
-    assert answers(tmp_path / "out", case.query) == answers(tmp_path / "calm", case.query)
+    assert sum(rows_of_batches(tmp_path / "out").values()) == 100
+    assert answers(tmp_path / "out", ONE) == answers(tmp_path / "calm", ONE)
 
 
 # GroupLimits of groups

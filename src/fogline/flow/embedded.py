@@ -169,7 +169,8 @@ class EmbeddedRun:
     def _do(self, intent: Intent, evaluation: Evaluation) -> None:
         """One batch, from the files to the commit."""
         began, output, status = perf_counter(), self.running.output, self.running.status
-        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most)
+        mark = None if self.log.cut is None else self.log.cut.mark
+        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most, mark)
         found = from_packed(output.place, list(self._carried(evaluation.take(rows, intent.now))))
         number = self.state.batch + 1
         done = self.log.take(intent.files, number, self.reading.cut)

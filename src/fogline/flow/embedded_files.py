@@ -2,7 +2,7 @@
 
 Each file once, in the order of the times at which they were last changed, then of their paths. What was taken lies in
 the engine's state: it is known of a file when the batch that read it is committed. Of a file that was too long for one
-batch it is known how many of its rows were taken; the next batch begins with it.
+batch it is known how many of its rows were taken, and by what it is known again; the next batch begins with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from fogline.files.mark import FileMark
 from fogline.files.unread import Taken
 from fogline.flow.embedded_reading import Cut
 from fogline.flow.embedded_state import EmbeddedState, Entry
@@ -38,6 +39,17 @@ class CutFile(NamedTuple):
     rows: int
     when: int  # it was last changed, in milliseconds
     batch: int  # that took the last of them
+    mark: FileMark | None = None  # by which it is known; None: it was gone, or an earlier version has cut it
+
+    @classmethod
+    def from_json(cls, path: str, saved: bytes) -> CutFile:
+        """The inverse of `to_json`."""
+        rows, when, batch, *mark = json.loads(saved)
+        return cls(path, rows, when, batch, FileMark(*mark) if mark else None)
+
+    def to_json(self) -> bytes:
+        """All but its path."""
+        return json.dumps([self.rows, self.when, self.batch, *(self.mark or ())]).encode()
 
 
 class TakenFiles:
@@ -47,7 +59,7 @@ class TakenFiles:
         self.state, self.by_name = state, by_name
         self.files = {path: Taken(*json.loads(saved)) for path, saved in state.all(_FILE)}
         self.names = {Path(path).name for path in self.files}
-        self.cut = next((CutFile(path, *json.loads(saved)) for path, saved in state.all(_CUT)), None)
+        self.cut = next((CutFile.from_json(path, saved) for path, saved in state.all(_CUT)), None)
 
     def read(self) -> dict[str, Taken]:
         """The files by their paths."""
@@ -70,8 +82,8 @@ class TakenFiles:
             self.cut = None
         for count, (path, when) in enumerate(files):
             if cut is not None and path == cut.path:
-                self.cut = CutFile(path, cut.rows, when, batch)
-                self.state.put(Entry(_CUT, path), json.dumps(self.cut[1:]).encode())
+                self.cut = CutFile(path, cut.rows, when, batch, cut.mark)
+                self.state.put(Entry(_CUT, path), self.cut.to_json())
                 return count
             self.state.put(Entry(_FILE, path), json.dumps([when, batch]).encode())
             self.files[path] = Taken(when, batch)

@@ -2,7 +2,7 @@
 
 File after file, and where the limit lies within a file, up to there: the next batch goes on with the row behind it. The
 file stays open meanwhile; after a restart the rows that were taken are skipped. A file gives the same rows every time,
-so it does not matter which of the two it was.
+so it does not matter which of the two it was; one that is no longer the same is an error (`files.mark`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from fogline.errors import FoglineError
+from fogline.files.mark import FileMark, MarkedFile
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
 
@@ -24,6 +25,7 @@ class Cut(NamedTuple):
 
     path: str
     rows: int  # that were taken
+    mark: FileMark | None = None  # by which the file is known; None: it is there no longer
 
 
 class FileRows:
@@ -34,26 +36,37 @@ class FileRows:
         self.cut: Cut | None = None
         self._rest: list[pa.RecordBatch] = []  # of the file that was cut: what is left of the batch that was read, …
         self._open: Iterator[pa.RecordBatch] = iter(())  # … and those after it
+        self._file = MarkedFile("")
 
-    def take(self, paths: Iterable[str], skip: int, most: int) -> Iterator[pa.RecordBatch]:
-        """Up to `most` rows of these files; of the first one `skip` rows were taken before."""
+    def take(
+        self, paths: Iterable[str], skip: int, most: int, mark: FileMark | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Up to `most` rows of these files; of the first one, known by its mark, `skip` rows were taken before."""
         going_on, self.cut, taken = self.cut, None, 0
         for k, path in enumerate(paths):
             before = skip if k == 0 else 0
-            if k == 0 and going_on == Cut(path, skip):
-                rest, rows = self._rest, self._open
-            elif before and not Path(path).exists():
-                before, rest, rows = 0, [], _gone(batches(path, self.layout), path)
-            else:
-                rest, rows = [], _behind(batches(path, self.layout), before, path)
-            for batch in chain(rest, rows):
+            if k or going_on is None or going_on[:2] != (path, skip):
+                self._file, self._rest = MarkedFile(path, mark if before else None), []
+                before = self._begin(path, before)
+            elif before:
+                self._file.check()
+            for batch in chain(self._rest, self._open):
                 some = batch.slice(0, most - taken)
                 if some.num_rows:
                     yield some
                 taken, before = taken + some.num_rows, before + some.num_rows
                 if some.num_rows < batch.num_rows:
-                    self.cut, self._rest, self._open = Cut(path, before), [batch.slice(some.num_rows)], rows
+                    self.cut, self._rest = Cut(path, before, self._file.note()), [batch.slice(some.num_rows)]
                     return
+
+    def _begin(self, path: str, skip: int) -> int:
+        """Open a file; returns how many of its rows were taken before, which is none of a reject that stands for it."""
+        if skip and not Path(path).exists():
+            self._open = _gone(batches(path, self.layout), path)
+            return 0
+        self._file.check()
+        self._open = _behind(batches(path, self.layout), skip, path)
+        return skip
 
 
 def _gone(rows: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,6 @@ import errno
 import os
 import zlib
 from contextlib import suppress
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,15 +86,16 @@ def must_be_writable(path: str | Path) -> None:
         raise FoglineError(f"{str(path)!r} cannot be written: this user may not write to {str(there)!r}.")
 
 
-def checksum(path: Path) -> int:
-    """Of a file; where it is large, of pieces of it."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content, memoryview(content) as view:
-        if len(view) <= PIECES * PIECE:
-            return zlib.crc32(view)
+def checksum(path: Path, size: int | None = None) -> int:
+    """Of a file, or of its first bytes; where these are many, of pieces of them."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size if size is None else size
+        if size <= PIECES * PIECE:
+            return zlib.crc32(file.read(size))
         found = 0
         for k in range(PIECES):
-            at = (len(view) - PIECE) * k // (PIECES - 1)
-            found = zlib.crc32(view[at : at + PIECE], found)
+            file.seek((size - PIECE) * k // (PIECES - 1))
+            found = zlib.crc32(file.read(PIECE), found)
         return found
 
 

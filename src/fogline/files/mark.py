@@ -1,0 +1,77 @@
+"""Is a file, of which some rows were taken, still the one that it was?
+
+It is known by its *mark*: how long it was, and a checksum of so many bytes. A file that begins with the same bytes is
+the same, whatever its path and its times are, and if it has become longer: the rows that were taken are those that are
+skipped. Of another one they are not. (Of a large file the checksum is of pieces, as that of an array is.)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from fogline.errors import FoglineError
+from fogline.repository.files import checksum
+
+
+class FileMark(NamedTuple):
+    """By what a file is known."""
+
+    size: int  # bytes
+    checksum: int  # of so many
+
+
+class _Seen(NamedTuple):
+    """A file as its folder shows it: as long as that is the same, nothing was written to it."""
+
+    node: int
+    size: int
+    times: tuple[int, int]
+
+
+class MarkedFile:
+    """A file that is read in parts. It is looked into only where it was touched since the last look."""
+
+    def __init__(self, path: str, mark: FileMark | None = None) -> None:
+        self.path, self.mark = path, mark  # None: not known
+        self.opened = _seen(path)  # before it is read
+        self.known: _Seen | None = None  # when the mark was right
+
+    def check(self) -> None:
+        """An error, if it does not begin with the bytes that it had; one that is there no longer is no other one."""
+        seen, mark = _seen(self.path), self.mark
+        if seen is None or mark is None or seen == self.known:
+            return
+        if seen.size < mark.size or checksum(Path(self.path), mark.size) != mark.checksum:
+            raise _changed(self.path)
+        self.known = seen
+
+    def note(self) -> FileMark | None:
+        """Rows were taken of it: by what it is known from now on."""
+        self.check()
+        seen = _seen(self.path)
+        if seen is not None and (self.mark is None or seen.size > self.mark.size):
+            if self.mark is None:
+                self._must_be_as_opened(seen)
+            self.mark, self.known = FileMark(seen.size, checksum(Path(self.path), seen.size)), seen
+        return self.mark
+
+    def _must_be_as_opened(self, seen: _Seen) -> None:
+        if self.opened is not None and (seen.node != self.opened.node or seen.size < self.opened.size):
+            raise FoglineError(f"{self.path!r} was replaced while it was being read. The same command reads it anew.")
+
+
+def _changed(path: str) -> FoglineError:
+    return FoglineError(
+        f"{path!r} is no longer the file of which rows were taken before: it was changed while it was being read. Put "
+        "it back as it was, or remove it: then what was not read of it is a reject. Write what is new into a new file."
+    )
+
+
+def _seen(path: str) -> _Seen | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _Seen(found.st_ino, found.st_size, (found.st_mtime_ns, found.st_ctime_ns))
