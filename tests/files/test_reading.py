@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -98,6 +100,25 @@ def test_a_file_that_cannot_be_read_is_one_row_with_the_reason(tmp_path):
     taken = [row for row in found if row[WHY] is None]
     assert 100 < len(taken) < 4001
     assert all(row["y"] == str(int(row["t"]) * 7919) for row in taken[1:])  # no number is cut
+
+
+def test_a_parquet_file_that_is_cut_short_while_it_is_read_is_a_reject_and_not_the_end_of_the_process(tmp_path):
+    count = 150_000
+    columns = {
+        "s": [f"r{k}" for k in range(count)],
+        "t": list(range(count)),
+        "x": np.random.default_rng(1).random(count),
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({**columns, "y": columns["x"]}), path, row_group_size=50_000)
+    layout = layout_of(str(path), QUERY, Options())
+    if (child := os.fork()) == 0:  # the process that might end
+        reading = batches(str(path), layout)
+        next(reading)
+        os.truncate(path, 1_000)
+        *_, last = reading
+        os._exit(0 if "the file cannot be read" in last[WHY][0].as_py() else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_history_has_numbers_where_all_cells_are_and_names_stay_texts(tmp_path):

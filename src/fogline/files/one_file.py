@@ -23,7 +23,8 @@ from fogline.files.objects import read_objects
 from fogline.files.raw import UNREADABLE, Raw, Unreadable, reason_of
 from fogline.files.settled import Layout
 
-ROWS = 65_536  # of a Parquet file at once
+ROWS = 65_536  # of a Parquet file at once, …
+BUFFER = 2**20  # … and bytes of each of its columns
 
 
 def batches(path: str, layout: Layout, *, content: bytes | None = None, size: int = SIZE) -> Iterator[pa.RecordBatch]:
@@ -75,7 +76,11 @@ def _raw(path: str, content: bytes | None, kind: str, layout: Layout, size: int)
 
 def _parquet(path: str, content: bytes | None, columns: frozenset[str]) -> Iterator[Raw]:
     source = path if content is None else pa.BufferReader(content)
-    with pq.ParquetFile(source, memory_map=content is None) as file:
-        there = [name for name in file.schema_arrow.names if name in columns]
+    # Not mapped: a file that is cut short meanwhile, or a disk that fails, would end the process without a word.
+    with pq.ParquetFile(source, pre_buffer=False, buffer_size=BUFFER) as file:
+        there, left = [name for name in file.schema_arrow.names if name in columns], file.metadata.num_rows
         for batch in file.iter_batches(ROWS, columns=there or file.schema_arrow.names[:1]):
             yield Raw({name: batch.column(name) for name in there}, batch.num_rows)
+            left -= batch.num_rows
+        if left > 0:  # Arrow takes the end of a file for the end of its rows
+            raise Unreadable(f"it was cut short while it was being read: {left:,} of its rows are not there")
