@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fogline.errors import FoglineError
-from fogline.files.listing import files_of, kind_of, kind_of_name, pattern_of
+from fogline.files.listing import entries, files_of, kind_of, kind_of_name, pattern_of
 from fogline.files.unread import Unread, not_read
 from fogline.flow.folder import LocalFolder
 from fogline.flow.source_log import SourceLog
@@ -114,3 +114,30 @@ def test_a_pipe_among_the_files_is_named_and_not_read(tmp_path):
     (shown,) = not_read(str(tmp_path))
     assert "pipes, sockets or devices" in shown
     assert "pipe.csv" in shown
+
+
+def test_links_that_lead_to_each_other_s_folders_are_followed_once(tmp_path):
+    files = [put(tmp_path / "a" / "x.csv"), put(tmp_path / "b" / "y.csv")]
+    (tmp_path / "a" / "there").symlink_to(tmp_path / "b")
+    (tmp_path / "b" / "back").symlink_to(tmp_path / "a")
+    assert files_of(str(tmp_path / "a")) == [tmp_path / "a" / "there" / "y.csv", files[0]]
+
+
+def test_a_subfolder_that_goes_while_files_are_listed_does_not_matter(tmp_path):
+    there = [put(tmp_path / name) for name in ("a.csv", "b/gone.csv", "c.csv")]
+    listing = entries(str(tmp_path))
+    assert [next(listing), next(listing)] == [there[0], there[2]]
+    there[1].unlink()
+    there[1].parent.rmdir()
+    assert list(listing) == []
+
+
+def test_files_whose_names_are_no_text_are_named_and_not_read(tmp_path):
+    put(tmp_path / "a.csv")
+    put(Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")))
+    assert files_of(str(tmp_path)) == [tmp_path / "a.csv"]
+    (sentence,) = not_read(str(tmp_path))
+    assert "no UTF-8 text; rename them: caf" in sentence
+    unread = Unread(str(tmp_path), SourceLog(LocalFolder(tmp_path / "out")))
+    assert unread.look() == [sentence]
+    assert unread.look() == []

@@ -3,9 +3,9 @@
 Files whose names end in .parquet, .csv, .tsv, .json, .jsonl or .ndjson, packed (.gz, .bz2, .zst, .lz4) or not, each
 read by its own kind: those of the folder and of its subfolders. What begins with . or _ is hidden and left out without
 a word, folders included; every other file is left out by its end (.part, .tmp, .txt, .xlsx), and is named once
-(`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere, and pipes.
-A link to a folder that holds it is not followed: its files would be read again. In a folder that is called by a kind
-(data.parquet) files without any end are of that kind.
+(`files.unread`), for a file that is not read shall not look as if it were; so are links that lead nowhere, pipes, and
+names that are no text. A link to a folder that holds it is not followed: its files would be read again. In a folder
+that is called by a kind (data.parquet) files without any end are of that kind.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def files_of(path: str) -> list[Path]:
     """The files of the stream that are there, by their names."""
     root = root_of(path)
     named = (each for each in entries(path) if kind_of_file(str(each), root) is not None)
-    return sorted(each for each in named if not dangles(each) and not is_special(each))
+    return sorted(each for each in named if not (dangles(each) or is_special(each) or is_no_text(each)))
 
 
 def dangles(path: Path) -> bool:
@@ -110,6 +110,15 @@ def is_special(path: Path) -> bool:
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def is_no_text(path: Path) -> bool:
+    """Whether the path has bytes that are no UTF-8: then nothing that is written could name the file."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def size_of(path: Path) -> int:
@@ -172,7 +181,7 @@ def entries(path: str) -> Iterator[Path]:
     folders = [root for root in roots if root.is_dir()]
     yield from (root for root in roots if root.is_file())
     while folders:
-        for each in sorted(folders.pop().iterdir()):
+        for each in _inside(folders.pop()):
             if each.name.startswith((".", "_")):
                 continue
             if not each.is_dir():
@@ -181,10 +190,20 @@ def entries(path: str) -> Iterator[Path]:
                 folders.append(each)
 
 
+def _inside(folder: Path) -> list[Path]:
+    """What a folder holds; nothing, if it is there no longer."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def _holds_itself(folder: Path) -> bool:
-    """Whether this is a link to a folder in which it lies."""
-    inner = folder.parent.resolve() if folder.is_symlink() else None
-    return inner is not None and folder.resolve() in (inner, *inner.parents)
+    """Whether this is a link to a folder in which it lies, be it by way of other links."""
+    if not folder.is_symlink():
+        return False
+    above = [each.resolve() for each in folder.parents]
+    return any(folder.resolve() in (each, *each.parents) for each in above)
 
 
 def folders_in(path: str) -> set[Path]:

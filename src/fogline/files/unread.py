@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from fogline.files.listing import dangles, entries, is_special, kind_of_file, root_of
+from fogline.files.listing import dangles, entries, is_no_text, is_special, kind_of_file, root_of
 
 LISTED = 5  # names in one remark
 STRAYS = "not read, since their names end in none of csv, tsv, json, jsonl, parquet: {}."
 DANGLING = "not read, since they are links that lead nowhere: {}."
+NO_TEXT = "not read, since their names, or those of their folders, are no UTF-8 text; rename them: {}."
 SPECIAL = "not read, since they are pipes, sockets or devices, and no files: {}."
 
 
@@ -59,6 +60,7 @@ class Unread:
             (self._new(others), STRAYS),
             (self._new(links(there, self.root), "link "), DANGLING),
             (self._new(specials(there, self.root), "special "), SPECIAL),
+            (self._new(unnamed(there, self.root), "name "), NO_TEXT),
             (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
                                              "Write new files instead, under another name first, then rename them."),
         )  # fmt: skip
@@ -85,10 +87,20 @@ def specials(there: Iterable[Path], root: str) -> list[Path]:
     return [each for each in there if kind_of_file(str(each), root) is not None and is_special(each)]
 
 
+def unnamed(there: Iterable[Path], root: str) -> list[Path]:
+    """Those of these that would be read, but have names that are no text."""
+    return [each for each in there if kind_of_file(str(each), root) is not None and is_no_text(each)]
+
+
 def not_read(path: str) -> list[str]:
     """Sentences about the files of a path that are not read; none: all are."""
     there, root = list(entries(path)), root_of(path)
-    found = (strays(there, root), STRAYS), (links(there, root), DANGLING), (specials(there, root), SPECIAL)
+    found = (
+        (strays(there, root), STRAYS),
+        (links(there, root), DANGLING),
+        (specials(there, root), SPECIAL),
+        (unnamed(there, root), NO_TEXT),
+    )
     return [sentence.format(names_of([str(each) for each in some])) for some, sentence in found if some]
 
 
