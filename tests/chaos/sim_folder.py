@@ -126,7 +126,7 @@ class Runs:
         output.folder.compaction.block = self.block
         output.resume()
         state = EmbeddedState(self.place)
-        log = Files(state, by_name=False)
+        log = Files(state, self.config.stream, by_name=False)
         log.parts = list(self.rows)
         running = SimpleNamespace(config=self.config, output=output, status=RunStatus(), report=lambda status: None)
         return EmbeddedRun(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch, MANY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path, PosixPath
 from typing import Any
 
@@ -96,6 +97,34 @@ def test_a_file_that_was_cut_goes_on_where_it_was_after_a_restart_and_in_a_folde
     for kind in ("changes", "health"):
         assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
     assert not list(EmbeddedState(LocalFolder(tmp_path / "out")).all("cut file"))
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_batch_that_was_interrupted_goes_on_in_a_folder_that_was_moved(stays, tmp_path):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    begun(config_of(case, tmp_path, "calm"), 37, 2)
+
+    class Failing:
+        def put(self, number: int, *_: Any) -> None:
+            if number == 3:  # it begins within a file, and ends within another
+                raise OSError("no")
+
+    with pytest.raises(SinkError):
+        begun(config_of(case, tmp_path, sinks=(Failing(),)), 37, 2)
+    shutil.copytree(tmp_path / "in", tmp_path / "in2")  # with the times of files
+    if not stays:
+        shutil.rmtree(tmp_path / "in")
+    moved = RunConfig(str(tmp_path / "in2"), str(tmp_path / "out"), case.query, moved=True, engine="embedded")
+    remarks: list[str] = []
+    running = Embedded(moved, remark=remarks.append)
+    started = running.start(files_per_batch=2, max_rows_per_batch=37)
+    assert not [text for text in remarks if "gone" in text]
+    assert not started.awaitTermination(0)
+    assert all(path.startswith(str(tmp_path / "in2")) for path, each in started.log.read().items() if each.batch == 3)
+    assert started.awaitTermination()
+    for kind in ("changes", "rejects", "health"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
 
 
 def test_a_file_that_was_cut_and_is_back_after_a_moment_is_not_read_from_its_beginning(tmp_path, monkeypatch):

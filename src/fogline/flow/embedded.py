@@ -76,7 +76,7 @@ class Embedded:
             self.output.begin(layout.to_dict(), plan.buckets)
         state = EmbeddedState(self.output.place)
         begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
-        log = TakenFiles(state, by_name=self.output.by_name)
+        log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
         self.unread = Unread(self.config.stream, log)
         for text in self.unread.begin():
             self.remark(text)
@@ -115,7 +115,7 @@ class EmbeddedRun:
         self.files_per_batch, self.max_rows_per_batch = files_per_batch, max_rows_per_batch
         self.reading = FileRows(layout)
         self.evaluation = Evaluation(plan, state)
-        self.interrupted = state.intent()  # what a batch that was not finished was to do
+        self.interrupted = log.interrupted()  # what a batch that was not finished was to do
         self.left: list[FoundFile] | None = None  # without following: files that were there at the start
 
     @property

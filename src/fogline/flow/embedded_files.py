@@ -14,10 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from fogline.files.listing import files_of
 from fogline.files.mark import FileMark
 from fogline.files.unread import Taken
 from fogline.flow.embedded_reading import Cut
-from fogline.flow.embedded_state import EmbeddedState, Entry
+from fogline.flow.embedded_state import EmbeddedState, Entry, Intent
 
 BATCH = 256 * 2**20  # bytes of files in one batch, at most, …
 ROWS = 1_000_000  # … and rows, unless stated
@@ -55,8 +56,8 @@ class CutFile(NamedTuple):
 class TakenFiles:
     """Which files have been taken up so far? As the state knows it."""
 
-    def __init__(self, state: EmbeddedState, *, by_name: bool) -> None:
-        self.state, self.by_name = state, by_name
+    def __init__(self, state: EmbeddedState, stream: str, *, by_name: bool) -> None:
+        self.state, self.stream, self.by_name = state, stream, by_name
         self.files = {path: Taken(*json.loads(saved)) for path, saved in state.all(_FILE)}
         self.names = {Path(path).name for path in self.files}
         self.cut = next((CutFile.from_json(path, saved) for path, saved in state.all(_CUT)), None)
@@ -66,14 +67,23 @@ class TakenFiles:
         return self.files if self.cut is None else self.files | {self.cut.path: Taken(self.cut.when, self.cut.batch)}
 
     def gone(self) -> list[str]:
-        """Files that were to be read by a batch that is not finished, and are no longer there.
-
-        Where the stream was moved, one that was cut is found by its name: if it is gone, that is seen when it is read.
-        """
-        intent = self.state.intent()
-        paths = [] if self.cut is None or self.by_name else [self.cut.path]
+        """Files that were to be read by a batch that is not finished, and are no longer there."""
+        intent = self.interrupted()
+        paths = [] if self.cut is None else [path for path, _ in self._here([(self.cut.path, self.cut.when)])]
         paths = paths if intent is None else [path for path, _ in intent.files]
         return [path for path in paths if not Path(path).exists()]
+
+    def interrupted(self) -> Intent | None:
+        """What a batch that was not finished was to do, with its files where they lie now; None: there is none."""
+        intent = self.state.intent()
+        return None if intent is None else intent._replace(files=self._here(intent.files))
+
+    def _here(self, files: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """The same files; where the stream was moved, those of its folder that have their names."""
+        if not self.by_name:
+            return files
+        there = {each.name: str(each) for each in files_of(self.stream)}
+        return [(there.get(Path(path).name, path), when) for path, when in files]
 
     def take(self, files: Sequence[tuple[str, int]], batch: int, cut: Cut | None = None) -> int:
         """A batch takes these; with the one that was `cut` it ends. Returns how many of them are read."""
