@@ -69,7 +69,7 @@ def test_each_file_that_is_not_read_is_named_once_as_it_appears(tmp_path):
     put(inbox / ".git" / "h.txt")
     [others] = unread.look()
     assert others.startswith("not read, since their names end in none of csv,")
-    assert others.endswith(": b.csv.tmp, n.txt, g.xlsx, f.txt.")
+    assert others.endswith(": b.csv.tmp, n.txt, old/g.xlsx, day=1/f.txt.")
     assert unread.look() == []
     os.utime(first, (9e9, 9e9))
     [changed] = unread.look()

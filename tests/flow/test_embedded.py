@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -244,6 +245,24 @@ def test_what_was_taken_stays_taken_also_where_it_was_changed_moved_or_is_gone(t
     elsewhere = type(moved)(**{**{f: getattr(moved, f) for f in moved.__slots__}, "stream": str(tmp_path / "there")})
     assert run(elsewhere).status.total == 0
     assert reported(tmp_path / "out") == before
+
+
+def test_a_file_with_a_known_name_in_a_stream_that_was_moved_is_named(tmp_path):
+    case = CASES["rows that are appended, in groups"]
+    write_stream(case, tmp_path / "in")
+    run(config_of(case, tmp_path))
+    (tmp_path / "in").rename(tmp_path / "there")
+    moved = replace(config_of(case, tmp_path, moved=True), stream=str(tmp_path / "there"))
+    run(moved)
+    (tmp_path / "there" / "more").mkdir()
+    pq.write_table(readings(100, 9), tmp_path / "there" / "more" / "000.parquet")
+    remarks = list[str]()
+    running = Embedded(moved, remark=remarks.append)
+    assert running.start().awaitTermination()
+    running.look()
+    (remark,) = remarks
+    assert remark.startswith("several files have one name")
+    assert remark.endswith("000.parquet, more/000.parquet.")
 
 
 def test_files_are_taken_in_the_order_of_their_times_and_as_many_as_fit(tmp_path, monkeypatch):

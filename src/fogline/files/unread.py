@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from fogline.files.listing import dangles, entries, is_no_text, is_special, kind_of_file, root_of
+from fogline.files.listing import dangles, entries, is_no_text, is_special, kind_of_file, name_in, root_of
 
 LISTED = 5  # names in one remark
 STRAYS = "not read, since their names end in none of csv, tsv, json, jsonl, parquet: {}."
 DANGLING = "not read, since they are links that lead nowhere: {}."
 NO_TEXT = "not read, since their names, or those of their folders, are no UTF-8 text; rename them: {}."
+SAME_NAME = (
+    "several files have one name, and in a stream that was moved files are known by their names alone, so that one of "
+    "each name is read. Give the others names of their own: {}."
+)
 SPECIAL = "not read, since they are pipes, sockets or devices, and no files: {}."
 
 
@@ -61,10 +66,19 @@ class Unread:
             (self._new(links(there, self.root), "link "), DANGLING),
             (self._new(specials(there, self.root), "special "), SPECIAL),
             (self._new(unnamed(there, self.root), "name "), NO_TEXT),
+            (self._new(self._alike(there, taken), "same name "), SAME_NAME),
             (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
                                              "Write new files instead, under another name first, then rename them."),
         )  # fmt: skip
-        return [sentence.format(names_of(names)) for names, sentence in found if names]
+        return [sentence.format(names_of(names, self.root)) for names, sentence in found if names]
+
+    def _alike(self, there: list[Path], taken: Mapping[str, Taken]) -> list[Path]:
+        """Where files are known by their names: those that were not taken up from where they are, and share a name."""
+        if not self.by_name:
+            return []
+        read = [each for each in there if kind_of_file(str(each), self.root) is not None]
+        count = Counter(each.name for each in read)
+        return [each for each in read if count[each.name] > 1 and str(each) not in taken]
 
     def _new(self, paths: Iterable[Path], mark: str = "") -> list[str]:
         names = [str(each) for each in paths if f"{mark}{each}" not in self.named]
@@ -101,7 +115,7 @@ def not_read(path: str) -> list[str]:
         (specials(there, root), SPECIAL),
         (unnamed(there, root), NO_TEXT),
     )
-    return [sentence.format(names_of([str(each) for each in some])) for some, sentence in found if some]
+    return [sentence.format(names_of([str(each) for each in some], root)) for some, sentence in found if some]
 
 
 def _changed(path: Path) -> int:
@@ -111,7 +125,7 @@ def _changed(path: Path) -> int:
         return -1
 
 
-def names_of(paths: list[str]) -> str:
-    """Some of these files by their names, and how many there are besides."""
-    names = ", ".join(Path(each).name for each in paths[:LISTED])
+def names_of(paths: list[str], root: str = "") -> str:
+    """Some of these files by their names, as seen from the root, and how many there are besides."""
+    names = ", ".join(name_in(each, root) for each in paths[:LISTED])
     return names if len(paths) <= LISTED else f"{names} and {len(paths) - LISTED:,} more"

@@ -77,7 +77,7 @@ class Embedded:
         state = EmbeddedState(self.output.place)
         begin_all(self.config.sinks, self.output.info(plan, None if state.batch < 0 else state.batch, self.remark))
         log = TakenFiles(state, self.config.stream, by_name=self.output.by_name)
-        self.unread = Unread(self.config.stream, log)
+        self.unread = Unread(self.config.stream, log, by_name=log.by_name)
         for text in self.unread.begin():
             self.remark(text)
         begun = EmbeddedRun(self, layout, plan, state, log, *sizes)
