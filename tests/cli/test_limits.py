@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.cli.limits import group_limits
+from fogline.flow import estimate as estimating
 from fogline.flow import memory
 from tests.flow.embedding import write_stream
 from tests.flow.test_limits import SITES
@@ -49,6 +50,18 @@ def test_what_memory_a_run_takes_is_stated_before_it_starts(monkeypatch: pytest.
     monkeypatch.setattr(memory, "machine_memory", lambda: 10**8)
     assert "That is more than the 100 MB of this machine: a shorter lifetime" in printed("check", "in", "-q", "q.yaml")
     assert "memory, by" not in printed(*RUN)  # a run that goes on
+
+
+def test_an_estimate_that_fails_is_a_remark_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(estimating, "TemporaryDirectory", fails)
+    for words in (("check", "in", "-q", "q.yaml"), RUN):
+        text = printed(*words)
+        assert text.count("what memory a run takes could not be estimated, and it goes on without that:") == 1
+        assert "without that: No space left on device." in text
+    assert "500 rows, " in text
 
 
 def test_limits_that_are_none_are_refused() -> None:

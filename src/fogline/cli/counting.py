@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.cli.engine import Where
+from fogline.cli.expecting import as_advice
 from fogline.cli.progress import Report, stages
 from fogline.cli.terminal import remark
 from fogline.files.layout import layout_of
@@ -113,7 +114,8 @@ def _counted(
 
     total.add(counted(plan, with_now(noted(), plan)))
     if not is_cold():  # else it would take a minute
-        total.expected = estimate(plan, first, total=total.rows, batch=ROWS, seconds=SECONDS)
+        with as_advice():
+            total.expected = estimate(plan, first, total=total.rows, batch=ROWS, seconds=SECONDS)
     return total
 
 

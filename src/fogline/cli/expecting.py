@@ -1,8 +1,12 @@
-"""What memory will a run take, in a line, and does the machine have it?"""
+"""What memory will a run take, in a line, and does the machine have it?
+
+That is advice: if it cannot be given, for whatever reason, a remark states so, and the command goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,8 +27,20 @@ def expect_run(config: RunConfig, clock: str | None, max_rows: int | None) -> No
     from fogline.flow.embedded_files import ROWS
     from fogline.flow.starting import expected
 
-    for each in expected(config, clock=clock, batch=max_rows or ROWS):
-        state(each, remark)
+    with as_advice():
+        for each in expected(config, clock=clock, batch=max_rows or ROWS):
+            state(each, remark)
+
+
+@contextmanager
+def as_advice() -> Iterator[None]:
+    """What is estimated here stops nothing."""
+    try:
+        yield
+    except Exception as error:  # of whatever kind: the rows that cause it are met again where they count
+        text = str(getattr(error, "strerror", None) or error)
+        reason = next(iter(text.splitlines()), "").strip(" .") or type(error).__name__
+        remark(f"what memory a run takes could not be estimated, and it goes on without that: {reason}.")
 
 
 def state(found: Estimate, say: Any = typer.echo) -> None:
