@@ -48,5 +48,12 @@ def test_a_batch_whose_files_are_not_known_any_more_is_forgotten(tmp_path):
     assert not mend(tmp_path)
 
 
+def test_the_first_batch_of_a_topic_whose_beginning_is_not_known_any_more_is_forgotten(tmp_path):
+    written(tmp_path, sources__0__0="", offsets__0='v1\n{}\n{"readings":{"0":12}}')
+    assert [str(path.relative_to(tmp_path)) for path in mend(tmp_path)] == ["sources/0/0", "offsets/0"]
+    written(tmp_path, sources__0__0="", offsets__7='v1\n{}\n{"readings":{"0":99}}', commits__6="v1")
+    assert [str(path.relative_to(tmp_path)) for path in mend(tmp_path)] == ["sources/0/0"]
+
+
 def test_where_there_is_no_checkpoint_there_is_nothing_to_mend(tmp_path):
     assert mend(tmp_path / "not there") == []

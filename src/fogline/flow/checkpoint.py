@@ -92,8 +92,9 @@ def _numbered(log: Path) -> list[tuple[int, Path]]:
 
 
 def _source_of(offset: Path) -> int:
-    """Up to which file of the source's log a batch reads."""
-    return int(json.loads(offset.read_text().splitlines()[-1])["logOffset"])
+    """Up to which file of the source's log a batch reads. That of a topic has one: where its first batch began."""
+    known = json.loads(offset.read_text().splitlines()[-1])
+    return int(known["logOffset"]) if "logOffset" in known else -int(offset.name)
 
 
 def _remove(path: Path, gone: list[Path]) -> None:
