@@ -96,10 +96,11 @@ def count_of(number: int, word: str) -> str:
 def size_text(size: float) -> str:
     """A number of bytes for people.
 
-    >>> size_text(900), size_text(237_000), size_text(2.1e9)
-    ('1 KB', '237 KB', '2.1 GB')
+    >>> size_text(900), size_text(237_000), size_text(999_700_000), size_text(2.1e9), size_text(1.2e15)
+    ('1 KB', '237 KB', '1 GB', '2.1 GB', '1,200 TB')
     """
-    for unit, each in (("GB", 1e9), ("MB", 1e6)):
-        if size >= each:
-            return f"{size / each:.3g} {unit}"
+    for unit, each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if size >= 0.9995 * each:  # what is rounded to 1,000 is 1 of the next
+            number = size / each
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:,.0f} {unit}"
     return f"{max(size / 1e3, 1):.0f} KB"

@@ -297,6 +297,17 @@ def test_a_group_without_a_name_has_one_alarm_as_others_have(tmp_path):
     assert known.update(limits, [], health) == []  # it has become smaller
 
 
+def test_an_alarm_of_a_silent_group_is_by_the_limit_that_there_is_now(tmp_path):
+    health = pa.table({"seconds": [1.0], "site": ["south"], "time": [1.0]})
+    north = Full("the group site north", "max_live", 90, 100)
+    found = {}
+    for most in (100, 95, 1_000, None):
+        place = LocalFolder(tmp_path / str(most))
+        Alarms(place).update(GroupLimits(max_live=100), [north], None)
+        found[most] = Alarms(place).update(GroupLimits(max_live=most), [], health)
+    assert found == {100: [north], 95: [north._replace(most=95)], 1_000: [], None: []}
+
+
 def test_an_alarm_comes_at_four_fifths_and_outlives_a_restart(tmp_path):
     write_stream(GROWING, tmp_path / "in")
     begun(config_of(GROWING, tmp_path, limits=GroupLimits(max_live=600)), files=1)
