@@ -29,6 +29,7 @@ from fogline.flow.views import fold
 from fogline.impute.scores import Sums, add, from_plain, to_plain
 from fogline.rows.changes import standing
 from fogline.rows.queries import Asked
+from fogline.sealed import opened, sealed
 
 BLOCK = 100  # so many files become one
 LARGE = 128 * 2**20  # bytes: files are not joined beyond
@@ -195,15 +196,21 @@ def write_stand(place: Folder, stand: Stand) -> None:
     """As a table of changes, with the rest beside its schema."""
     kind = None if stand.answer is None else stand.answer.schema.field("time").type
     until = None if kind is None else pa.scalar(stand.until, kind).cast(pa.int64() if _is_stamp(kind) else pa.float64())
+    table = pa.table({"none": pa.array([], pa.null())}) if stand.answer is None else stand.answer
     about = {
         "format": FORMAT,
         "until": None if until is None else until.as_py(),
         "scores": to_plain(stand.scores),
         "removed": stand.removed,
+        "table": _shape(table.schema, table.num_rows),
     }
-    table = pa.table({"none": pa.array([], pa.null())}) if stand.answer is None else stand.answer
     with place.filling(batch_name(ANSWERS, stand.number)) as path:
-        pq.write_table(table.replace_schema_metadata({_ABOUT: json.dumps(about)}), path, **CHECKED)
+        pq.write_table(table.replace_schema_metadata({_ABOUT: sealed(about)}), path, **CHECKED)
+
+
+def _shape(schema: pa.Schema, rows: int) -> list[Any]:
+    """What a footer, which has no checksum of its own, states of its table; types are not always read as written."""
+    return [rows, *schema.names]
 
 
 def _is_stamp(kind: pa.DataType) -> bool:
@@ -213,14 +220,24 @@ def _is_stamp(kind: pa.DataType) -> bool:
 def read_stand(place: Folder, name: str, *, answer: bool = True) -> Stand:
     """The inverse of `write_stand`; without the answer, if that is not asked for."""
     file = KeptFile(place, name)
-    about = json.loads(file.schema_arrow.metadata[_ABOUT])
-    if (found := about.get("format", FORMAT)) != FORMAT:
-        raise FoglineError(other_format(f"{name!r} of the output", found, FORMAT, "choose another output"))
+    about = _about(file)
     until = about["until"]
     if until is not None:
         kind = file.schema_arrow.field("time").type
         stored = pa.scalar(until, pa.int64() if _is_stamp(kind) else pa.float64())
-        until = stored.cast(kind).as_py()
+        with file.named():
+            until = stored.cast(kind).as_py()
     (number,) = (held.last for held in counted({name: 0}))
     table = file.read().replace_schema_metadata() if answer and about["until"] is not None else None
     return Stand(number, until, from_plain(about["scores"]), about["removed"], table)
+
+
+def _about(file: KeptFile) -> dict[str, Any]:
+    """What lies beside the schema of a stand. (Earlier versions wrote it without a checksum.)"""
+    about = opened((file.schema_arrow.metadata or {}).get(_ABOUT, b""))
+    if about is not None and (found := about.get("format", FORMAT)) != FORMAT:
+        raise FoglineError(other_format(f"{file.name!r} of the output", found, FORMAT, "choose another output"))
+    there = _shape(file.schema_arrow, file.metadata.num_rows)
+    if about is None or not {"until", "scores", "removed"} <= about.keys() or about.get("table", there) != there:
+        raise file.damaged("it is not what a run has written")
+    return about

@@ -26,26 +26,31 @@ class KeptFile:
     def __init__(self, place: Folder, name: str) -> None:
         self.name = name
         found = opened(place, name)
-        with self._named():
+        with self.named():
             self.file = pq.ParquetFile(found, page_checksum_verification=True)
         self.metadata, self.schema_arrow = self.file.metadata, self.file.schema_arrow
         self.num_row_groups: int = self.file.num_row_groups
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
-        with self._named():
+        with self.named():
             return self.file.read(columns)
 
     def read_row_group(self, k: int, columns: Any = None) -> pa.Table:
-        with self._named():
+        with self.named():
             return self.file.read_row_group(k, columns)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def named(self) -> Iterator[None]:
+        """What goes wrong here is damage to this file."""
         try:
             yield
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = next((line.strip(" .") for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise FoglineError(
-                f"{self.name!r} of the output is damaged, and cannot be read: {reason}. Put back a good copy of it, "
-                "or choose another output."
-            ) from error
+            raise self.damaged(reason) from error
+
+    def damaged(self, reason: str) -> FoglineError:
+        """The error that names it."""
+        return FoglineError(
+            f"{self.name!r} of the output is damaged, and cannot be read: {reason}. Put back a good copy of it, or "
+            "choose another output."
+        )
