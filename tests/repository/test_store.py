@@ -144,15 +144,16 @@ def test_everything_is_on_the_disk_before_the_manifest_names_it(tmp_path, monkey
         real(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    fitted().save(tmp_path / "r")
-    [version] = (tmp_path / "r").glob("version-*")
+    place = tmp_path / "of" / "mine" / "r"
+    fitted().save(place)
+    [version] = place.glob("version-*")
     arrays = {str(each) for each in version.glob("*.npy")}
     exchanged = next(
         k for k, name in enumerate(synced) if Path(name).name.startswith(".manifest") and version != Path(name).parent
     )
     assert arrays <= set(synced[:exchanged])
-    assert {str(version), str(tmp_path / "r")} <= set(synced[:exchanged])
-    assert str(tmp_path / "r") in synced[exchanged:]
+    assert {str(each) for each in (version, place, *place.parents[:3])} <= set(synced[:exchanged])
+    assert str(place) in synced[exchanged:]
 
 
 def test_a_format_of_another_version_is_refused_by_name(tmp_path):

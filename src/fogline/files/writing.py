@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from fogline.errors import FoglineError
 from fogline.files.listing import kind_of
 from fogline.files.paths import is_local
-from fogline.repository.files import must_be_writable, sync
+from fogline.repository.files import make_folder, must_be_writable, sync
 
 
 def check_output(path: str, *, overwrite: bool) -> str:
@@ -30,7 +30,7 @@ def check_output(path: str, *, overwrite: bool) -> str:
 def write_folder(rows: pa.Table, path: str, *, overwrite: bool) -> None:
     """The rows as a folder with one file of the kind that the folder's suffix names, all of it or nothing."""
     kind, place = check_output(path, overwrite=overwrite), Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.absolute().parent)
     draft, old = (place.with_name(f".{place.name}.{word}") for word in ("new", "old"))
     _remove(draft)
     draft.mkdir()

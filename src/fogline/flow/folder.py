@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from fogline.repository.files import sync
+from fogline.repository.files import make_folder, sync
 
 
 class Folder(Protocol):
@@ -122,11 +122,3 @@ def draft_of(name: str) -> str:
 def to_disk(path: Path) -> None:
     """What was written there, or in there, survives a power cut from now on."""
     sync(path)
-
-
-def make_folder(folder: Path) -> None:
-    """The folder, and those above it, are there and stay."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        to_disk(folder.parent)

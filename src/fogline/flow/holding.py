@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute, is_local
-from fogline.flow.folder import make_folder
+from fogline.repository.files import make_folder
 
 LOCK = ".lock"
 

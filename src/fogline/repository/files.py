@@ -125,3 +125,11 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(opened)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, and those above it, are there and stay."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from fogline.errors import FoglineError, HistoryError, other_format
 from fogline.model import Rule
 from fogline.repository import entries
-from fogline.repository.files import Files, must_be_writable, sync, write
+from fogline.repository.files import Files, make_folder, must_be_writable, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
 from fogline.sealed import opened, sealed
@@ -64,7 +64,8 @@ class Draft:
         now = time.time()
         begun = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now % 1 * 1e6):06}"
         self.arrays = self.root / f"{VERSION}{begun}-{os.urandom(3).hex()}"
-        self.arrays.mkdir(parents=True)
+        make_folder(self.root)
+        self.arrays.mkdir()
 
     def files(self, part: str) -> Files:
         """A place for the arrays of one part; parts may be written at the same time."""
