@@ -22,6 +22,7 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import HEALTH
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.starting import ready
+from fogline.repository import cache
 from fogline.skyline import live, revision
 from tests.flow.driving import Engine, rows_of
 from tests.flow.embedding import reported, run
@@ -278,6 +279,19 @@ def test_a_repository_that_the_run_had_must_stay(tmp_path):
     by_rules(1, GROUPED).save(tmp_path / "after.repo")  # an older version may lie beside the newer one
     assert config.repository is not None
     ready(replace(config, repository=fl.Repository.load(tmp_path / "after.repo", config.repository.fingerprint)))
+
+
+def test_a_run_goes_on_with_its_version_also_where_a_machine_can_keep_no_repository(tmp_path, monkeypatch):
+    move = MOVES["rules"]
+    write_part(move, tmp_path / "in", range(1))
+    config = config_of(move, tmp_path, "before", "out")
+    assert Embedded(config).start().awaitTermination()
+    move.after().save(tmp_path / "before.repo")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(cache.PLACE, str(tmp_path / "file" / "cache"))
+    newer = config_of(move, tmp_path, "before", "out")
+    marks = [each.about()["repository"] for each in (config, newer, Embedded(newer).config)]
+    assert marks[0] == marks[2] != marks[1]
 
 
 @pytest.mark.parametrize("buckets", [1, 64])

@@ -45,8 +45,7 @@ def as_begun(config: RunConfig, place: Folder) -> RunConfig:
     if mark is None:
         return config
     try:
-        folder = cache.root() / mark if cache.holds(known.folder) else known.folder  # there each lies by itself
-        return replace(config, repository=Repository.load(folder, mark))
+        return replace(config, repository=Repository.load(cache.beside(known.folder, mark) or known.folder, mark))
     except HistoryError:  # the output refuses the run, and names both
         return config
 
@@ -84,7 +83,7 @@ def _earlier(mark: str | None, folders: list[str | None], output: str) -> Reposi
     if mark is None:
         return None
     places = list(dict.fromkeys(each for each in folders if each is not None))
-    places += [str(cache.root() / mark)] if any(cache.holds(Path(each)) for each in places) else []
+    places += [str(other) for each in places if (other := cache.beside(Path(each), mark)) is not None]
     for each in places:
         try:
             return Repository.load(each, mark)

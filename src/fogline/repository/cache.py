@@ -29,13 +29,8 @@ _MARK = re.compile("[0-9a-f]{16,128}")
 
 def root() -> Path:
     """The cache of this machine: the first of the places that can be written."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    places = [Path(home, "fogline", "repositories"), Path(gettempdir(), f"fogline-repositories-{os.getuid()}")]
-    given = os.environ.get(PLACE)
-    if given:
-        places = [Path(given)]
-    tried = []
-    for place in places:
+    given, tried = os.environ.get(PLACE), []
+    for place in _places():
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -47,6 +42,14 @@ def root() -> Path:
     raise HistoryError(f"a repository can be kept in none of {', '.join(tried)}; set {PLACE} to a folder.")
 
 
+def _places() -> list[Path]:
+    """Where it may be."""
+    if given := os.environ.get(PLACE):
+        return [Path(given)]
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return [Path(home, "fogline", "repositories"), Path(gettempdir(), f"fogline-repositories-{os.getuid()}")]
+
+
 def is_own(folder: Path) -> bool:
     """Whether it is a folder, no link to one, that belongs to this user and into which no other may write.
 
@@ -56,9 +59,14 @@ def is_own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
+def beside(folder: Path, mark: str) -> Path | None:
+    """Where another repository lies, if this folder is one of the cache, where each has a folder; None: it is not."""
+    return folder.parent / mark if holds(folder) else None
+
+
 def holds(folder: Path) -> bool:
-    """Whether this folder lies in the cache."""
-    return root() in folder.parents
+    """Whether this folder lies in the cache; there may be none."""
+    return any(place in folder.parents for place in _places())
 
 
 def pack(folder: Path, mark: str, to: Path) -> None:
