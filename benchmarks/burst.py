@@ -58,7 +58,7 @@ class Writer:
 
     def write(self) -> None:
         """All files, each when it is due."""
-        for number, (name, due, batch) in enumerate(self._files(perf_counter())):
+        for number, (name, due, batch) in enumerate(self._files(perf_counter()), 1):  # the first is there
             sleep(max(0.0, due - perf_counter()))
             fresh = self.folder / f".{number:06}.parquet"
             pq.write_table(pa.Table.from_batches([batch]), fresh)

@@ -257,15 +257,18 @@ def _batches(
     rows = [row for _, row in sorted(drawn, key=lambda each: each[0])]
     ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((0, 1) if whole else (0, 1, 2, 2, 3, 4))))
     batches = [rows[a:b] for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]
+    copies: list[Row] = []
     for k, batch in enumerate(batches):
         for row in list(batch):
             if not latest and r.random() < 0.1:
                 again = dict(row)
-                if not screens and not imputes and r.random() < 0.5:
+                differs = not screens and not imputes and r.random() < 0.5
+                if differs and not any(row is each for each in copies):  # a late one counts if the first is forgotten
                     again |= {a: made.cell() for a in made.attributes}
                     batch.append(again)
                 else:
                     batches[r.randint(k, len(batches) - 1)].append(again)
+                copies.append(again)
             if latest and r.random() < 0.2:  # a correction, or the same instant once more
                 again = made.row(row["t"]) | {"g": row["g"], "id": row["id"], "gone": r.random() < 0.3}
                 name = again["g"], again["id"], again["t"], again["v"]

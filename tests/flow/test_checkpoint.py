@@ -55,5 +55,14 @@ def test_the_first_batch_of_a_topic_whose_beginning_is_not_known_any_more_is_for
     assert [str(path.relative_to(tmp_path)) for path in mend(tmp_path)] == ["sources/0/0"]
 
 
+def test_the_beginning_of_a_topic_is_whole_with_the_zero_that_the_engine_writes_before_it(tmp_path):
+    begin = '\0v1\n{"readings":{"0":0}}'
+    written(tmp_path, sources__0__0=begin, offsets__0='v1\n{}\n{"readings":{"0":12}}', commits__0="v1\n{}")
+    assert mend(tmp_path) == []
+    for torn in ("\0", "\0\0\0", begin[:-3], begin[:-3] + "\0\0\0"):
+        written(tmp_path, sources__0__0=torn)
+        assert tmp_path / "sources/0/0" in mend(tmp_path)
+
+
 def test_where_there_is_no_checkpoint_there_is_nothing_to_mend(tmp_path):
     assert mend(tmp_path / "not there") == []

@@ -71,8 +71,11 @@ def _emptied(log: Path, gone: list[Path]) -> int | None:
 
 
 def _is_torn(path: Path) -> bool:
-    """Whether a file of a log is not there as a whole: it has no content, a part of it, or zeros."""
-    content = path.read_bytes()
+    """Whether a file of a log is not there as a whole: it has no content, a part of it, or zeros.
+
+    The beginning of a topic has one zero before its text, as the engine writes it.
+    """
+    content = path.read_bytes().removeprefix(b"\0")
     lines = content.splitlines()[1:]
     return not content or b"\0" in content or any(line.startswith(b"{") and not _is_json(line) for line in lines)
 
