@@ -141,11 +141,16 @@ class Course:
         best: dict[Any, Row] = {}
         for row in due:
             name = row["id"], row["t"]
+            if name in best and best[name]["repository"] != row["repository"] and self._differ(best[name], row):
+                self.known = False  # the same row, imputed before and after a move: which one stays is not promised
             if name not in best or (
                 self.world.mode != "sensors" and rule.order(self._full(row)) > rule.order(self._full(best[name]))
             ):
                 best[name] = row
         return list(best.values())
+
+    def _differ(self, one: Row, other: Row) -> bool:
+        return any(self._full(one)[name] != self._full(other)[name] for name in self.query.attributes)
 
     def _life(self) -> Any:
         return self.window.get("lifetime")
