@@ -125,7 +125,7 @@ def _changed(path: Path) -> int:
         return -1
 
 
-def names_of(paths: list[str], root: str = "") -> str:
-    """Some of these files by their names, as seen from the root, and how many there are besides."""
-    names = ", ".join(name_in(each, root) for each in paths[:LISTED])
+def names_of(paths: list[str], root: str | None = None) -> str:
+    """Some of these files by their names, as seen from the root if it is given, and how many there are besides."""
+    names = ", ".join(Path(each).name if root is None else name_in(each, root) for each in paths[:LISTED])
     return names if len(paths) <= LISTED else f"{names} and {len(paths) - LISTED:,} more"
