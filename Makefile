@@ -17,7 +17,7 @@ help:
 	@echo "make test-packaging the wheel in empty environments of Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
 	@echo "make components         fetch the jars that these need, with Maven; FOGLINE_JARS names another folder"
-	@echo "make explore        property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
+	@echo "make explore        random streams against the reference, and property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
 	@echo "make check   format, lint, types, import rules, words, licences, the docs as a site"
 	@echo "make fuzz    the readers of queries, rules and addresses under a fuzzer that follows branches, for SECONDS=600"
 	@echo "make audit   licences, and whether weaknesses are known of what is installed; needs a network"

@@ -181,3 +181,22 @@ def test_a_query_for_the_newest_rows_survives_yaml_dicts_and_pickling(tmp_path, 
         assert again == query
         assert hash(again) == hash(query)
     assert "latest" not in fl.Query.from_dict(GOOD).to_dict()
+
+
+@pytest.mark.parametrize(
+    "line", ["lifetime: 1:30", "lifetime: 1:30.5", "last: 1:00", "alpha: 0:0.5", "limits: {a: [0, 1:30]}"]
+)
+def test_yaml_never_reads_a_time_as_a_number_of_base_60(line, tmp_path):
+    path = tmp_path / "q.yaml"
+    path.write_text(f"attributes: {{a: max}}\nid: s\ntime: t\n{line}\n")
+    with pytest.raises(fl.QueryError, match=r"line 4: .* would be a number of base 60 in YAML; write a length of time"):
+        fl.Query.load(path)
+
+
+def test_in_yaml_a_name_may_look_like_a_time_and_a_quoted_time_is_a_text(tmp_path):
+    path = tmp_path / "q.yaml"
+    path.write_text("attributes: {a: max}\nid: 1:30\ntime: t\nlifetime: 90 minutes\n")
+    assert fl.Query.load(path).id == "1:30"
+    path.write_text("attributes: {a: max}\nid: s\ntime: t\nlifetime: '1:30'\n")
+    with pytest.raises(fl.QueryError, match="'1:30' is not a duration"):
+        fl.Query.load(path)

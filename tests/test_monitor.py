@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.model import Reject
+from fogline.skyline.tree import layer_one
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10)
 
@@ -276,9 +279,40 @@ def test_the_stats_count_each_row_once():
     assert stats["pruned_spatial"] > 0
     assert stats["pruned_max_corner"] + stats["pruned_min_corner"] + stats["pruned_guard"] > 0
     layers = [node.layer for node in monitor.tree()]
-    assert stats["layer_1"] == layers.count(1)
+    assert sum(layer_one(group.live) for group in monitor.groups.values()) == layers.count(1)
     assert stats["live"] == len(layers)
-    assert stats["answer"] <= stats["layer_1"]
+    assert stats["answer"] <= layers.count(1)
+
+
+def test_the_stats_compare_no_row_with_another(monkeypatch):
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(1, [row("a", gas=[(1, 1), (9, 1)]), row("b"), row("c", gas=8, oxygen=30)])
+
+    def never(*_):
+        raise AssertionError("rows were compared")
+
+    monkeypatch.setattr(import_module("fogline.skyline.tree"), "guards_of", never)
+    assert monitor.stats()["live"] == 3
+    with pytest.raises(AssertionError, match="rows were compared"):
+        monitor.tree()
+
+
+def test_of_very_many_rejects_only_those_that_are_kept_are_built(monkeypatch):
+    built: list[Any] = []
+
+    def counted(*parts):
+        built.append(parts)
+        return Reject(*parts)
+
+    monkeypatch.setattr("fogline.monitor.KEPT_REJECTS", 3)
+    monkeypatch.setattr("fogline.taking.Reject", counted)
+    monitor = fl.Monitor(QUERY)
+    monitor.advance(9, [row(t=t) for t in (12, 11, 4, 10, 14, 13)])
+    assert [each.row["t"] for each in monitor.rejects] == [10, 14, 13]
+    assert [each.reason.split(",")[1] for each in monitor.rejects] == [" 10", " 14", " 13"]
+    assert (len(built), monitor.stats()["rejected"]) == (3, 5)
+    monitor.advance(9, [row("b", t=20)])
+    assert [each.row["t"] for each in monitor.rejects] == [14, 13, 20]
 
 
 def test_changes_read_back_as_values():

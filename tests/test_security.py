@@ -170,7 +170,8 @@ def test_a_planted_secret_is_in_nothing_that_is_written_or_printed(tmp_path, mon
     places = (
         f"postgresql://me:{HUSH}@localhost:1/db", f"postgresql://localhost:1/db?password={HUSH}",
         "postgresql://me:${HUSH}@localhost:1/db", f"webhook+http://localhost:1/x?token={HUSH}",
-        "webhook+http://localhost:1/x?token=${HUSH}", f"kafka://me:{HUSH}@localhost:1/t",
+        "webhook+http://localhost:1/x?token=${HUSH}", f"webhook+http://localhost:1/{HUSH}/T0",
+        "webhook+http://localhost:1/${HUSH}", f"https://localhost:1/{HUSH}", f"kafka://me:{HUSH}@localhost:1/t",
     )  # fmt: skip
     printed = [CliRunner().invoke(app, [*common, "--to", place]).output for place in places]
     printed.append(CliRunner().invoke(app, common).output)

@@ -5,7 +5,7 @@ python tools/explore.py --seed 4711         one round with this seed: repeats a 
 
 A round is one run of every test that uses Hypothesis, each with its own number of examples, in an order of its own, so
 that the last tests of the suite have their turn even when the time is over before the round is. Words after `--` go to
-pytest: `-- tests/skyline -k ladder`.
+pytest: `-- tests/skyline -k ladder`. Before it, random streams of all features go through the reference (`tests.fuzz`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 
 FAILED, NO_TESTS = 1, 5  # of pytest's exit codes
+STREAMS = 1000  # of a round, against the reference
 
 
 def main() -> int:
@@ -31,7 +32,10 @@ def main() -> int:
         if asked.seed is None and left <= 0:
             break
         print(f"round {rounds + 1}, seed {seed}", flush=True)
-        code = run(seed, asked.pytest, None if asked.seed is not None else left)
+        if not asked.pytest and (code := fuzz(seed)):
+            return code
+        left = end - time.monotonic()
+        code = run(seed, asked.pytest, None if asked.seed is not None else max(left, 1))
         if code is None:
             break
         if code != 0:
@@ -40,6 +44,12 @@ def main() -> int:
         rounds += 1
     print(f"\nNo find: {rounds} full rounds, {asked.minutes:g} minutes at most.")
     return 0
+
+
+def fuzz(seed: int) -> int | None:
+    """Some streams against the reference: the exit code."""
+    command = [sys.executable, "-m", "tests.fuzz", f"--from={seed}", f"--streams={STREAMS}"]
+    return subprocess.run(command).returncode
 
 
 def run(seed: int, words: Sequence[str], seconds: float | None) -> int | None:

@@ -26,7 +26,6 @@ LOOKED_AT = ("src", "tests", "benchmarks", "docs", "tools", "README.md", "ARCHIT
 LEFT_OUT = ("docs/results", "tools/words.py", "tests/formats/kept")
 KINDS = (".py", ".md", ".toml", "", ".yaml")
 GLOSSARY = ("<!-- glossary -->", "<!-- end of glossary -->")
-LONGEST = 400  # lines of a file in src
 STEMS, OFTEN = ("screen", "score", "memory"), 3  # modules of one name so often are one too many
 
 # --- Words that are not used, and what is used instead: anywhere, as whole words or as a part of snake_case -----------
@@ -133,27 +132,16 @@ def _allowed(name: str, path: Path) -> bool:
 
 
 def shape(path: Path, text: str) -> Iterator[Find]:
-    """A module of src states its question, and ends before it is too long."""
-    lines = text.count("\n")
-    if lines > LONGEST:
-        yield _find(path, 1, f"{lines} lines; a file of src has at most {LONGEST}")
+    """A module of src states what it does."""
     if not ast.get_docstring(ast.parse(text)):
         yield _find(path, 1, "no docstring: a module opens with the question that it answers")
 
 
 def twice(modules: Iterable[Path]) -> Iterator[Find]:
-    """Classes of one name, and modules of one name where that was confusing."""
-    classes: dict[str, list[Find]] = defaultdict(list)
+    """Modules of one name where that was confusing."""
     stems: dict[str, list[Path]] = defaultdict(list)
     for path in modules:
         stems[path.stem].append(path)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                classes[node.name].append(_find(path, node.lineno, ""))
-    for name, where in classes.items():
-        for each in where[1:]:
-            first = f"{where[0].path}:{where[0].line}"
-            yield Find(each.path, each.line, f"a second class {name!r}; the first is in {first}")
     for stem in STEMS:
         if len(stems[stem]) >= OFTEN:
             yield _find(stems[stem][-1], 1, f"{len(stems[stem])} modules are called {stem!r}")

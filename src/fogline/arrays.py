@@ -118,8 +118,8 @@ class Scratch(NamedTuple):
 class Sums(NamedTuple):
     """Sums of logarithms, one per place of each member of the answer (see `kernels.sums`)."""
 
-    logs: Ints
-    zeros: Ints  # how many rivals surely beat the place
+    logs: Ints  # (n, 2) two words each
+    zeros: Ints  # (n,) how many rivals surely beat the place; of sums that were saved, -1: they are to be made anew
 
 
 class LiveSet(NamedTuple):

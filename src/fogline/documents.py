@@ -2,11 +2,12 @@
 
 Its keys are texts, however they look: `NO`, `on`, `1e3` or `2024-01-01` name a column, and are no truth values, numbers
 or dates. The same holds for the values of the fields that a caller calls names, alone or in a list. A key that is there
-twice is an error: YAML would silently take the second.
+twice is an error: YAML would silently take the second. So is 1:30 where a value belongs: YAML would read 90.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def read_document(path: str | Path, names: Collection[str] = ()) -> Any:
         raise DocumentError(f"a value in it cannot be read: {str(error)[:200]}.") from None
 
 
+_NUMBERS = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _TOO_DEEP = f"lists and mappings lie in one another more than {DEEPEST} deep."
 
 
@@ -68,6 +70,9 @@ def _in_words(error: yaml.YAMLError) -> str:
         return str(error)
     what = f"{error.problem or error.context}" if isinstance(error, yaml.MarkedYAMLError) else "it cannot be read"
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}."
+
+
+_TIME = re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")  # 1:30, which YAML 1.1 reads as 90
 
 
 class _Loader(yaml.SafeLoader):
@@ -99,6 +104,15 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key)
             values[key] = self._text(value_node) if key in self.names else self.construct_object(value_node, deep=True)
         return values
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        plain = isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and node.style is None
+        if plain and _TIME.match(node.value):
+            raise DocumentError(
+                f"line {node.start_mark.line + 1}: {node.value} would be a number of base 60 in YAML; write a length "
+                "of time in words ('90 minutes'), a number in digits, and a text in quotes."
+            )
+        return super().construct_object(node, deep)
 
     def _text(self, node: Any) -> Any:
         """A scalar as it is written, and null as None; of lists and mappings the same for what is in them."""

@@ -26,6 +26,7 @@ from fogline.question import (
     check_columns,
     check_expiry,
     check_latest,
+    count_in,
     duration,
     gone_of,
     is_number,
@@ -36,6 +37,7 @@ from fogline.question import (
 )
 from fogline.shown import call, count_of, quoted
 
+MAX_SENSORS = 100_000
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
 
 
@@ -80,6 +82,8 @@ class Query:
     """Plausible values; what lies outside is treated as missing …"""
     outside: Literal["missing", "reject"] = "missing"
     """… or rejects the row."""
+    max_sensors: int = MAX_SENSORS
+    """How many sensors' readings are remembered at once, to impute missing values; those silent longest leave."""
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -94,6 +98,7 @@ class Query:
         put("last", self.last.item() if isinstance(self.last, np.integer) else self.last)
         put("alpha", alpha_of(self.alpha))
         put("limits", MappingProxyType(limits_of(self.limits, self.attributes)))
+        put("max_sensors", count_in(self.max_sensors, "max_sensors"))
         check_latest(self)
         check_expiry(self)
         check_columns(self)
@@ -174,6 +179,7 @@ class Query:
         plain |= {"by": list(self.by)} if self.by else {}
         plain |= {"limits": {name: list(pair) for name, pair in self.limits.items()}} if self.limits else {}
         plain |= {"outside": self.outside} if self.outside != "missing" else {}
+        plain |= {"max_sensors": self.max_sensors} if self.max_sensors != MAX_SENSORS else {}
         return plain
 
     def fingerprint(self) -> str:

@@ -7,7 +7,8 @@ decode (rows) -> impute what is missing, at first as bounds (impute) -> tick by 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from textwrap import indent
 from typing import Any
@@ -87,6 +88,7 @@ class Monitor:
         threads()  # an error now, and not in the midst of the first large tick
         asked = None if imputer is None else as_imputer(imputer, query)
         self.query, self.repository, self.imputer = query, repository, imputer
+        self._how = remember, hindsight, eager
         self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
         self.intake = None if self.chain is None else Intake(self.chain, eager=eager, scoring=scoring)
@@ -129,9 +131,40 @@ class Monitor:
         [(1, 'enter', 9.0), (2, 'update', 6.0), (3, 'leave', 6.0)]
         """
         read = self._read(rows)
-        until = self._move(now, read)
-        taken = NOTHING if read is None else take(self, read)
-        return self._report(self._step(until, taken, ticks))
+        until, shown, kinds = self._move(now, read)
+        with self._unchanged_if_it_fails():
+            taken = NOTHING if read is None else take(self, read)
+            deltas = self._step(until, taken, ticks)
+        self.shown, self.kinds = shown, kinds
+        return self._report(deltas)
+
+    @contextmanager
+    def _unchanged_if_it_fails(self) -> Iterator[None]:
+        """A call that raises changes nothing.
+
+        All that can go wrong is looked at before anything changes; but for an imputer of the user's own that is asked
+        when its rows matter (`lasting`), in the midst of a tick. With such a one all is saved before each call.
+        """
+        if self.chain is None or self.chain.own is None or not self.chain.own.lasting:
+            yield
+            return
+        saved, rejects = self.snapshot(), list(self.rejects)
+        try:
+            yield
+        except BaseException:
+            before = restore_monitor(saved, self.query, self.repository, self._made)
+            self.chain, self.intake, self.groups = before.chain, before.intake, before.groups
+            self.counts, self.past = before.counts, before.past
+            self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
+            raise
+
+    def _made(self, places: int) -> Monitor:
+        """A monitor as this one was when it was made."""
+        remember, hindsight, eager = self._how
+        return Monitor(
+            self.query, self.repository, places=places, eager=eager, imputer=self.imputer, remember=remember,
+            hindsight=hindsight,
+        )  # fmt: skip
 
     def _read(self, rows: Any) -> Named | None:
         """Rows in numbers, with their names; None if there are none."""
@@ -155,8 +188,7 @@ class Monitor:
             deltas += [(key, delta) for delta in found]
         self.clock = until
         self._drop_empty_groups()
-        if len(self.groups) > 1:
-            deltas.sort(key=lambda pair: pair[1].time)
+        deltas.sort(key=lambda pair: pair[1].time)
         return deltas
 
     def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
@@ -174,16 +206,19 @@ class Monitor:
         return self._answers.table(groups, self.kinds, front, alpha, top)
 
     def stats(self) -> Mapping[str, Any]:
-        """Counters since the start, and sizes now. O(live²) at worst, for the size of layer 1.
+        """Counters since the start, and sizes now. O(live) and cheap: it may be asked for every second.
 
         Rows are judged only when they must be, so `shadows` and the `pruned_…` counters hold what has been found out so
-        far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now. `doubtful`
+        far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now, the rows of
+        each layer among it, which takes comparing all live rows with each other. `doubtful`
         counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`;
         `wrongly_sure` those that are too sure where the last value is of some age: see `scores_by_age()`.
         `revised` counts live rows whose sensor has spoken again, `revised_cells` distributions that were made with such
         readings, and `clipped` how much of those, as probability, lay outside what the cells could still become. Where
         the newest row of each id counts: `stale`, what was older than what was known of its id; `removed`, rows that
-        removals ended; `markers`, ids without a row of which it is known what would be stale.
+        removals ended; `markers`, ids without a row of which it is known what would be stale. `sensors` are those
+        whose readings are remembered now, `sensors_forgotten` counts those that left since there were more than
+        `max_sensors`.
         """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
@@ -195,7 +230,8 @@ class Monitor:
         tally = Tally() if self.chain is None else self.chain.tally
         state = None if self.intake is None else self.intake.state
         hindsight = {"revised_cells": tally.revised, "clipped": tally.clipped, "unwatched": state.lost if state else 0}
-        return {**self.counts, **judged, "groups": len(groups), **totals, **hindsight}
+        sensors = {"sensors": len(state.number) if state else 0, "sensors_forgotten": state.forgotten if state else 0}
+        return {**self.counts, **judged, "groups": len(groups), **totals, **hindsight, **sensors}
 
     def scores(self) -> list[Score]:
         """How well missing values are imputed, by which rule, as seen on values that were hidden for a moment."""
@@ -206,7 +242,10 @@ class Monitor:
         return [] if self.intake is None else by_age(self.intake.scored)
 
     def tree(self) -> list[Node]:
-        """The skyline tree: which row guards which. O(live²)."""
+        """The skyline tree: which row guards which. O(live²).
+
+        How many rows have no guard, and so may be answers: `sum(node.layer == 1 for node in monitor.tree())`.
+        """
         self._reveal()
         return [node for key, group in self.groups.items() for node in tree(group.live, key, self._show)]
 
@@ -293,17 +332,16 @@ class Monitor:
             return Group(*sizes, query.last, self.places)
         return Group(*sizes, query.last, self.places, chain.width, chain.fill_sharing, chain.shared, chain.note)
 
-    def _move(self, now: Any, read: Named | None) -> float:
-        """`now` as the clock counts; an error, before anything has changed, where going on would be wrong."""
+    def _move(self, now: Any, read: Named | None) -> tuple[float, pa.DataType | None, Kinds]:
+        """`now` as the clock counts, its kind, and the kinds of the stream then; an error where that would be wrong."""
         kinds = self.kinds if read is None else read.kinds
         until, kind = self._instant(now, kinds.time)
         if read is not None:
             self._refuse_future(read, until)
-        self.shown = join_kinds(self.shown, kind, "now")
-        if kinds.time == INTEGER and self.shown == REAL:  # late rows enter at the clock: it must be shown as it is
+        shown = join_kinds(self.shown, kind, "now")
+        if kinds.time == INTEGER and shown == REAL:  # late rows enter at the clock: it must be shown as it is
             kinds = replace(kinds, time=REAL)
-        self.kinds = kinds
-        return until
+        return until, shown, kinds
 
     def _instant(self, now: Any, seen: pa.DataType | None) -> tuple[float, pa.DataType]:
         """`now` as the clock counts, and its kind; `seen` is the kind of the rows' times."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fogline.arrays import Ints
 from fogline.errors import QueryError, did_you_mean
@@ -23,6 +22,7 @@ from fogline.model import Query
 from fogline.question import CHANGE_COLUMNS, alpha_of
 from fogline.repository.repository import Repository
 from fogline.rows.frames import Frame, opened
+from fogline.rows.keys import grouped
 from fogline.rows.measures import Measure, measure
 from fogline.rows.ways import ways_of
 from fogline.skyline.fronts import FRONT, check_front, words_of
@@ -158,6 +158,8 @@ class _TableQuestion:
         cells = {name: measure(self.frame.column(name), name, self.frame.label) for name in self.ways}
         if repository is None:
             self._must_teach(cells)
+        else:
+            _must_hold(cells)
         called = _called(self.ways)
         others = self._others(called)
         plain = pa.table({called[name]: each.cells for name, each in cells.items()} | others)
@@ -214,14 +216,22 @@ class _TableQuestion:
         for name in self.by:
             column = self.frame.column(name)
             try:
-                column = column if isinstance(column, pa.Array) else pa.array([str(each) for each in column])
-                if pa.types.is_dictionary(column.type):
-                    column = column.dictionary_decode()
-                number = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-            except pa.ArrowException:
-                raise QueryError(f"column {name!r} holds {column.type}, which can make no groups.") from None
+                number = grouped(column)
+            except (pa.ArrowException, TypeError):
+                what = column.type if isinstance(column, pa.Array) else "values"
+                raise QueryError(f"column {name!r} holds {what}, which can make no groups.") from None
             code = np.unique(code * (int(number.max(initial=0)) + 1) + number, return_inverse=True)[1]
         return np.asarray(code, np.int64)
+
+
+def _must_hold(cells: Mapping[Hashable, Measure]) -> None:
+    """What a repository gives is compared with values as they are, not as they are counted within this table."""
+    for name, each in cells.items():
+        if each.unheld:
+            raise QueryError(
+                f"{name!r} is {each.unheld}, which no value of a repository can be compared with exactly; subtract an "
+                "offset from it, in the table and before the repository is fitted."
+            )
 
 
 def _must_have(frame: Frame, name: Hashable, role: str) -> None:

@@ -24,7 +24,8 @@ _MISFITS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
     struct.error, pa.ArrowException,
 )  # fmt: skip
-MAGIC = b"FOGLINE\x07"  # the last byte is the version of the format
+MAGIC = b"FOGLINE\x08"  # the last byte is the version of the format
+COARSE_SUMS = 7  # up to this version sums had one word; the rest of it is the same
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,8 +44,9 @@ def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, A
     if not isinstance(saved, bytes | bytearray | memoryview) or bytes(saved[:7]) != MAGIC[:7]:
         raise SnapshotError(f"this is no {what}.")
     saved = bytes(saved)
-    if saved[7:8] != MAGIC[7:]:
-        raise SnapshotError(other_format(f"this {what}", (saved[7:8] or b"\0")[0], MAGIC[7], "begin anew without it"))
+    version = (saved[7:8] or b"\0")[0]
+    if version not in (COARSE_SUMS, MAGIC[7]):
+        raise SnapshotError(other_format(f"this {what}", version, MAGIC[7], "begin anew without it"))
     if saved[8:12] != struct.pack("<I", zlib.crc32(saved[12:])):
         raise SnapshotError(f"this {what} is cut short or damaged.")
     with whole(what):
@@ -54,7 +56,15 @@ def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, A
         for name, kind, shape in header["arrays"]:
             arrays[name] = np.frombuffer(saved, kind, math.prod(shape), at).reshape(shape).copy()  # what is not there
             at += arrays[name].nbytes  # is not read: a length beyond the end is an error, and takes no memory
+        if version == COARSE_SUMS and "logs" in arrays:
+            forget_sums(arrays)
         return header, arrays
+
+
+def forget_sums(arrays: Arrays) -> None:
+    """Sums that are too coarse to go on with: a count of -1 states that they are to be made anew."""
+    arrays["logs"] = np.zeros((len(arrays["logs"]), 2), np.int64)
+    arrays["zeros"] = np.full(len(arrays["zeros"]), -1, np.int64)
 
 
 @contextmanager

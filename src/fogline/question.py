@@ -7,8 +7,10 @@ what was there and the way out.
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from types import MappingProxyType
@@ -26,6 +28,8 @@ _LEAVING = ("reason", "rival", "rival_time")
 CHANGE_COLUMNS = ("time", "id", "arrived", "change", "probability", "exact", "within", *_LEAVING)
 _ONLY_LATEST = ("gone", "version", "carry", "remember_removed")
 _LONGEST = 200  # letters of a duration
+_DIGITS = 15  # fractions of so many digits stay apart as floats
+UNHELD = "which float64 cannot hold exactly; subtract an offset from it, or make a float of it yourself"
 _SHORT = {
     "us": "microsecond",
     "ms": "millisecond",
@@ -70,6 +74,44 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, float | np.integer | np.floating)
 
 
+def as_real(value: Any) -> float | None:
+    """A number as a float, and NaN as it is; None: it would be taken for another number. ValueError: it is none.
+
+    A whole number is held exactly or not at all; a fraction with an end has at most 15 digits, which keep such ones
+    apart. A float is what it is, and a text the nearest one, unless it is a whole number.
+
+    >>> as_real(2**53), as_real(2**53 + 1), as_real(Decimal("0.10")), as_real(Decimal("0.1234567890123456"))
+    (9007199254740992.0, None, 0.1, None)
+    >>> as_real("9007199254740993"), as_real("0.1234567890123456789")
+    (None, 0.12345678901234568)
+    """
+    if isinstance(value, float):
+        return float(value)
+    try:
+        if isinstance(value, Decimal):
+            return _decimal(value)
+        real = float(value)
+    except OverflowError:
+        return None
+    if isinstance(value, numbers.Rational):
+        return real if (int(value) if isinstance(value, numbers.Integral) else value) == real else None
+    if isinstance(value, str) and abs(real) >= 2.0**53:
+        with suppress(ValueError):
+            return as_real(int(value))
+    return real
+
+
+def _decimal(value: Decimal) -> float | None:
+    if not value.is_finite() or not value:
+        return float(value)
+    if not -400 < value.adjusted() < 400:
+        return None
+    if value == value.to_integral_value():
+        return as_real(int(value))
+    digits = "".join(map(str, value.as_tuple().digits)).strip("0")
+    return float(value) if len(digits) <= _DIGITS and float(value) else None
+
+
 def length_of(given: Any) -> Any:
     """A length of time: a number as it is, a duration in words that are the same for the same duration."""
     if given is None:
@@ -103,6 +145,15 @@ def alpha_of(given: object) -> float:
     return float(given)
 
 
+def count_in(given: object, name: str) -> int:
+    """A whole number, from 1 on."""
+    if isinstance(given, np.integer):
+        given = given.item()
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise QueryError(f"{name} is {quoted(given)}; it is a whole number, from 1 on.")
+    return given
+
+
 def limits_of(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[float, float]]:
     """Plausible values."""
     if not isinstance(given, Mapping):
@@ -111,9 +162,11 @@ def limits_of(given: object, attributes: Mapping[str, str]) -> dict[str, tuple[f
     for name, pair in given.items():
         _must_be_attribute(name, attributes, "limits name")
         try:
-            low, high = (float(value) for value in pair)
+            low, high = (as_real(value) for value in pair)
         except (ArithmeticError, TypeError, ValueError):
             raise QueryError(f"the limits of {name!r} are {quoted(pair)}; write (lowest, highest).") from None
+        if low is None or high is None:
+            raise QueryError(f"a limit of {name!r} is {quoted([*pair][low is not None])}, {UNHELD}.")
         if not low <= high:
             raise QueryError(f"the limits of {name!r} are ({low:g}, {high:g}): nothing lies between them.")
         limits[str(name)] = (low, high)

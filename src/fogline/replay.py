@@ -176,7 +176,8 @@ def _guard(monitor: Monitor, key: tuple[Any, ...], row: Live, slot: int) -> tupl
     s, c = group.live.slots, group.live.slots.columns
     alive = s.by_key(s.alive())
     there = bool(np.any((c.arrived[alive] == arrived) & (s.id[alive] == name)))
-    if there or not (expires > monitor.clock if group.window is None else group.window.has(name, arrived)):
+    window = group.window
+    if there or not (expires > monitor.clock if window is None else window.known([name], np.array([arrived]))[0]):
         return None
     low, high = s.clouds.lo[alive], row.slots.clouds.hi[slot]
     sure = alive[(low >= high).all(axis=1) & (low > high).any(axis=1)]

@@ -40,6 +40,7 @@ def save_monitor(monitor: Monitor) -> bytes:
         "counts": monitor.counts,
         "past": monitor.past,
         "hindsight": _hindsight(monitor),
+        "eager": monitor.intake is not None and monitor.intake.eager,
         "tally": [0, 0.0] if monitor.chain is None else [monitor.chain.tally.revised, monitor.chain.tally.clipped],
         "scores": [] if monitor.intake is None else to_plain(monitor.intake.scored),
         "groups": [save_group(group) for group in monitor.groups.values()],
@@ -90,6 +91,7 @@ def _restored(
         monitor.chain.tally = Tally(*header["tally"])
     if monitor.intake is not None:
         monitor.intake.scored = from_plain(header["scores"])
+        monitor.intake.eager = header.get("eager", False)  # snapshots of before do not state it
     _restore_groups(monitor, header, arrays)
     return monitor
 

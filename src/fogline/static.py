@@ -24,8 +24,12 @@ from fogline.kernels.clouds import ends
 from fogline.kernels.front import Front, front, surely_beaten
 from fogline.kernels.fronts import CERTAIN, fronts_of
 from fogline.model import Query
+from fogline.question import UNHELD
 from fogline.repository.history import History, as_table, read_history
 from fogline.repository.repository import Repository
+from fogline.rows.cells import read_cells
+from fogline.rows.clock import Reasons
+from fogline.rows.frames import Frame, opened
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
 from fogline.skyline.middle import means
 from fogline.skyline.once import once
@@ -62,9 +66,28 @@ def answered(table: Any, query: Query, repository: Repository | None = None) -> 
             "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
             "Monitor(query).advance(now, table), or keep the newest rows yourself and leave latest out."
         )
-    plain = as_table(table)
+    plain = as_table(table) if isinstance(table, pa.Table | pa.RecordBatch) else _as_it_came(opened(table), query)
     judged, read = judge(plain, query, repository)
+    for i, reason in read.rows.refused.items():
+        if UNHELD in reason:  # others are left out, as of a stream; of this one a float would be shown that is not it
+            raise QueryError(f"row {labels_of(table, np.array([i]))[0]} cannot be compared: {reason}.")
     return _shown(plain, query, read, judged), judged
+
+
+def _as_it_came(frame: Frame, query: Query) -> pa.Table:
+    """A frame or dicts as an Arrow table, each value as it came; an error where one column holds several kinds."""
+    columns: dict[str, Any] = {}
+    for name in frame.once():
+        column, bad = frame.column(name), Reasons()
+        if isinstance(column, list) and name in query.names:
+            column = read_cells(column, str(name), bad)
+        elif isinstance(column, list) and name in query.by:
+            raise QueryError(f"column {name!r} holds values of several kinds; a group has one. Make texts of them.")
+        for i, reason in bad.items():
+            raise QueryError(f"{frame.label(i)} cannot be compared: {reason}.")
+        if not isinstance(column, list):
+            columns[str(name)] = column
+    return pa.table(columns)
 
 
 def judge(

@@ -1,5 +1,6 @@
 """Which rows of a call are taken, and as what?
 
+First it is decided what each row is, from the rows and what is known of earlier ones; only then anything changes.
 Rejects go out with their reasons, gaps get bounds, and the others go to their groups. Where each id has one current row
 (`latest`), removals are set apart, a row may carry values over from the row that it replaces, and one that is stale
 goes no further than into its sensor's memory.
@@ -15,14 +16,26 @@ import numpy as np
 
 from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, Removals, Revisions, objects
 from fogline.errors import RowsError
-from fogline.impute.intake import put, unable
+from fogline.impute.intake import (
+    NO_VALUE,
+    Asked,
+    answered_at_once,
+    decided,
+    lacking_context,
+    put,
+    refused_first,
+    unable,
+)
 from fogline.kernels.clouds import extent
+from fogline.kernels.sensors import COPY
 from fogline.model import Reject
 from fogline.repository.sensors.gaps import Revised
+from fogline.repository.sensors.state import sensor_names
 from fogline.rows.changes import Key
+from fogline.rows.copies import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 from fogline.rows.reader import Decoded, Named
 from fogline.skyline.carry import Coming, Standing, carry_over, join_standing, standing_of
-from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates, without_copies
+from fogline.skyline.duplicates import entered
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 
@@ -45,62 +58,118 @@ NOTHING = TakenRows({}, {}, {})
 
 
 def take(monitor: Monitor, read: Named) -> TakenRows:
-    """Rejects out, what is missing imputed, and the others by their groups; what they revise of earlier rows."""
+    """Decide what each row is; then rejects go out, and the others to their groups, with what they revise."""
     keys = list(zip(*read.by, strict=True)) if monitor.query.by else None
-    if monitor.query.latest:
-        taken = _take_latest(monitor, read, keys)
-    else:
-        _refuse_duplicates(monitor, read, keys)
-        taken = _take(monitor, read, keys)
+    taken = _take_latest(monitor, read, keys) if monitor.query.latest else _take(monitor, read, keys)
     _count(monitor, read.rows)
     return taken
 
 
 def _take(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where every row counts for itself."""
-    rows, which = read.rows, read.rows.left()
+    _refuse_entered(monitor, read, keys)
+    rows = _answered_at_once(monitor, read.rows, read.rows.left())
+    which = rows.left()
     every = slice(None) if which is None else which
-    known, clouds, revised = _impute(monitor, read, keys, which)
+    ids, arrived = (
+        (read.id, rows.arrived) if which is None else ([read.id[k] for k in which.tolist()], rows.arrived[which])
+    )
+    names = ids if keys is None else [(keys[k], read.id[k]) for k in np.arange(len(read.id))[every].tolist()]
+    contents = partial(_contents, rows, which, monitor.query.signs)
+    copies = copies_of(stamp_names(names, arrived, None), contents)
+    known, clouds, revised, fate = _impute(monitor, read._replace(rows=rows), keys, which, copies)
+    for k in np.flatnonzero(fate == COPY).tolist() if copies else ():
+        rows.refused[k if which is None else int(which[k])] = DUPLICATE
     revisions = _revisions(monitor, read, keys, every, revised)
-    batch = Batch(objects(read.id)[every], rows.arrived[every], rows.expires[every], rows.raw[every], known, clouds)
-    if (which := rows.left()) is not None and len(which) < len(batch.id):  # some could not be imputed
+    batch = Batch(objects(ids), arrived, rows.expires[every], rows.raw[every], known, clouds)
+    if (which := rows.left()) is not None and len(which) < len(batch.id):  # some are rejected by now
         stay = np.isin(np.arange(len(read.id))[every], which)
         batch = batch.part(np.flatnonzero(stay))
     if keys is None:
-        return TakenRows({(): batch}, revisions, {})
+        return TakenRows({(): batch} if len(batch.id) else {}, revisions, {})
     by_key = _by_key(keys, which, len(keys), numbered=True)
     return TakenRows({key: batch.part(np.array(rows, np.int64)) for key, rows in by_key.items()}, revisions, {})
 
 
 def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
     """Where each id has one current row."""
-    called = _Call(monitor, read, keys)
-    carried = [monitor.query.names.index(name) for name in monitor.query.carry]
-    incomplete, intake = monitor.counts["incomplete"], monitor.intake
-    scored = {} if intake is None else dict(intake.scored)
-    while True:
+    columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
+    if len(columns):
+        called, which, ignored, copies, imputed = _carried(monitor, read, keys, columns)
+    else:
+        if monitor.chain is not None and read.rows.gaps:
+            stays = np.flatnonzero(~(read.rows.removals() | _among(np.arange(len(read.id)), read.rows.refused)))
+            read = read._replace(rows=_answered_at_once(monitor, read.rows, stays))
+        called = _Call(monitor, read, keys)
         which, ignored, copies = called.in_turn()
-        rows = called.carried(which, np.array(carried)) if carried else read.rows
-        stale, refused = _among(which, ignored), len(rows.refused)
-        every = None if len(which) == len(read.id) and called.at_once else which
-        known, clouds, _ = _impute(monitor, read._replace(rows=rows), keys, every, stale)
-        if not (carried or copies) or len(rows.refused) == refused:
-            break
-        monitor.counts["incomplete"] = incomplete  # what is rejected gives nothing, and is no copy: once more without
-        if intake is not None:
-            intake.scored = dict(scored)
-    if carried:  # what was imputed is no fact, should the next row lack it
-        known = np.hstack((known, np.isnan(rows.clouds.lo[which][:, carried])))
+        imputed = np.zeros((len(which), 0), np.bool_)
+    rows, stale = called.read.rows, _among(which, ignored)
+    every = None if len(which) == len(read.id) and called.at_once else which
+    known, clouds, _, fate = _impute(monitor, called.read, keys, every, copies, stale)
+    if len(columns):  # what was imputed is no fact, should the next row lack it
+        known = np.hstack((known, imputed))
     called.ignore(ignored)
     ids, some = objects(read.id), slice(None) if every is None else which
     cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, clouds
     batch = Batch(ids[some], *cells, called.version[some])
-    stay = ~(stale | _among(which, rows.refused))
-    if not stay.all():
+    if len(ignored) or rows.refused or copies:
+        stay = ~(stale | _among(which, rows.refused) | (fate == COPY))
         batch, which = batch.part(stay), which[stay]
     removed = np.flatnonzero(called.gone)
     removals = Removals(ids[removed], rows.arrived[removed], called.version[removed])
     return TakenRows(_of_groups(batch, which, keys), {}, _of_groups(removals, removed, keys))
+
+
+def _carried(monitor: Monitor, read: Named, keys: Keys, columns: Ints) -> tuple[_Call, Ints, Ints, Copies, Flags]:
+    """The rows with what they carry over in these columns, then with what imputers give that cannot wait; as `in_turn`,
+    and (which, columns) the cells that nothing is carried over to.
+
+    What is rejected gives nothing, and is no copy of another: once more without it, of each id the first that is.
+    """
+    while True:
+        called, before = _Call(monitor, read, keys), len(read.rows.refused)
+        which, ignored, copies = called.in_turn()
+        which = np.delete(which, others(copies)) if copies else which
+        carried = called.carried(which, columns)
+        rows = _answered_at_once(monitor, carried, which)
+        if len(rows.refused) == before and monitor.intake is not None and monitor.repository is not None:
+            asked = Asked(which, _sensors(monitor, read, keys, which), [], _among(which, ignored))
+            _refuse_first(monitor, rows, asked, called.names(which), columns, bool(copies))
+        if len(rows.refused) == before:
+            called.read = read._replace(rows=rows)
+            return called, which, ignored, [], np.isnan(carried.clouds.lo[which][:, columns])
+
+
+def _refuse_first(monitor: Monitor, rows: Decoded, asked: Asked, names: list[Any], columns: Ints, copied: bool) -> None:
+    """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
+    intake, which = monitor.intake, asked.which
+    assert intake is not None
+    assert which is not None
+    needs = lacking_context(intake.chain, rows, which, asked.spared)
+    if needs is None:
+        return
+    number: dict[Any, int] = {}
+    name = np.array([number.setdefault(each, len(number)) for each in names], np.int64)
+    carried = np.arange(needs.shape[1]) if copied else columns  # a copy may have what the row lacks
+    unable = intake.unable(rows, asked, needs)
+    for k in refused_first(intake.chain, needs, unable, carried, name, rows.arrived[which]).tolist():
+        gap = monitor.query.names[int(np.flatnonzero(needs[k])[0])]
+        rows.refused[int(which[k])] = f"{gap!r} is missing, and {NO_VALUE}"
+
+
+def _answered_at_once(monitor: Monitor, rows: Decoded, which: Ints | None) -> Decoded:
+    """The rows, of which those `which` (None: all) count, with what imputers give that cannot wait."""
+    return rows if monitor.chain is None or not rows.gaps else answered_at_once(monitor.chain, rows, which)
+
+
+def _sensors(monitor: Monitor, read: Named, keys: Keys, which: Ints | None) -> list[Any]:
+    """What the sensors of these rows are called; nothing, where none are remembered."""
+    if monitor.intake is None or monitor.intake.state is None:
+        return []
+    if which is None:
+        return sensor_names(read.id, keys)
+    some = which.tolist()
+    return sensor_names([read.id[k] for k in some], None if keys is None else [keys[k] for k in some])
 
 
 def _of_groups(parts: Parts, which: Ints, keys: Keys) -> dict[Key, Parts]:
@@ -128,23 +197,19 @@ class _Call:
         self.oldest = first
         self.at_once = version is None and first == last  # then the rows are in their order as they came
 
-    def in_turn(self) -> tuple[Ints, Ints, bool]:
-        """The rows by their times, of one instant the greatest version first; those that are stale; are there copies?
-
-        Of rows with the same id, time and version one is left, by what they hold.
-        """
+    def in_turn(self) -> tuple[Ints, Ints, Copies]:
+        """The rows by their times, of one instant the greatest version first; those that are stale; and copies."""
         rows = self.read.rows
         which = np.flatnonzero(~self.gone)
         if rows.refused:
             which = which[~_among(which, rows.refused)]
         ignored = which[self._stale(which)]
-        time, version = rows.arrived[which], self.version[which]
-        one = which[without_copies(self._names(which), time, version, lambda: _contents(rows).part(which))]
         if not self.at_once:
-            one = one[np.lexsort((~self.version[one], rows.arrived[one]))]
-        return one, ignored, len(one) < len(which)
+            which = which[np.lexsort((~self.version[which], rows.arrived[which]))]
+        named = stamp_names(self.names(which), rows.arrived[which], self.version[which])
+        return which, ignored, copies_of(named, partial(_contents, rows, which, self.monitor.query.signs))
 
-    def _names(self, which: Ints) -> list[Any]:
+    def names(self, which: Ints) -> list[Any]:
         """What distinguishes the ids of these rows: in one group they do themselves."""
         ids, keys, some = self.read.id, self.keys, which.tolist()
         return [ids[k] for k in some] if keys is None else [(keys[k], ids[k]) for k in some]
@@ -179,10 +244,10 @@ class _Call:
         if not len(needy):
             return rows
         number: dict[Any, int] = {}
-        for name in self._names(needy):
+        for name in self.names(needy):
             number.setdefault(name, len(number))
         both = np.concatenate((which, np.flatnonzero(self.gone)))
-        code = np.array([number.get(name, -1) for name in self._names(both)], np.int64)
+        code = np.array([number.get(name, -1) for name in self.names(both)], np.int64)
         some, code = both[code >= 0], code[code >= 0]
         cells = rows.expires[some], self.gone[some], rows.raw[some], rows.clouds.part(some)
         coming = Coming(code, rows.arrived[some], self.version[some], *cells)
@@ -202,10 +267,10 @@ class _Call:
         return join_standing(found, len(self.monitor.query.names))
 
 
-def _contents(rows: Decoded) -> Contents:
-    """What rows hold, larger being better; what is outside its limits is missing."""
-    cells = np.where(np.isnan(rows.raw), np.nan, rows.clouds.lo)
-    return Contents(cells, rows.expires, rows.clouds, np.ones(cells.shape[1]))
+def _contents(rows: Decoded, which: Ints | None, signs: Sequence[float]) -> Contents:
+    """What rows hold."""
+    every = Contents(rows.raw, rows.expires, rows.clouds, np.array(signs))
+    return every if which is None else every.part(which)
 
 
 def _revisions(monitor: Monitor, read: Named, keys: Keys, every: Any, revised: Revised | None) -> dict[Key, Revisions]:
@@ -223,16 +288,13 @@ def _revisions(monitor: Monitor, read: Named, keys: Keys, every: Any, revised: R
     return {key: found.part(np.array(some, np.int64)) for key, some in by_key.items()}
 
 
-def _refuse_duplicates(monitor: Monitor, read: Named, keys: Keys) -> None:
+def _refuse_entered(monitor: Monitor, read: Named, keys: Keys) -> None:
+    """Refuse the rows that have entered already."""
     rows, left = read.rows, read.rows.left()
-    contents = partial(Contents, rows.raw, rows.expires, rows.clouds, np.array(monitor.query.signs))
-    if keys is None and left is None:
-        again, _ = duplicates(_group(monitor, ()), read.id, rows.arrived, monitor.clock, contents)
-        rows.refused.update((k, DUPLICATE) for k in again)
+    if not len(rows.arrived) or extent(rows.arrived)[0] > monitor.clock:
         return
     for key, which in _by_key(keys, left, len(read.id)).items():
-        names, arrived = [read.id[k] for k in which], rows.arrived[which]
-        again, _ = duplicates(_group(monitor, key), names, arrived, monitor.clock, partial(contents().part, which))
+        again = entered(_group(monitor, key), [read.id[k] for k in which], rows.arrived[which], monitor.clock)
         rows.refused.update((which[k], DUPLICATE) for k in again)
 
 
@@ -242,34 +304,39 @@ def _group(monitor: Monitor, key: Key) -> Group | None:
 
 
 def _impute(
-    monitor: Monitor, read: Named, keys: Keys, which: Ints | None, ignored: Flags | None = None
-) -> tuple[Floats, Clouds, Revised | None]:
-    """What imputers keep of these rows, their clouds, and what they revise; incomplete ones are refused.
+    monitor: Monitor, read: Named, keys: Keys, which: Ints | None, copies: Copies, ignored: Flags | None = None
+) -> tuple[Floats, Clouds, Revised | None, Ints]:
+    """What imputers keep of these rows, their clouds, what they revise, and what becomes of them.
 
-    `ignored` (which,): rows whose gaps do not matter.
+    Those with a gap that no imputer can fill are refused. `ignored` (which,): rows whose gaps do not matter.
     """
     rows, intake = read.rows, monitor.intake
     clouds = rows.clouds if which is None else rows.clouds.part(which)
+    if monitor.repository is None and rows.gaps:
+        _refuse_gaps(monitor, read, which, ignored)
     if intake is None:
-        if rows.gaps:
-            _refuse_gaps(monitor, read, which, clouds, ignored)
-        return np.empty((len(clouds.lo), 0)), clouds, None
-    looked, clouds, revised = intake.impute(rows, which, read.id, keys)
+        return np.empty((len(clouds.lo), 0)), clouds, None, decided(None, copies, len(clouds.lo))
+    looked, clouds, revised, fate = intake.impute(
+        rows, Asked(which, _sensors(monitor, read, keys, which), copies, ignored)
+    )
     if len(looked.lacking):
-        if monitor.repository is None:
-            _refuse_gaps(monitor, read, which, clouds, ignored)
         for k, reason in unable(clouds, looked, monitor.query.names).items():
-            if ignored is None or not ignored[k]:
+            if fate[k] != COPY and (ignored is None or not ignored[k]):
                 rows.refused.setdefault(k if which is None else int(which[k]), reason)
-        monitor.counts["incomplete"] += int(np.count_nonzero(~np.isnan(clouds.lo[looked.lacking]).any(axis=1)))
-    return looked.of_all(), clouds, revised
+        imputed = ~np.isnan(clouds.lo[looked.lacking]).any(axis=1) & (fate[looked.lacking] != COPY)
+        monitor.counts["incomplete"] += int(np.count_nonzero(imputed))
+    return looked.of_all(), clouds, revised, fate
 
 
-def _refuse_gaps(monitor: Monitor, read: Named, which: Ints | None, clouds: Clouds, ignored: Flags | None) -> None:
+def _refuse_gaps(monitor: Monitor, read: Named, which: Ints | None, ignored: Flags | None) -> None:
     """Without a repository a gap that is left is an error of the whole call."""
-    gaps, query = np.isnan(clouds.lo), monitor.query
-    gaps[np.isin(np.arange(len(read.id)) if which is None else which, list(read.rows.refused))] = False
-    gaps[slice(0, 0) if ignored is None else ignored] = False
+    rows, query = read.rows, monitor.query
+    if monitor.chain is None:
+        gaps = np.isnan(rows.clouds.lo if which is None else rows.clouds.lo[which])
+        gaps[slice(0, 0) if ignored is None else ignored] = False
+    else:
+        found = lacking_context(monitor.chain, rows, which, ignored)
+        gaps = np.zeros((0, 0), np.bool_) if found is None else found
     if gaps.any():
         row, j = (int(each[0]) for each in np.nonzero(gaps))
         raise RowsError(
@@ -282,8 +349,8 @@ def _refuse_gaps(monitor: Monitor, read: Named, which: Ints | None, clouds: Clou
 
 
 def _count(monitor: Monitor, rows: Decoded) -> None:
-    refused = rows.refused
-    monitor.rejects.extend(Reject(rows.row(i), refused[i]) for i in sorted(refused))
+    refused, most = rows.refused, monitor.rejects.maxlen or 0
+    monitor.rejects.extend(Reject(rows.row(i), refused[i]) for i in sorted(refused)[-most:])  # no more are kept
     monitor.counts["rows"] += len(rows.arrived)
     monitor.counts["rejected"] += len(refused)
     monitor.counts["outside_limits"] += 0 if rows.outside is None else int(rows.outside.sum())

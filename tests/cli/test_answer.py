@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -55,6 +56,12 @@ def test_the_first_line_states_the_instant_and_the_batch(numbers, tmp_path_facto
     assert run(numbers, "--at", "6").stdout.splitlines()[0] == "the answer at 6"
     stamps = written(tmp_path_factory.mktemp("stamps"), STAMPS, [NOON], NOON + timedelta(minutes=1))
     assert run(stamps).stdout.splitlines()[0] == "the answer at 2024-05-01 12:01:00, after batch 3"
+
+
+def test_a_file_of_a_batch_that_was_deleted_is_an_error_and_not_fewer_rows(numbers):
+    (path,) = (Path(numbers) / "changes").iterdir()
+    path.unlink()
+    assert "is not whole: of batch 3 the run has written a file in changes/" in run(numbers, code=2).output
 
 
 def test_after_the_last_row_rows_leave_as_they_expire(numbers, tmp_path_factory):

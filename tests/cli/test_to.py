@@ -37,7 +37,7 @@ def test_batches_go_to_several_places_beside_the_output_and_instead_of_it(place)
         (("--to", "x"), "--to alone needs --checkpoint FOLDER as well"),
         (("--checkpoint", "run"), "where shall the answer go?"),
         (("-o", "out", "--checkpoint", "run"), "--output has the checkpoint in it; leave --checkpoint run out"),
-        (("-o", "out", "--to", "mysql://h/db"), "there is no sink 'mysql', as in 'mysql://h/db'"),
+        (("-o", "out", "--to", "mysql://h/db"), "there is no sink 'mysql', as in 'mysql://h/…'"),
         (("-o", "out", "--to", "postgresql://me:hush@h/db?table=t"), "'postgresql://me@h/db?table=t' holds a password"),
         (("-o", "out", "--to", "out"), "is the output itself"),
         (("-o", "out", "--to", "x", "--to", "x"), "is named twice"),

@@ -36,6 +36,7 @@ def taken(output: Path, number: str, *paths: Path, batch: int = 0) -> None:
 
 def test_the_kind_is_shown_by_the_end_of_a_name():
     shown = {"a.CSV": "csv", "a.tsv.gz": "tsv", "x.y.ndjson": "json", "a.csv.tmp": None, "csv": None, "a.part": None}
+    shown |= {"a.csv.snappy": None, "a.parquet.gz": None, "a.snappy.parquet": "parquet", "a.jsonl.zst": "json"}
     assert {name: kind_of_name(name) for name in shown} == shown
 
 
@@ -66,10 +67,11 @@ def test_each_file_that_is_not_read_is_named_once_as_it_appears(tmp_path):
     for name in ("n.txt", "b.csv.tmp", "c.json", ".d.csv", "_SUCCESS", "day=1/e.csv", "day=1/f.txt"):
         put(inbox / name)
     put(inbox / "old" / "g.xlsx")
+    put(inbox / "p.csv.snappy")
     put(inbox / ".git" / "h.txt")
     [others] = unread.look()
     assert others.startswith("not read, since their names end in none of csv,")
-    assert others.endswith(": b.csv.tmp, n.txt, old/g.xlsx, day=1/f.txt.")
+    assert others.endswith(": b.csv.tmp, n.txt, p.csv.snappy, old/g.xlsx, day=1/f.txt.")
     assert unread.look() == []
     os.utime(first, (9e9, 9e9))
     [changed] = unread.look()

@@ -102,6 +102,91 @@ def test_a_file_that_cannot_be_read_is_one_row_with_the_reason(tmp_path):
     assert all(row["y"] == str(int(row["t"]) * 7919) for row in taken[1:])  # no number is cut
 
 
+GOOD = "s,t,x,y\na,1,1,1\n"
+ONE_LINE = {
+    "a row without a header": (b"b,2,1,1\n", "it has no column 's'; of the stream's it has none"),
+    "a row without a header or a line break": (b"b,2,1,1", "it has no column 's'; of the stream's it has none"),
+    "a header of other columns": (b"id,time,value\n", "it has no column 's'; of the stream's it has none"),
+    "a header that lacks one": (b"s,x,y\n", "it has no column 't'; of the stream's it has s, x, y"),
+    "packed, with a name that hides it": (gzip.compress(GOOD.encode()), "its bytes are packed as those of .gz files"),
+    "zeros alone": (b"\0" * 300, "it begins with zero bytes, as files do after a power cut"),
+    "one zero": (b"\0", "it begins with zero bytes, as files do after a power cut"),
+}
+
+
+@pytest.mark.parametrize("name", ["z.csv", "z.tsv"])
+@pytest.mark.parametrize("case", ONE_LINE)
+def test_a_file_of_one_line_that_is_no_header_of_the_stream_is_rejected_by_name(tmp_path, case, name):
+    content, why = ONE_LINE[case]
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / name).write_bytes(content.replace(b",", b"\t") if name == "z.tsv" and content.isascii() else content)
+    found = rows_of(tmp_path)
+    assert [(row[FILE], row["s"]) for row in found] == [("a.csv", "a"), (name, None)]
+    assert found[1][WHY].startswith(f"the file cannot be read: {why}")
+
+
+@pytest.mark.parametrize("content", [b"b,2,1,1\n", gzip.compress(b'{"s": "a"}', mtime=0), b"\0" * 300, b"\0", b"5"])
+def test_a_file_of_one_line_that_is_no_json_is_rejected_by_name(tmp_path, content):
+    (tmp_path / "a.jsonl").write_text('{"s": "a", "t": 1, "x": 1, "y": 1}\n')
+    (tmp_path / "z.jsonl").write_bytes(content)
+    found = rows_of(tmp_path)
+    assert found[0]["s"] == "a"
+    assert len(found) > 1
+    assert all(row[FILE] == "z.jsonl" and "cannot be read" in row[WHY] for row in found[1:])
+
+
+def test_a_header_alone_is_no_reject(tmp_path):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.csv").write_text("y,x,t,s\n")
+    (tmp_path / "x=7").mkdir()
+    (tmp_path / "x=7" / "c.csv").write_text("s,t,y")
+    assert [(row[FILE], row[WHY]) for row in rows_of(tmp_path)] == [("a.csv", None)]
+
+
+def test_zeros_behind_good_lines_are_rejected_by_their_line_and_the_lines_are_taken(tmp_path):
+    (tmp_path / "a.csv").write_bytes(GOOD.encode() + b"\0" * 9000)
+    found = rows_of(tmp_path)
+    assert [(row["s"], row[LINE], row[WHY]) for row in found] == [
+        ("a", 2, None), (None, 3, "the line cannot be read: it has 1 cells, and the file 4 columns"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_a_header_of_any_length_is_read_whole(tmp_path, end):
+    names = [f"column_{k:07}" for k in range(30_000)]  # 480 kB
+    text = ",".join(["s", "t", *names, "x", "y"]) + "\n" + ",".join(["a", "1", *["0"] * len(names), "2", "3"]) + "\n"
+    for before in ("", "sep=,\n"):
+        content = (before + text).encode()
+        (tmp_path / f"a.csv{end}").write_bytes(gzip.compress(content) if end else content)
+        [row] = rows_of(tmp_path)
+        assert (row["s"], row["t"], row["x"], row["y"], row[WHY]) == ("a", "1", "2", "3", None)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 5000])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_of_a_packed_file_with_other_bytes_behind_it_the_rows_are_taken_and_the_rest_is_named(tmp_path, rows, last):
+    text = "s,t,x,y\n" + "\n".join(f"r{k},{k},1,{k * 7919}" for k in range(rows)) + last
+    packed = gzip.compress(text.encode())
+    (tmp_path / "a.csv.gz").write_bytes(packed + b"junk, of a download that was retried")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"s,t,x,y\nb,1,") + gzip.compress(b"1,1\n"))  # one file in two
+    found = rows_of(tmp_path)
+    assert [row["s"] for row in found if row[WHY] is None] == [*(f"r{k}" for k in range(rows)), "b"]
+    [why] = [row[WHY] for row in found if row[WHY] is not None]
+    assert why.startswith(f"the file cannot be read: behind its first {len(text):,} bytes, unpacked, it is damaged")
+
+
+@pytest.mark.parametrize("end", ["bz2", "zst", "lz4"])
+def test_so_it_is_with_other_ways_to_pack(tmp_path, end):
+    text = "s,t,x,y\n" + "".join(f"r{k},{k},1,{k}\n" for k in range(5))
+    with pa.CompressedOutputStream(str(tmp_path / f"a.csv.{end}"), {"zst": "zstd"}.get(end, end)) as out:
+        out.write(text.encode())
+    with (tmp_path / f"a.csv.{end}").open("ab") as file:
+        file.write(b"junk, of a download that was retried")
+    found = rows_of(tmp_path)
+    assert [row["s"] for row in found if row[WHY] is None] == [f"r{k}" for k in range(5)]
+    assert [row[FILE] for row in found if row[WHY] is not None] == [f"a.csv.{end}"]
+
+
 def test_a_parquet_file_that_is_cut_short_while_it_is_read_is_a_reject_and_not_the_end_of_the_process(tmp_path):
     count = 150_000
     columns = {

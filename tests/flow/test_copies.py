@@ -20,7 +20,8 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
 from fogline.kernels.batches import borders
-from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
+from fogline.rows.copies import DUPLICATE, Contents
+from fogline.skyline.duplicates import duplicates
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.flow.driving import Engine, changes_of, rows_of
 

@@ -10,6 +10,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -101,6 +102,39 @@ def test_a_group_that_falls_silent_follows_only_while_new_files_are_awaited(tmp_
     there = net(pq.read_table(tmp_path / "out" / "changes"), ("site",))
     assert not any(key[0] == "q" for key in there)
     assert any(key[0] == "n" for key in there)
+
+
+def one_by_one(root: Path, made: list[tuple[str, str, int]], **how: Any) -> dict[Any, Any]:
+    """The answer of a run that follows, after these rows (site, id, time) have come, one file and batch each."""
+    case = Case(APPENDED, lambda: readings(0, 1), how)
+    (root / "in").mkdir(parents=True)
+    for k, (site, name, t) in enumerate(made):
+        path = root / "in" / f"{k:04}.csv"
+        path.write_text(f"id,site,t,a,b\n{name},{site},{t},1,1\n")
+        if k % 5 == 0:  # it is started again now and then
+            started = Embedded(config_of(case, root)).start(follow=True)
+        started.awaitTermination(0)
+    for _ in range(2):
+        started.awaitTermination(0)
+    return net(pq.read_table(root / "out" / "changes"), ("site",))
+
+
+def test_rows_of_a_silent_group_expire_where_every_file_has_one_row(tmp_path):
+    quiet = [("q", "q1", 1)]
+    two = [("n", f"i{t % 2}", t) for t in range(2, 200, 3)]
+    assert not any(key[0] == "q" for key in one_by_one(tmp_path / "two", quiet + two, idle=50))
+    one = [("n", "i1", t) for t in range(2, 200, 3)]  # no id moves the query's clock alone
+    assert any(key[0] == "q" for key in one_by_one(tmp_path / "one", [("q", "q1", 1), *one], idle=50))
+
+
+def test_rows_that_run_ahead_do_not_move_silent_groups_though_each_has_a_file_of_its_own(tmp_path):
+    made = [("q", "q1", 1), ("s", "j1", 1), ("s", "j2", 1)]
+    made += [("n", f"i{t % 2}", t) for t in range(2, 12)]
+    wild = [("n", "i0", 10**9), ("s", "j1", 10**9 + 1), ("n", "i1", 12), ("n", "i0", 13)]
+    there = one_by_one(tmp_path, [*made, *wild], idle=50)
+    assert any(key[0] == "q" for key in there)
+    held = pq.read_table(tmp_path / "out" / "rejects")
+    assert held.num_rows == 2
 
 
 def test_a_run_that_follows_and_stops_after_every_batch_knows_how_far_its_clock_has_come(tmp_path):

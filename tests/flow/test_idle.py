@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import random
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.cli.watch import status_line
+from fogline.flow.embedded_batch import Evaluation
+from fogline.flow.embedded_state import EmbeddedState
+from fogline.flow.folder import LocalFolder
 from fogline.flow.journal import COUNTERS, HEALTH, Journal
 from fogline.flow.keeper import Keeper
 from fogline.flow.output import RunStatus
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
-from fogline.flow.watermark import event, later, reached
+from fogline.flow.watermark import Farthest, HeardPair, event, few_pairs, later, reached
 from tests.contracts import net
 from tests.flow.driving import Engine, changes_of, rows_of
 
@@ -135,6 +143,60 @@ def test_no_id_alone_moves_the_clock_of_the_query():
     assert reached(plan.kind, alone // 1000) == pytest.approx(97)  # the fourth of seven ids
     assert both is not None
     assert both <= alone * 1.0001
+
+
+@st.composite
+def few_rows(draw: Any) -> tuple[list[tuple[str, str, int]], list[int], list[bool]]:
+    """Rows of up to four pairs (site, id, time), how they are cut into batches, and where the run is started again."""
+    pairs = st.sampled_from([("a", "x"), ("a", "y"), ("b", "x"), ("c", "z")])
+    made = draw(st.lists(st.tuples(pairs, st.integers(1, 400)), min_size=1, max_size=12))
+    cuts = draw(st.lists(st.integers(1, 4), min_size=len(made), max_size=len(made)))
+    return [(*pair, t) for pair, t in made], cuts, draw(st.lists(st.booleans(), min_size=20, max_size=20))
+
+
+@settings(max_examples=60, deadline=None)
+@given(few_rows())
+def test_the_clock_of_the_query_is_where_two_ids_have_come_however_rows_are_cut(made):
+    rows, cuts, starts = made
+    plan = make_plan(QUERY, SCHEMA, idle=200, ahead="off")
+    with TemporaryDirectory() as root:
+        state = EmbeddedState(LocalFolder(root))
+        evaluation, left = Evaluation(plan, state), list(rows)
+        for cut, anew in zip(cuts, starts, strict=False):
+            some, left = left[:cut], left[cut:]
+            if not some:
+                break
+            columns = [[i for _, i, _ in some], [g for g, _, _ in some], [t for *_, t in some]]
+            table = pa.table(dict(zip(SCHEMA.names, [*columns, *[[1.0] * len(some)] * 2], strict=True)), schema=SCHEMA)
+            list(evaluation.take(table.to_batches(), 0))
+            state.commit()
+            if anew:
+                state = EmbeddedState(LocalFolder(root))
+                evaluation = Evaluation(plan, state)
+    newest = {(g, i): max(t for h, j, t in rows if (h, j) == (g, i)) for g, i, _ in rows}
+    second = sorted(newest.values())[-2] if len(newest) > 1 else None
+    assert evaluation.watermark == (0 if second is None else event(plan.kind, second))
+
+
+def test_a_pair_whose_clock_is_wrong_is_not_for_ever_one_of_the_two():
+    there = Farthest().with_pairs([HeardPair(1, 100.0), HeardPair(2, 1e9)], 50.0)
+    assert there.clock == 100.0
+    for t in range(101, 202, 3):
+        assert [each.name for each in there.pairs] == [2, 1]
+        there = there.with_pairs([HeardPair(1, float(t))], 50.0)
+    assert [each.name for each in there.pairs] == [1]  # the other one has been left behind
+    then = there.with_pairs([HeardPair(3, 5e8)], 50.0)
+    assert then.clock == 200.0
+    assert Farthest.from_plain(json.loads(json.dumps(then.to_plain()))) == then
+
+
+def test_a_slice_of_many_pairs_or_of_none_is_not_remembered():
+    hashes = np.arange(9, dtype=np.uint64)
+    for count in (0, 4, 5, 9):
+        found = few_pairs(np.zeros(count, np.int64), hashes[:count], np.arange(float(count)))
+        assert [pair.newest for _, pair in found] == (list(range(count)) if count <= 4 else [])
+    several = few_pairs(np.array([0, 1, 0]), np.array([7, 7, 7], np.uint64), np.array([3.0, 1.0, 2.0]))
+    assert sorted((group, pair.newest) for group, pair in several) == [(0, 3.0), (1, 1.0)]
 
 
 def test_held_rows_of_several_groups_do_not_move_the_clock_of_the_query():

@@ -157,6 +157,7 @@ def test_health_counts_each_row_once():
         "rows": 6, "rejected": 3, "held": 0, "released": 0, "late": 0, "expired": 0, "outside_limits": 0,
         "incomplete": 0, "screened": 0, "waiting": 0,
         "live": 2, "answer": 1, "conflicts": 0, "inexact": 0, "undecided": 0, "revised": 0, "unwatched": 0,
+            "sensors_forgotten": 0,
     }  # fmt: skip
     assert health["time"] == 4
 

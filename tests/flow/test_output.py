@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterable
 from contextlib import suppress
 from errno import EIO
 from pathlib import Path
@@ -20,9 +21,12 @@ import fogline as fl
 from fogline.errors import FoglineError
 from fogline.flow import answers, compaction, folder, spill
 from fogline.flow.answers import read_answer, read_scores
-from fogline.flow.batches import counted, part_name
+from fogline.flow.batches import batch_name, counted, part_name
 from fogline.flow.compaction import write_stand
+from fogline.flow.complete import refuse_hole
 from fogline.flow.folder import LocalFolder
+from fogline.flow.folder_sink import BatchFolder
+from fogline.flow.names import HEALTH
 from fogline.flow.output import Output, RunConfig
 from fogline.flow.reported import tables_of
 from fogline.flow.spill import Carrier, Spill, cut, spilled_files
@@ -185,6 +189,109 @@ def test_a_reader_lists_again_where_files_are_joined_meanwhile(tmp_path):
     assert answered(Late(tmp_path)) == expected(made)
 
 
+def kept_at_least(place: LocalFolder) -> int:
+    """Below which batch no reader looks for changes: what they add up to by then is written down."""
+    return max((held.last for held in counted(place.listing("answers"))), default=-1)
+
+
+@pytest.mark.parametrize("keep", [None, 10])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_every_file_that_an_answer_rests_on_and_that_is_missing_is_an_error(tmp_path, keep, restarted):
+    made, place = batches(29, seed=7), LocalFolder(tmp_path)
+    output = begun(place, 9, keep)
+    for number, parts in enumerate(made):
+        if restarted:
+            output = output_in(place, 9, keep)
+            output.resume()
+        if number % 5 != 4:  # some batches report nothing at all
+            output.folder.write(number, parts)
+    made = [parts for number, parts in enumerate(made) if number % 5 != 4]
+    assert answered(place) == expected(made)
+    seen = 0
+    for kind in ("changes", "health"):
+        for held in counted(place.listing(kind)):
+            saved = {name: (tmp_path / name).read_bytes() for name in held.names}
+            place.delete(saved)
+            newest = kind == "health" and held.last == 28
+            if held.last <= kept_at_least(place) or newest:  # written down; or nothing knows of it
+                assert answered(place) == expected(made)
+            else:
+                seen += 1
+                stated = (
+                    rf"^'out' is not whole: of batch \d+ the run has written a file in {kind}/, which is missing. Put"
+                )
+                for read in (read_answer, read_scores) if kind == "health" else (read_answer,):
+                    with pytest.raises(FoglineError, match=stated):
+                        read(place, "out")
+            for name, content in saved.items():
+                place.put(name, content)
+    assert seen > 1
+    assert answered(place) == expected(made)
+
+
+def test_a_file_that_is_missing_when_others_are_joined_stops_the_run_and_is_not_joined_away(tmp_path):
+    made = batches(60, seed=8)
+    for kind in ("changes", "rejects", "health"):
+        place = LocalFolder(tmp_path / kind)
+        output = begun(place, 10)
+        for number in range(10):
+            output.folder.write(number, made[number])
+        place.delete([next(name for name in place.listing(kind) if name > batch_name(kind, 0))])
+        with pytest.raises(FoglineError, match=f"is not whole: of batch . the run has written a file in {kind}/"):
+            output.folder.write(10, made[10])
+        assert not place.listing("answers")
+
+
+@pytest.mark.parametrize("kind", ["changes", "health"])
+def test_a_file_of_joined_batches_that_is_missing_is_known_however_files_are_joined_later(tmp_path, kind):
+    made, place = batches(60, seed=9), LocalFolder(tmp_path)
+    output = begun(place, 3)
+    for number in range(7):
+        output.folder.write(number, made[number])
+    place.delete(name for held in counted(place.listing(kind)) if 3 <= held.first <= 5 for name in held.names)
+    assert answered(place) == expected(made[:7])  # what they add up to is written down
+    with pytest.raises(FoglineError, match=f"of batch . the run has written a file in {kind}/"):
+        read_answer(place, "out", "11")
+    for number in range(7, 12):  # nine are joined
+        output.folder.write(number, made[number])
+    assert [held.last for held in counted(place.listing("answers"))] == [8]
+    assert answered(place) == expected(made[:12])
+    with pytest.raises(FoglineError, match=f"of batch . the run has written a file in {kind}/"):
+        read_answer(place, "out", "11")
+
+
+def test_a_reader_meanwhile_never_misses_what_a_batch_that_is_done_again_replaces(tmp_path, monkeypatch):
+    made, place = batches(3, seed=5), LocalFolder(tmp_path)
+    output = begun(place)
+    for number in range(3):
+        output.folder.write(number, made[number])
+    looked: list[list[dict]] = []
+    delete = LocalFolder.delete
+
+    def deleted(folder: LocalFolder, names: Iterable[str]) -> None:
+        delete(folder, names)
+        looked.append(answered(place))
+
+    monkeypatch.setattr(LocalFolder, "delete", deleted)
+    again = output_in(place)
+    again.resume()
+    again.folder.write(2, made[2])
+    assert len(looked) > 2
+    assert all(found in (expected(made), expected(made[:2])) for found in looked)
+    assert answered(place) == expected(made)
+
+
+def test_files_without_notes_as_earlier_versions_wrote_them_are_read(tmp_path):
+    made, place = batches(8, seed=3), LocalFolder(tmp_path)
+    output = begun(place, 3)
+    for number, parts in enumerate(made):
+        output.folder.write(number, parts)
+        for path in (tmp_path / "health").iterdir():
+            if number < 5:
+                pq.write_table(pq.read_table(path).replace_schema_metadata(), path)
+    assert answered(place) == expected(made)
+
+
 def test_files_and_their_folders_are_on_disk_before_a_batch_is(tmp_path, monkeypatch):
     events: list[str] = []
     sync, replace = os.fsync, Path.replace
@@ -226,7 +333,8 @@ def test_a_batch_in_parts_counts_when_all_are_there_and_replaces_what_a_crash_le
             place.put(part_name("changes", 0, 3, 7), b"left by an attempt that had seven parts")
             place.delete([part_name("changes", 0, 2, 3)])
             assert counted(place.listing("changes")) == []
-            assert read_answer(place, "out").num_rows == 0
+            with pytest.raises(FoglineError, match="of batch 0 the run has written a file in changes/"):
+                read_answer(place, "out")
         output_in(place).folder.write(0, here, spilled)
         assert [len(held.names) for held in counted(place.listing("changes"))] == [3]
         assert answered(place) == expected(made)
@@ -290,3 +398,12 @@ def test_an_output_knows_its_checkpoint_and_its_stream(tmp_path):
     place.delete(["about.json"])
     with pytest.raises(FoglineError, match=r"holds batches of a run, but no about\.json"):
         other("elsewhere").shape()
+
+
+def test_a_batch_that_reports_nothing_is_no_hole(tmp_path):
+    """It has no file at all, so the next batch must not state that it has one."""
+    folder = BatchFolder(LocalFolder(tmp_path), QUERY, "out")
+    health = pa.table({"batch": [0]})
+    for number, parts in enumerate([{HEALTH: health}, {}, {HEALTH: health}]):
+        folder.write(number, parts)
+    refuse_hole(LocalFolder(tmp_path), "out", after=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -42,12 +43,12 @@ def small(monkeypatch):
 
 
 def speak(rng, count: int, now: int) -> pa.Table:
-    """Some of many sensors speak, some of them late."""
+    """Some of many sensors speak, some of them late; none twice of one instant."""
     names = [f"n{k}" for k in rng.choice(count, min(count, 9), replace=False)]
     values = {name: np.round(rng.normal(0, 3, len(names)), 1) for name in NAMES}
     values["heat"][rng.random(len(names)) < 0.4] = np.nan
     columns = {name: pa.array(each, from_pandas=True) for name, each in values.items()}
-    return pa.table({"sensor": names, "t": now - rng.integers(0, 3, len(names)), **columns})
+    return pa.table({"sensor": names, "t": 3 * now - rng.choice([0, 4, 8], len(names)), **columns})
 
 
 def test_contexts_are_those_of_one_state_while_parts_grow_and_survive_as_bytes(small):
@@ -96,18 +97,42 @@ def test_a_small_bucket_lies_in_its_state_and_a_large_one_writes_only_parts_that
         assert calls == 0 or written < size / 15
 
 
-def test_beyond_a_limit_sensors_that_were_silent_longest_are_forgotten(small):
-    rng, cells, state = np.random.default_rng(1), Counted(), None
-    kept = ReadingStore(plan(), model(), most=40)
-    for k in range(200):
-        names = sensor_names([f"n{i}" for i in range(k, k + 3)])
+@pytest.mark.parametrize("most", [1, 7, 26, 40])
+def test_a_bucket_in_parts_forgets_the_sensors_that_one_state_would(small, most):
+    rng, cells, state = np.random.default_rng(most), Counted(), None
+    bounded = replace(model(), most=most)
+    kept, whole = ReadingStore(plan(), bounded), bounded.state()
+    for k in range(150):
+        some = rng.choice(60 + k, rng.integers(1, 12), replace=False)  # more and more of them
+        names, values = sensor_names([f"n{i}" for i in some]), rng.normal(size=(len(some), 3))
+        values[rng.random(values.shape) < 0.3] = np.nan
+        times = 300.0 + np.sort(k + rng.integers(-rng.integers(0, 3), 2, len(some)))  # some are late
         opened = kept.open(0, state, names, cells)
-        opened.kept.update(names, np.full(3, 300.0 + k), rng.normal(size=(3, 3)), np.zeros(3, np.bool_))
+        every = np.ones(len(some), np.bool_)
+        context = opened.kept.update(names, times, values, every)
+        before = whole.forgotten
+        np.testing.assert_array_equal(context, whole.update(names, times, values, every))
+        assert opened.kept.forgotten == whole.forgotten - before
         state = kept.save(opened, cells) or state
     everything = kept.open(0, state, sensor_names([f"n{i}" for i in range(300)]), cells)
-    assert everything.sensors == len(everything.kept.number) <= 3 * 40
-    assert {("n200",), ("n201",)} <= {*everything.kept.number}
-    assert ("n20",) not in everything.kept.number
+    everything.kept.check()
+    assert {*everything.kept.number} == {*whole.number}
+    assert everything.sensors == len(whole.number)
+    assert whole.forgotten > 100
+
+
+def test_beyond_the_bound_only_parts_of_those_silent_longest_are_opened(small):
+    bounded, cells, state = replace(model(), most=400), Counted(), None
+    kept = ReadingStore(plan(), bounded)
+    for k in range(200):
+        names = sensor_names([f"n{i}" for i in range(3 * k, 3 * k + 3)])
+        cells.calls.clear()
+        opened = kept.open(0, state, names, cells)
+        opened.kept.update(names, np.full(3, 300.0 + k), np.ones((3, 3)), np.zeros(3, np.bool_))
+        state = kept.save(opened, cells) or state
+    assert opened.kept.forgotten == 3
+    assert opened.parts > 100
+    assert len(cells.calls) < 40
 
 
 @pytest.mark.parametrize("buckets", [8, 24])

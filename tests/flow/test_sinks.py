@@ -108,6 +108,35 @@ def test_a_sink_that_fails_stops_the_run_which_then_goes_on_exactly(tmp_path, af
         assert first.rows(kind) == failing.rows(kind) == in_files(tmp_path / "out", kind)
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_run_whose_sink_failed_does_nothing_more_until_it_is_started_again(tmp_path, follow):
+    write_stream(CASE, tmp_path / "in")
+    run(config_of(CASE, tmp_path, "calm"), files_per_batch=1)
+    sink = Keeping(fails=2)
+    running = Embedded(config_of(CASE, tmp_path, sinks=(sink,)))
+    started = running.start(files_per_batch=1, follow=follow)
+    for _ in range(2):
+        started.awaitTermination(0)
+    with pytest.raises(SinkError, match="could not take batch 2"):
+        started.awaitTermination(0)
+    before = {str(path): path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    stated = (
+        "^this run has failed, and does nothing more: Keeping could not take batch 2: ValueError: the disk is full. "
+        "Started again, the same command goes on from the checkpoint.$"
+    )
+    for call in (lambda: started.awaitTermination(0), started.awaitTermination, started.finish):
+        with pytest.raises(FoglineError, match=stated):
+            call()
+    assert sink.came == [0, 1, 2]
+    assert before == {str(path): path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    started.stop()
+    assert running.start(files_per_batch=1).awaitTermination()
+    assert sink.came == [0, 1, 2, 2, 3, 4]
+    for kind in ("changes", "rejects"):
+        assert reported(tmp_path / "out", kind) == reported(tmp_path / "calm", kind)
+        assert sink.rows(kind) == in_files(tmp_path / "out", kind)
+
+
 def test_sinks_read_pieces_that_workers_wrote_before_the_folder_takes_them(tmp_path, monkeypatch):
     monkeypatch.setattr(spill, "PIECE", 2000)
     monkeypatch.setattr(embedded, "COLLECTED", 3000)

@@ -50,6 +50,7 @@ CHANGED = {
     "by": plan(by=["g"]),
     "limits": plan(limits={"a": (0, 5)}),
     "outside": plan(outside="reject"),
+    "max_sensors": plan(max_sensors=7),
     "every": plan(every="batch"),
     "lateness": plan(lateness=2),
     "clock": plan(REAL),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import cache
@@ -102,6 +103,36 @@ def test_scores_show_which_rule_imputed_and_how_well():
     assert monitor.stats()["doubtful"] == 0
     again = fl.Monitor.restore(QUERY, monitor.snapshot(), learnt())
     assert again.scores() == monitor.scores()
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("query", [QUERY, replace(QUERY, by=("half",)), replace(QUERY, lifetime=None, latest=True)])
+@pytest.mark.parametrize("how", [{}, {"places": 64}, {"eager": True}, {"remember": False}])
+def test_what_was_counted_and_scored_is_there_after_a_restore(query, how):
+    def halves(rows):
+        return rows.append_column("half", pa.array([f"{t // 20}" for t in rows["t"].to_pylist()]))  # groups end
+
+    known = Repository.fit(halves(walks()), query)
+    monitor = fl.Monitor(query, known, **how)
+    for begin in (200, 225):
+        monitor.advance(begin + 24, halves(walks(steps=25, begin=begin, gaps=0.3)))
+        remember = how.get("remember", True)
+        again = fl.Monitor.restore(query, monitor.snapshot(), known, remember=remember)
+        assert again.stats() == monitor.stats()
+        assert again.scores() == monitor.scores()
+        assert again.scores_by_age() == monitor.scores_by_age()
+        assert (monitor.stats()["scored"] > 0) is remember
+        assert monitor.stats()["evaluations"] > 0
+
+
+def test_a_monitor_that_imputes_at_once_does_so_after_a_restore():
+    known = learnt()
+    one = fl.Monitor(QUERY, known, eager=True)
+    one.advance(209, walks(steps=10, begin=200, gaps=0.3))
+    other = fl.Monitor.restore(QUERY, one.snapshot(), known)
+    for each in (one, other):
+        each.advance(214, walks(steps=5, begin=210, gaps=0.3))
+    assert one.stats()["imputed"] == other.stats()["imputed"]
 
 
 @pytest.mark.usefixtures("often")

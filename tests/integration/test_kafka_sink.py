@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Thread
 from time import sleep
@@ -22,6 +23,8 @@ import pytest
 import fogline as fl
 from fogline.errors import FoglineError, SinkError
 from fogline.flow.sink import RunInfo
+from fogline.kafka import newest
+from fogline.sinks import kafka
 from fogline.sinks.kafka import KafkaSink
 from fogline.sinks.places import sink_for
 from tests.integration.components.kafka import PASSWORD, USER, Broker
@@ -114,19 +117,78 @@ def test_two_runs_write_to_one_topic_and_know_their_own_batches(broker: Broker) 
 
 
 def test_a_group_that_the_broker_has_forgotten_is_replaced_by_the_newest_messages(broker: Broker) -> None:
+    from confluent_kafka import Producer
+
     broker.create("forgotten", partitions=3)
     sink = KafkaSink(broker.servers, "forgotten")
     sink.begin(info("m6"))
     put(sink, 0)
     put(sink, 1)
+    other = Producer({"bootstrap.servers": broker.servers, "transactional.id": "other"})
+    other.init_transactions(30)
+    other.begin_transaction()
+    for k in range(9000):
+        other.produce("forgotten", b'{"batch": 7, "position": 7}', str(k), partition=k % 3)
+    other.flush(30)
     admin = broker.admin()
     for future in admin.delete_consumer_groups([sink.name]).values():
         future.result(30)
-    again = KafkaSink(broker.servers, "forgotten")
-    again.begin(info("m6", 0))
+    other.commit_transaction(30)
+    again, remarks = KafkaSink(broker.servers, "forgotten"), list[str]()
+    again.begin(replace(info("m6", 0), remark=remarks.append))
+    assert "reading further back" in remarks[-1]
     put(again, 1)
     put(again, 2)
-    assert names(broker, "forgotten") == expected(0, 1, 2)
+    assert sorted(set(names(broker, "forgotten"))) == sorted([*expected(0, 1, 2), (7, 7)])
+    assert len(names(broker, "forgotten")) == len(expected(0, 1, 2)) + 9000
+
+
+def test_a_transaction_of_another_producer_is_waited_for_where_the_group_is_forgotten(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka import Producer
+
+    for room in (kafka, newest):
+        monkeypatch.setattr(room, "ANSWER", 2.0)
+    broker.create("held")
+    sink = KafkaSink(broker.servers, "held")
+    sink.begin(info("m10"))
+    put(sink, 0)
+    other = Producer({"bootstrap.servers": broker.servers, "transactional.id": "holds"})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce("held", b"{}", "x")
+    other.flush(30)
+    put(sink, 1)
+    admin = broker.admin()
+    for future in admin.delete_consumer_groups([sink.name]).values():
+        future.result(30)
+    again = KafkaSink(broker.servers, "held")
+    with pytest.raises(SinkError, match="a producer's transaction is open there"):
+        again.begin(info("m10", 0))
+    other.abort_transaction(30)
+    again.begin(info("m10", 0))
+    assert again.done == 1
+
+
+def test_where_messages_are_gone_that_might_show_it_the_last_batch_is_to_be_stated(broker: Broker) -> None:
+    from confluent_kafka import TopicPartition
+
+    broker.create("cut")
+    sink = KafkaSink(broker.servers, "cut")
+    sink.begin(info("m11"))
+    put(sink, 0)
+    admin = broker.admin()
+    for future in admin.delete_records([TopicPartition("cut", 0, -1)]).values():
+        future.result(30)
+    for gone in admin.delete_consumer_groups([sink.name]).values():
+        gone.result(30)
+    with pytest.raises(SinkError, match=r"gone from cut \(partitions 0\)"):
+        KafkaSink(broker.servers, "cut").begin(info("m11", 0))
+    again = KafkaSink(broker.servers, "cut", last=0)
+    again.begin(info("m11", 0))
+    put(again, 1)
+    assert names(broker, "cut") == expected(1)
 
 
 def test_a_topic_that_has_batches_which_the_checkpoint_does_not_know_is_refused(broker: Broker) -> None:

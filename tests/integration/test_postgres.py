@@ -318,6 +318,26 @@ def test_a_second_process_is_refused(database, monkeypatch):
     begun(PostgresSink(database.url, "held"))
 
 
+@pytest.mark.parametrize(("one", "other"), [(None, "public"), ("public", None)])
+def test_tables_are_held_by_what_they_are_and_not_by_how_they_were_named(database, monkeypatch, one, other):
+    monkeypatch.setattr("fogline.sinks.postgres.TAKEN", 0.1)
+    name = f"named_{one}".lower()
+    first = PostgresSink(database.url, name, schema=one)
+    begun(first, stays=True)
+    with pytest.raises(FoglineError, match=rf"another process writes to the tables {name}_…"):
+        begun(PostgresSink(database.url, name, schema=other))
+    with cursor_of(database) as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS elsewhere")
+        cursor.connection.commit()
+    apart = [PostgresSink(database.url, name, schema="elsewhere"), PostgresSink(database.url, f"{name}_2")]
+    for each in apart:
+        begun(each)  # other tables
+    elsewhere = f"{database.url}?options=-csearch_path%3Delsewhere"
+    begun(PostgresSink(elsewhere, name))
+    first.close()
+    begun(PostgresSink(database.url, name, schema=other))
+
+
 def test_the_types_of_ids_and_groups_come_back_as_they_went(database):
     stamps = pa.timestamp("us", "UTC")
     kinds = {

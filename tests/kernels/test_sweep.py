@@ -1,7 +1,7 @@
 """Is a sum over thousands of places right, however rivals tie, repeat and are ordered?"""
 
 from itertools import product
-from math import prod
+from math import exp, log1p, prod
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from fogline.kernels.compile import kernel
 from fogline.kernels.merged import merge_places
 from fogline.kernels.places import empty_grid
 from fogline.kernels.sweep import all_places
+from tests.kernels.common import packed
 
 NAMES = ("a", "b", "c", "d")
 QUERY = fl.Query(attributes=dict.fromkeys(NAMES, "max"), id="id", time="t", lifetime=9, alpha=0.0)
@@ -119,3 +120,9 @@ def test_cells_of_one_value_and_kinds_of_many_rivals_are_summed_by_the_definitio
     for _ in range(300):
         clouds, rows = small(rng)
         assert summed(clouds, np.arange(1, len(rows))) == pytest.approx(by_definition(rows), abs=1e-9)
+
+
+def test_rivals_that_tie_with_a_place_by_the_thousand_and_beat_the_one_below_are_all_counted():
+    n, p = 100_000, 1e-6
+    clouds = packed([[[(4, 1), (5, 1)], [(3, 1)]], [[(5, 1)], [(3, 1 - p), (9, p)]]])
+    assert summed(clouds, np.ones(n, np.int64)) == pytest.approx(0.5 * exp(n * log1p(-p)), abs=1e-10)

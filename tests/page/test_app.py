@@ -22,7 +22,7 @@ from fogline.page.security import HEADERS
 from fogline.rows.kinds import Kinds
 from fogline.rows.queries import Queries
 from tests.page.browsing import Browser
-from tests.page.writing import HOSTILE, Writer, enter, leave, near, small
+from tests.page.writing import HOSTILE, Writer, cell, enter, leave, near, small
 
 
 def client(path: Path, **options: Any) -> Browser:
@@ -68,6 +68,13 @@ def test_the_answer_its_history_and_views_are_those_of_the_output(tmp_path):
     ]
 
 
+def test_a_page_on_an_output_that_lacks_a_file_states_which(tmp_path):
+    small(tmp_path)
+    (tmp_path / "changes" / "batch-000000001.parquet").unlink()
+    stated = "is not whole: of batch 1 the run has written a file in changes/, which is missing"
+    assert stated in of(client(tmp_path), "/api/about")["trouble"]
+
+
 def test_earlier_instants_are_as_they_were(tmp_path):
     small(tmp_path)
     browser = client(tmp_path)
@@ -79,6 +86,32 @@ def test_earlier_instants_are_as_they_were(tmp_path):
     wrong = browser.get("/api/answer?at=noon")
     assert wrong.status_code == 409
     assert "is no instant of this stream" in wrong.json()["error"]
+
+
+def test_a_group_that_lags_may_still_change_an_earlier_instant(tmp_path):
+    query = fl.Query(attributes={"heat": "max"}, id="sensor", time="t", lifetime=100, by=["site"])
+    run = Writer(tmp_path, query, Kinds(pa.int64(), pa.string(), (pa.string(),)))
+    page = page_of(str(tmp_path))
+    browser, whole = Browser(page.app), {"heat": (5.0, 5.0, 5.0)}
+    steps = [
+        (9, "north", "n", ["n"], ["n"]),
+        (4, "south", "s", ["n", "s"], ["n", "s"]),
+        (6, "south", "s2", ["n", "s", "s2"], ["n", "s2"]),  # near the answer is what its group's newest table has
+    ]
+    for time, site, row, members, shown in steps:
+        run.batch(
+            time,
+            [enter(row, time, 1.0, heat=5.0)],
+            [near(row, time, 1.0, True, **whole)],
+            [cell(row, time, "heat", 1.0, 4.0, 6.0)],
+            group=(site,),
+        )
+        page.store.poll()
+        assert [each[2] for each in of(browser, "/api/answer?at=9")["members"]] == members
+        assert [each[2] for each in of(browser, "/api/near?at=9")["near"]] == shown
+        assert [each[2] for each in of(browser, "/api/next?at=9")["next"]] == shown
+        why = [of(browser, f"/api/explain?id={name}&group=south&at=9")["why"] for name in ("s", "s2")]
+        assert [each is not None for each in why] == [row == "s", row == "s2"]
 
 
 def test_a_row_is_explained_by_what_the_run_wrote_beside_it(tmp_path):
@@ -234,6 +267,17 @@ def test_another_run_in_the_same_folder_begins_anew(tmp_path):
     Writer(tmp_path / "out").batch(1, [enter("z", 1, 1.0, heat=1.0, air=1.0)])
     page.store.poll()
     assert [row[2] for row in of(Browser(page.app), "/api/answer")["members"]] == ["z"]
+
+
+def test_an_earlier_instant_is_that_of_the_run_that_is_there(tmp_path):
+    page = page_of(str(tmp_path / "out"))
+    browser = Browser(page.app)
+    for k in range(12):  # what is known of a run may come to lie where that of another lay
+        Writer(tmp_path / "out").batch(1, [enter(f"s{k}", 1, 1.0, heat=1.0, air=1.0)])
+        page.store.poll()
+        assert [row[2] for row in of(browser, "/api/answer?at=1")["members"]] == [f"s{k}"]
+        shutil.rmtree(tmp_path / "out")
+        page.store.poll()
 
 
 def test_a_damaged_output_is_stated_in_words(tmp_path):

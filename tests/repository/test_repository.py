@@ -296,3 +296,15 @@ def test_the_static_skyline_imputes_from_the_table_itself():
     answer = fl.skyline(table, query).to_pylist()
     assert [row["id"] for row in answer] == ["a", "b", "b"]
     assert [row["probability"] for row in answer] == pytest.approx([0.5, 1.0, 0.5])
+
+
+def test_repositories_are_equal_if_they_were_fitted_alike_to_the_same_rows(tmp_path):
+    query = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
+    rows = [{"a": float(k), "b": 2.0 * k} for k in range(20)]
+    one, same = fl.Repository.fit(rows, query), fl.Repository.fit(rows, query)
+    other = fl.Repository.fit(rows[:-1], query)
+    one.save(tmp_path / "repo")
+    assert one == same == fl.Repository.load(tmp_path / "repo")
+    assert one != other
+    assert one != "a repository"
+    assert len({one, same, other}) == 2

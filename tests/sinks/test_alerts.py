@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fogline.errors import FoglineError, QueryError
+from fogline.errors import FoglineError, QueryError, SinkError
 from fogline.sinks import Command, Webhook
 from tests.sinks.monitored import Batch, batches, begin, put
 
@@ -93,6 +94,19 @@ def test_a_user_and_a_password_in_the_address_are_sent_and_not_shown():
     assert sink.name == "webhook+https://host/…"
 
 
+def test_no_failure_shows_the_path_or_a_header(receiver):
+    host = receiver.url.removesuffix("/alerts?room=1")
+    for path in ("services/XXXX", "services/XX XX", "services/XXXX\u00e9"):
+        receiver.statuses, sink = [404], Webhook(f"{host}/{path}", tries=1)
+        with pytest.raises(FoglineError, match="it answered 404 Not Found") as error:
+            put(sink, 0, batches()[0])
+        assert "XX" not in str(error.value)
+    for value in ("hush\nhush", "hush\u0142"):
+        with pytest.raises(QueryError, match=r"header 'X-Key' .* is not shown") as refused:
+            Webhook(host, headers={"X-Key": value})
+        assert "hush" not in str(refused.value)
+
+
 def test_what_comes_again_after_a_crash_can_be_recognised(receiver):
     made = batches()
     sink = Webhook.from_url(f"webhook+{receiver.url}")
@@ -144,6 +158,27 @@ def test_a_command_that_fails_stops_the_run_with_its_words(words, text):
     sink = Command(words, tries=1, timeout=2.0 if "sleep" not in words[-1] else 0.2)
     with pytest.raises(FoglineError, match=text):
         put(sink, 0, batches()[0])
+
+
+def test_of_a_command_that_writes_much_only_the_last_words_are_kept():
+    script = "import sys\nfor _ in range(512): sys.stderr.write('x' * 65536); sys.stdout.write('y' * 65536)\n"
+    sink = Command([sys.executable, "-S", "-c", f"{script}sys.exit('no room left')"], tries=1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FoglineError, match=r"with the status 1: x+ ?no room left") as error:
+            put(sink, 0, batches()[0])
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000  # of 64 MB
+    finally:
+        tracemalloc.stop()
+    assert len(str(error.value)) < 600
+
+
+def test_an_alert_of_any_length_reaches_a_command_that_does_not_read_it():
+    sink = Command([sys.executable, "-S", "-c", "pass"], tries=1)
+    sink.send(b"x" * 1_000_000)
+    slow = Command([sys.executable, "-S", "-c", "import time; time.sleep(60)", "hush"], tries=1, timeout=0.2)
+    with pytest.raises(SinkError, match=r"^it timed out: it did not end within 0\.2 s$"):
+        slow.send(b"x" * 1_000_000)
 
 
 def test_what_cannot_be_meant_is_refused_at_once():

@@ -9,7 +9,7 @@ import pytest
 from fogline.errors import FoglineError, QueryError
 from fogline.flow.folder_sink import FolderSink
 from fogline.flow.sink import name_of
-from fogline.sinks import places
+from fogline.sinks import Webhook, places
 from fogline.sinks.delta import DeltaSink
 from fogline.sinks.places import refuse_overlaps, sink_for
 from fogline.sinks.postgres import PostgresSink
@@ -78,6 +78,66 @@ def test_a_secret_in_an_odd_address_is_refused_and_not_shown(text):
     with pytest.raises(QueryError) as error:
         sink_for(text, typed=True)
     assert "hush" not in str(error.value)
+
+
+SECRET_PATHS = [
+    "services/T000/B000/XXXX",
+    "api/webhooks/1234567890/aBcD",
+    "hooks/0b7e2c1e-94d1-4a57-9d6b-0c9d7a3f6f10",
+    "bot12:AbC/send",
+    "correcthorsebatterystaple",
+    "x?code=XXXX",
+    "x?XXXX",
+    "x#XXXX",
+    "%58%58",
+]
+
+
+@pytest.mark.parametrize("path", SECRET_PATHS)
+def test_a_path_that_may_be_a_secret_is_not_typed_and_no_path_is_shown(path, monkeypatch):
+    text = f"webhook+https://hooks.example:8443/{path}"
+    with pytest.raises(QueryError) as error:
+        sink_for(text, typed=True)
+    assert str(error.value).startswith("'webhook+https://hooks.example:8443/…' ")
+    assert "put ${NAME} in its place" in str(error.value)
+    assert "XXXX" not in str(error.value)
+    assert not any(word in str(error.value) for word in path.split("/") if len(word) > 8)
+    monkeypatch.setenv("HOOK", path)
+    for sink in (sink_for("webhook+https://hooks.example:8443/${HOOK}", typed=True), sink_for(text)):
+        assert isinstance(sink, Webhook)
+        assert sink.parts.geturl() == f"https://hooks.example:8443/{path}"
+        assert name_of(sink) == "webhook+https://hooks.example:8443/…"
+        assert path not in repr(sink)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/alerts", "/v1/rooms/12/gas-alerts", "/alerts?room=1", "/a/${HUSH}?key=${HUSH}"]
+)
+def test_a_path_of_plain_words_may_be_typed(path, monkeypatch):
+    monkeypatch.setenv("HUSH", "hush")
+    assert isinstance(sink_for(f"webhook+https://me:${{HUSH}}@host{path}", typed=True), Webhook)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "webhook+https:host/services/XXXX",
+        "webhook+https://[::1/services/XXXX",
+        "webhook+https://host:port/services/XXXX",
+        "https://host/services/XXXX",
+        "webhok+https://host/services/XXXX",
+        "webhook+https://XXXX@host/services/XXXX?token=XXXX",
+        "webhook+https://host/services/XXXX/${NOT_SET}",
+        "kafka://host/no topic?sasl.password=XXXX",
+    ],
+)
+def test_an_address_that_is_refused_is_shown_without_its_path(text):
+    for typed in (True, False):
+        if "?token" in text and not typed:
+            continue
+        with pytest.raises(FoglineError) as error:
+            sink_for(text, typed=typed)
+        assert "XXXX" not in str(error.value)
 
 
 def test_what_a_web_address_has_beyond_its_host_is_not_shown(monkeypatch):

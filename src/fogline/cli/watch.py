@@ -245,6 +245,8 @@ def sum_up(status: RunStatus, members: int | None, config: RunConfig, seconds: f
         echo(f"{status.expired:,} rows had expired before they could enter: they came too late for their groups.")
     if status.stale:
         echo(f"{status.stale:,} rows were stale, and were ignored: something newer of their ids was there.")
+    if status.sensors_forgotten:
+        echo(f"{status.sensors_forgotten:,} sensors were forgotten: there are more than max_sensors of the query.")
     if status.waiting:
         echo(f"{status.waiting:,} rows wait: they are not yet {config.lateness} behind the newest.")
     if status.alarms:

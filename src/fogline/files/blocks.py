@@ -3,6 +3,7 @@
 A line ends with a line break, in quotes too: so each line has a number, and one that is broken harms no other. Bytes
 that cp1252 does not know stay in their line, so that it is refused. When a file breaks off (a torn gzip, bytes that
 another encoding does not know), the lines before come first, then the error; the line that broke off is not among them.
+Where a packed file is whole, but other bytes follow it, no line has broken off: all come before the error.
 Where the first line shows that carriage returns alone end lines (as old programs write them), they do so in all of the
 file.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,12 +23,25 @@ from fogline.arrays import Ints
 from fogline.files.raw import Unreadable
 
 SIZE = 8 * 2**20  # bytes of one block
-STEP = 16 * 2**10  # bytes of a packed file that are unpacked at once: so many may be lost before a tear
+STEP = 16 * 2**10  # bytes of a packed file that are unpacked at once
 LONGEST = 64 * 2**20  # bytes of a line: a small packed file may hold one that no memory holds
 HEAD = 256 * 2**10  # bytes that are looked at before a file is read
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+# What Arrow reports where a packed part is over and what follows begins no other: gzip, zstd, lz4, bz2.
+_BEGINS_NOTHING = ("incorrect header check", "Unknown frame descriptor", "frameType_unknown", "BZ_DATA_ERROR_MAGIC")
 _AS_THEY_ARE = "surrogateescape"  # bytes that cannot be read
 _BOM = codecs.BOM_UTF8
+
+
+class TornFile(Unreadable):
+    """A packed file that can be unpacked only so far; `whole`: what came so far has not broken off."""
+
+    def __init__(self, size: int, error: BaseException) -> None:
+        why = " ".join(str(error).split())
+        self.whole = any(each in why for each in _BEGINS_NOTHING)
+        super().__init__(
+            f"behind its first {size:,} bytes, unpacked, it is damaged, or goes on with other bytes ({why})"
+        )
 
 
 class Block(NamedTuple):
@@ -48,30 +63,57 @@ def opened(path: str, content: bytes | None) -> pa.NativeFile:
     return source if packed is None else pa.CompressedInputStream(source, packed)
 
 
-def head_of(path: str, content: bytes | None) -> bytes:
-    """The first bytes of a file, unpacked; of a torn one those before the tear; an error if there are none."""
-    with opened(path, content) as source:
-        return next(_pieces(source, HEAD), b"")
+def head_of(path: str, content: bytes | None, lines: int = 0) -> bytes:
+    """The first bytes of a file, unpacked, and more if so many `lines` need them.
 
-
-def _pieces(source: pa.NativeFile, size: int) -> Iterator[bytes]:
-    """The bytes of a file, about so many at once; those before a tear come before its error."""
+    Of a torn file those before the tear; an error if there are none.
+    """
     found: list[bytes] = []
-    held = 0
-    while True:
-        try:
-            part = source.read(size if isinstance(source, pa.OSFile | pa.BufferReader) else STEP)
-        except (OSError, pa.ArrowException):
-            if found:
+    size = breaks = 0
+    with suppress(TornFile):
+        for piece in _pieces(path, content, HEAD):
+            found.append(piece)
+            size, breaks = size + len(piece), breaks + piece.count(b"\n") + piece.count(b"\r")
+            if breaks >= lines or size > LONGEST:
+                break
+    return b"".join(found)
+
+
+def _pieces(path: str, content: bytes | None, size: int) -> Iterator[bytes]:
+    """The bytes of a file, unpacked, about so many at once; those before a tear come before its error."""
+    found: list[bytes] = []
+    held = total = 0
+    with opened(path, content) as source:
+        packed = isinstance(source, pa.CompressedInputStream)
+        while True:
+            try:
+                part = source.read(STEP if packed else size)
+            except (OSError, pa.ArrowException) as error:
+                if not packed or getattr(error, "errno", None):  # the disk
+                    raise
+                found.append(_up_to_the_tear(path, content, total))
+                if not total + len(found[-1]):
+                    raise
                 yield b"".join(found)
-            raise
-        found.append(part)
-        held += len(part)
-        if held >= size or not part:
-            yield b"".join(found)
-            found, held = [], 0
-        if not part:
-            return
+                raise TornFile(total + len(found[-1]), error) from error
+            found.append(part)
+            held, total = held + len(part), total + len(part)
+            if held >= size or not part:
+                yield b"".join(found)
+                found, held = [], 0
+            if not part:
+                return
+
+
+def _up_to_the_tear(path: str, content: bytes | None, begin: int) -> bytes:
+    """What a packed file still gives behind so many bytes: one by one, since a larger piece is refused as a whole."""
+    found = bytearray()
+    with suppress(OSError, pa.ArrowException), opened(path, content) as source:
+        while begin:
+            begin -= len(source.read(min(begin, STEP)))
+        while len(found) < STEP:
+            found += source.read(1)
+    return bytes(found)
 
 
 def _decoder(encoding: str) -> codecs.IncrementalDecoder:
@@ -96,8 +138,8 @@ def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) ->
     """The lines of a file."""
     decoder = None if encoding in ("utf-8", "utf-8-sig") else _decoder(encoding)
     left, line, begun, returns = b"", 1, False, False
-    with opened(path, content) as source:
-        pieces = _pieces(source, size)
+    pieces = _pieces(path, content, size)
+    try:
         for data in pieces if decoder is None else _decoded(pieces, decoder):
             if not begun and data:
                 begun, data = True, data.removeprefix(_BOM)
@@ -114,5 +156,9 @@ def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) ->
             left = data[cut:]
             line += whole.data.count(b"\n")
             yield whole
+    except TornFile as torn:
+        if torn.whole and left:
+            yield Block(left, line)
+        raise
     if left:
         yield Block(left, line)

@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Flags
 from fogline.files.canonical import in_zone
+from fogline.question import UNHELD
+from fogline.rows.exact import reals
+from fogline.rows.ids import is_number
 from fogline.rows.text import is_text
 
 _STAMP, _ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -25,6 +28,11 @@ _WORDS = {pa.int64(): "whole number", pa.float64(): "number", pa.bool_(): "truth
 def word_for(kind: pa.DataType) -> str:
     """What values of a type are called."""
     return "timestamp" if pa.types.is_timestamp(kind) else _WORDS.get(kind, str(kind))
+
+
+def unfit(own: pa.DataType, kind: pa.DataType) -> str:
+    """Why a cell of one type does not fit a column of the other."""
+    return UNHELD if is_number(own) and pa.types.is_floating(kind) else f"which is no {word_for(kind)}"
 
 
 def settled_type(kind: pa.DataType) -> pa.DataType:
@@ -64,6 +72,9 @@ def cast(column: pa.Array, kind: pa.DataType, zone: str | None = None) -> tuple[
         return column, None
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind), None
+    if pa.types.is_floating(kind) and (pa.types.is_decimal(column.type) or pa.types.is_integer(column.type)):
+        values, unheld = reals(column)
+        return (values if unheld is None else pc.if_else(pa.array(unheld), None, values)).cast(kind, safe=False), unheld
     try:
         return _whole(column, kind, zone), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -83,7 +94,7 @@ def _whole(column: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
             return pc.binary_join_element_wise(plain.cast(_ZONED).cast(_STAMP).cast(kind), "Z", "")
     if is_text(kind) and pa.types.is_nested(own):
         raise pa.ArrowNotImplementedError(str(own))
-    if pa.types.is_floating(kind) and (pa.types.is_decimal(own) or pa.types.is_floating(own)):
+    if pa.types.is_floating(kind) and pa.types.is_floating(own):
         return column.cast(kind, safe=False)
     return column.cast(kind)
 

@@ -22,13 +22,20 @@ from fogline.files.sniffing import Dialect, cells_of, dialect_of, encoding_of
 
 OPEN = "it has a quote that is not closed"
 _QUOTE = 34
+_NONE = pa.array([], pa.string())
+_PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"\x04\x22\x4d\x18": ".lz4", b"PK\x03\x04": ".zip"}
 
 
 def opened_dialect(path: str, content: bytes | None, options: Options, roles: Roles) -> Dialect:
     """How a file is written; an error if it has nothing of the stream."""
-    head = head_of(path, content)
+    head = head_of(path, content, lines=2)  # a header is read whole, behind a line that states the separator
     if not head.strip():
         raise Unreadable("it has no line with columns")
+    for begin, end in _PACKED.items():
+        if head.startswith(begin):
+            raise Unreadable(f"its bytes are packed as those of {end} files, which its name does not show")
+    if options.encoding is None and (head.startswith(b"\0\0") or head == b"\0"):
+        raise Unreadable("it begins with zero bytes, as files do after a power cut")
     found = dialect_of(head, path, options, roles.all, frozenset(roles.numbers))
     if not found.names:
         raise Unreadable("its first line is too long to name columns")
@@ -43,6 +50,7 @@ def read_delimited(
 ) -> Iterator[Raw]:
     """The rows of a file. `wanted`: the columns that are needed; `size`: bytes that are read at once."""
     dialect = opened_dialect(path, content, options, roles)
+    yield Raw({name: _NONE for name in dialect.names if name in wanted}, 0, header=True)
     skipped = dialect.skipped
     found = blocks(path, content, dialect.encoding, size)
     if options.encoding is None and dialect.encoding == "utf-8":

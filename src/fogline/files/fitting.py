@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.files.canonical import as_instants, with_point
-from fogline.files.casting import cast, word_for
+from fogline.files.casting import cast, unfit
 from fogline.files.origin import CORRUPT, FILE, LINE, WHY
 from fogline.files.raw import Raw
 from fogline.rows.clock import Reasons
@@ -49,11 +49,19 @@ def _column(raw: Raw, field: pa.Field, layout: Layout, stated: Mapping[str, str]
         given = pa.repeat(value, raw.rows)
     if is_text(given.type):
         given = _usual(_as_text(given, name, layout, why), name, raw.decimal, layout)
-    out, bad = cast(given, field.type, layout.options.zone if name in layout.roles.times else None)
+    names_rows = name in layout.roles.names and name in layout.roles.required
+    if names_rows and pa.types.is_boolean(given.type) and not _takes_truth(field.type):
+        out, bad = pa.nulls(raw.rows, field.type), given.is_valid().to_numpy(zero_copy_only=False)  # True is not 1
+    else:
+        out, bad = cast(given, field.type, layout.options.zone if name in layout.roles.times else None)
     if bad is not None and name in layout.roles.all:
         for i in np.flatnonzero(bad).tolist():
-            why.setdefault(i, f"{name!r} is {quoted(given[i].as_py())}, which is no {word_for(field.type)}")
+            why.setdefault(i, f"{name!r} is {quoted(given[i].as_py())}, {unfit(given.type, field.type)}")
     return out
+
+
+def _takes_truth(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_boolean(kind) or is_text(kind))
 
 
 def _as_text(given: pa.Array, name: str, layout: Layout, why: Reasons) -> pa.Array:

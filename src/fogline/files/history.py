@@ -8,7 +8,7 @@ again, but for what the query compares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from fogline.files.origin import FILE, LINE, WHY
 from fogline.files.settled import Layout
+from fogline.repository.history import refuse_unheld
 from fogline.rows.clock import ZONED, read_times, write_times
+from fogline.rows.exact import unheld_texts
 from fogline.rows.text import is_text, read_numbers
 
 NOTHING, WHOLE, NUMBER, STAMP, TEXT = "", "whole", "number", "stamp", "text"
@@ -90,11 +92,11 @@ def _type(field: pa.Field, layout: Layout, kinds: Kinds) -> pa.DataType:
 def typed(batch: pa.RecordBatch, layout: Layout, kinds: Kinds) -> pa.RecordBatch:
     """Rows in these types, without those that cannot be read."""
     schema, rows = history_schema(layout, kinds), without_unreadable(batch)
-    columns = [_cast(rows.column(field.name), field.name, field.type) for field in schema]
+    columns = [_cast(rows.column(field.name), field.name, field.type, layout.roles.numbers) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _cast(cells: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+def _cast(cells: pa.Array, name: str, kind: pa.DataType, attributes: Container[str]) -> pa.Array:
     if cells.type == kind:
         return cells
     if pa.types.is_timestamp(kind):
@@ -103,6 +105,8 @@ def _cast(cells: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(kind):
         return pc.utf8_ltrim(pc.utf8_trim_whitespace(cells), "+").cast(kind)
     values = read_numbers(cells)[0]
+    if name in attributes:
+        refuse_unheld(cells, unheld_texts(cells, values), name)
     return pa.array(values, mask=np.isnan(values) & cells.is_null().to_numpy(zero_copy_only=False))
 
 

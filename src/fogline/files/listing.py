@@ -20,7 +20,7 @@ from fogline.errors import FoglineError, did_you_mean
 from fogline.files.paths import absolute, is_local
 
 KINDS = {"parquet": ("parquet",), "csv": ("csv",), "tsv": ("tsv",), "json": ("json", "jsonl", "ndjson")}
-PACKED = ("gz", "bz2", "zst", "snappy", "lz4")
+PACKED = ("gz", "bz2", "zst", "lz4")  # behind the end of a text kind
 MIXED = "mixed"  # the kind of a stream whose files have several
 
 
@@ -29,10 +29,13 @@ def kind_of_name(name: str) -> str | None:
 
     >>> kind_of_name("a.csv.gz"), kind_of_name("part-0.snappy.parquet"), kind_of_name("b.csv.tmp")
     ('csv', 'parquet', None)
+    >>> kind_of_name("a.csv.snappy"), kind_of_name("a.parquet.gz")
+    (None, None)
     """
     parts = Path(name.rstrip("/*")).name.lower().split(".")[1:]
-    end = parts[-2] if parts[1:] and parts[-1] in PACKED else parts[-1] if parts else ""
-    return next((kind for kind, ends in KINDS.items() if end in ends), None)
+    packed = len(parts) > 1 and parts[-1] in PACKED
+    end = parts[-2] if packed else parts[-1] if parts else ""
+    return next((kind for kind, ends in KINDS.items() if end in ends and not (packed and kind == "parquet")), None)
 
 
 def kind_of_file(path: str, root: str) -> str | None:
@@ -165,7 +168,8 @@ def pattern_of(path: str) -> str:
         return ""
     ends = [_any_case(end) for each in KINDS.values() for end in each]
     packed = [_any_case(each) for each in PACKED]
-    return "*.{" + ",".join([*ends, *(f"{end}.{each}" for end in ends for each in packed)]) + "}"
+    texts = [_any_case(end) for kind, each in KINDS.items() for end in each if kind != "parquet"]
+    return "*.{" + ",".join([*ends, *(f"{end}.{each}" for end in texts for each in packed)]) + "}"
 
 
 def _any_case(end: str) -> str:

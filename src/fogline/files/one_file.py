@@ -39,8 +39,8 @@ def batches(path: str, layout: Layout, *, content: bytes | None = None, size: in
     try:
         for raw in _raw(path, content, kind, layout, size):
             lacking = [name for name in layout.roles.required if name not in raw.columns and name not in stated]
-            if lacking and kind != "json" and raw.rows:
-                there = ", ".join(name for name in raw.columns) or "none of the stream's"
+            if lacking and kind != "json" and (raw.rows or raw.header):
+                there = ", ".join(name for name in raw.columns) or "none"
                 raise Unreadable(f"it has no column {lacking[0]!r}; of the stream's it has {there}")
             if raw.rows:
                 yield fitted(raw, layout, file, stated)

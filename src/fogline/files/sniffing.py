@@ -2,7 +2,7 @@
 
 Each file is looked at by itself, so that files of one stream may differ. What the user has stated is not looked for.
 
-- Encoding: as its byte order mark shows; UTF-16 where every other byte is zero; UTF-8; and cp1252 where the bytes that
+- Encoding: as its byte order mark shows; UTF-16 where one byte of two is zero; UTF-8; and cp1252 where the bytes that
   are no UTF-8 are letters of western Europe there, and more than the letters of UTF-8 beside them. Other bytes that are
   no text are left for the rows to be refused.
 - Separator: the one of , ; tab | by which the first line names the columns that the query looks at; else the one that
@@ -75,9 +75,10 @@ def encoding_of(head: bytes) -> str:
         if head.startswith(mark):
             return name
     few = head[:4096]
-    if len(few) > 1 and few[1::2].count(0) > 0.4 * len(few[1::2]):
+    pairs = list(zip(few[0::2], few[1::2], strict=False))
+    if sum(low != 0 and high == 0 for low, high in pairs) > 0.4 * len(pairs):
         return "utf-16-le"
-    if len(few) > 1 and few[0::2].count(0) > 0.4 * len(few[0::2]):
+    if sum(low != 0 and high == 0 for high, low in pairs) > 0.4 * len(pairs):
         return "utf-16-be"
     text = _text(head, "utf-8")
     foreign = [ord(each) - 0xDC00 for each in re.findall("[\udc80-\udcff]", text)]

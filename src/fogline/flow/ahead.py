@@ -127,14 +127,14 @@ def sift_ahead(state: Ahead, parcels: Sequence[Parcel], length: float) -> Sifted
     reach = ground + 1
     near, far = _cut([*come, *([state.first] if anew and state.first is not None else [])], length, reach)
     ready, still = _cut([] if state.held is None else [state.held], length, reach)
-    since = {s: ground if anew else state.since.get(s, ground) for s in heard if s > reach}
+    since = {s: ground if anew or s in news else state.since.get(s, ground) for s in heard if s > reach}
     since = _bounded({s: then for s, then in since.items() if ground - then < 2}, heard)
     unseen = _unseen(news, come, length, reach)
     counts = Counter(state.counts) + _by_stretch(far, length)
     counts.update({stretch: count for stretch, _, count in unseen})
     alone = state.ground == -math.inf or state.first is not None
     first = _first(None if anew else state.first, near, heard, reach) if alone else None
-    kept = {s: cell for s, cell in heard.items() if first is not None or s in since or ground - 1 <= s <= reach}
+    kept = {s: c for s, c in heard.items() if s in since or (s <= reach and (first is not None or s >= ground - 1))}
     held = _of_stretches([*still, *far], length, since)
     events = revisions.joined([state.held_revisions, events, *([state.first_revisions] if anew else [])])
     due, later = _cut_revisions(events, length, reach, since)

@@ -1,7 +1,8 @@
 """Which groups of a run are near a limit, or beyond it, now?
 
 Those that the last batch that reached them has found so: a group that has become smaller is no longer among them, one
-that no row has reached since still is, if it is near the limit that there is now. They lie in `alarms.json` of the
+that no row has reached since still is, if it is near the limit that there is now. That sensors were forgotten stays an
+alarm: what they had read does not come back. They lie in `alarms.json` of the
 output, which is written when they change.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from fogline.flow.folder import Folder
-from fogline.flow.limits import Full, GroupLimits, groups_in, is_near
+from fogline.flow.limits import FORGOTTEN, Full, GroupLimits, groups_in, is_near
 from fogline.flow.names import ALARMS
 from fogline.sealed import opened, sealed
 
@@ -31,6 +32,8 @@ class Alarms:
         if before:
             touched = set() if health is None else set(groups_in(health))
             stay = [each for each in _by(limits, before) if each.group not in touched]
+            lost = [each for each in before if each.limit == FORGOTTEN]
+            stay += [] if any(each.limit == FORGOTTEN for each in found) else lost
         self.known = sorted([*found, *stay], key=lambda each: -each.size / each.most)
         if self.known != before:
             self.place.put(ALARMS, sealed({"alarms": self.known}).encode())
@@ -40,6 +43,8 @@ class Alarms:
 def _by(limits: GroupLimits, before: Sequence[Full]) -> Iterator[Full]:
     """Alarms as they are by the limits of now, which may differ from those that they were found with."""
     for each in before:
+        if each.limit == FORGOTTEN:
+            continue
         most = getattr(limits, each.limit)
         if is_near(each.size, most):
             yield each._replace(most=most)

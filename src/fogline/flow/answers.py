@@ -18,6 +18,7 @@ from fogline.errors import FoglineError
 from fogline.flow.about import read_about
 from fogline.flow.batches import counted
 from fogline.flow.compaction import Stand, add_scores, read_stand, stand_names
+from fogline.flow.complete import refuse_hole
 from fogline.flow.folder import Folder
 from fogline.flow.kept_file import KeptFile
 from fogline.flow.listed import again
@@ -134,6 +135,7 @@ def read_scores(place: Folder, output: str) -> Sums:
         stands = stand_names(place)
         newest = read_stand(place, stands[max(stands)], answer=False) if stands else None
         sums = {} if newest is None else dict(newest.scores)
+        refuse_hole(place, output, after=-1 if newest is None else newest.number)
         add_scores(sums, place, after=-1 if newest is None else newest.number)
         return sums
 
@@ -143,6 +145,7 @@ def read_scores(place: Folder, output: str) -> Sums:
 def _answer(place: Folder, output: str, query: Asked, at: str | None) -> pa.Table:
     stand = _stand(place, output, at)
     after = -1 if stand is None else stand.number
+    refuse_hole(place, output, after=after, kinds=[CHANGES])
     found = [] if stand is None or stand.answer is None else [stand.answer]
     instant = None
     for held in counted(place.listing(CHANGES)):

@@ -12,7 +12,7 @@ gone no reader counts them (`fogline.flow.batches`); and what was begun is ended
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from fogline.errors import FoglineError, other_format
 from fogline.flow.batches import Held, batch_name, counted, superseded
+from fogline.flow.complete import Note, joined_note, refuse_hole
 from fogline.flow.folder import Folder
 from fogline.flow.kept_file import CHECKED, KeptFile
 from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES, VIEWS
@@ -52,8 +53,10 @@ class Stand:
 class Compaction:
     """Joins the files of an output as it grows."""
 
-    def __init__(self, place: Folder, query: Asked, *, block: int = BLOCK, keep: int | None = None) -> None:
-        self.place, self.query, self.block, self.keep = place, query, block, keep
+    def __init__(
+        self, place: Folder, query: Asked, name: str = "the output", *, block: int = BLOCK, keep: int | None = None
+    ) -> None:
+        self.place, self.query, self.name, self.block, self.keep = place, query, name, block, keep
         self.next = 0  # the first batch that no stand covers
 
     def resume(self) -> None:
@@ -77,13 +80,16 @@ class Compaction:
         stands = stand_names(self.place)
         before = read_stand(self.place, stands[max(stands)]) if stands else None
         removed = self._removed(last, list(stands), before)
+        refuse_hole(self.place, self.name, after=max(stands, default=-1), upto=last, kinds=KINDS[:-1])
+        stand = self._stand(before, last, removed)  # before files are joined: then only those since the last are read
         gone: list[str] = []
         for size in self._sizes(last):
+            notes = {run[0].first: joined_note(self.place, run) for run in self._runs(HEALTH, last + 1 - size, last)}
             for kind in KINDS:
-                gone += self._join(kind, last + 1 - size, last)
+                gone += self._join(kind, last + 1 - size, last, notes if kind == HEALTH else {})
         for kind in VIEWS:
             gone += fold(self.place, kind, self.query, last - self.block)
-        write_stand(self.place, self._stand(before, last, removed))
+        write_stand(self.place, stand)
         self.place.delete(gone)
         self._end(last, removed)
 
@@ -104,13 +110,17 @@ class Compaction:
         if removed:
             self._remove(removed)
 
-    def _join(self, kind: str, first: int, last: int) -> list[str]:
-        """Neighbouring files become one; returns those that are superseded."""
+    def _runs(self, kind: str, first: int, last: int) -> list[list[Held]]:
+        """Files that may become one."""
+        return list(runs([h for h in counted(self.place.listing(kind)) if first <= h.first and h.last <= last]))
+
+    def _join(self, kind: str, first: int, last: int, notes: Mapping[int, Note]) -> list[str]:
+        """Neighbouring files become one, with a note if there is one; returns those that are superseded."""
         gone: list[str] = []
-        for run in runs([h for h in counted(self.place.listing(kind)) if first <= h.first and h.last <= last]):
+        for run in self._runs(kind, first, last):
             names = [name for held in run for name in held.names]
             if len(names) > 1:
-                join(self.place, names, batch_name(kind, run[0].first, run[-1].last))
+                join(self.place, names, batch_name(kind, run[0].first, run[-1].last), notes.get(run[0].first))
                 gone += names
         return gone
 
@@ -149,10 +159,11 @@ def runs(held: Iterable[Held]) -> Iterator[list[Held]]:
         yield run
 
 
-def join(place: Folder, names: list[str], name: str) -> None:
-    """One file with the rows of several, in their order."""
+def join(place: Folder, names: list[str], name: str, note: Note | None = None) -> None:
+    """One file with the rows of several, in their order, and a note beside their columns."""
     files = [KeptFile(place, each) for each in names]
     schema = pa.unify_schemas([file.schema_arrow for file in files], promote_options="permissive")
+    schema = schema.with_metadata(None if note is None else note.to_metadata())
     with place.filling(name) as path, pq.ParquetWriter(path, schema, **CHECKED) as writer:
         waiting: list[pa.Table] = []
         for file in files:

@@ -65,10 +65,11 @@ def _opened(plan: Plan, header: dict[str, Any], arrays: Arrays) -> list[tuple[Ke
     cells = hearing.cells_of(arrays)
     events = revisions.from_arrays(arrays, _REVISIONS)
     out = []
+    counted = NUMBERS[: arrays["numbers"].shape[1]]  # earlier versions had fewer
     for k, (key, numbers) in enumerate(zip(header["keys"], arrays["numbers"].tolist(), strict=True)):
         of_group: dict[float, Cell] = dict(cells[slice(*heard[k])])
         parcel = Parcel(
-            every.between(*rows[k]), of_group, **dict(zip(NUMBERS, numbers, strict=True)),
+            every.between(*rows[k]), of_group, **dict(zip(counted, numbers, strict=True)),
             rejects=[RejectedRow(*each) for each in header["rejects"][k]],
             scores=from_plain(header["scores"][str(k)]) if str(k) in header["scores"] else {},
             revisions=None if events is None or revised[k][0] == revised[k][1] else events.part(slice(*revised[k])),

@@ -15,20 +15,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Flags, Ints
+from fogline.arrays import Flags
 from fogline.flow.block import RowBlock, concat
 from fogline.flow.carrying import Carrying
 from fogline.flow.cells import Cells
-from fogline.flow.newest import distinct, in_turn
+from fogline.flow.newest import in_turn
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import Piece, asked_at_once
+from fogline.flow.piece import Piece, asked_at_once, copies_in
 from fogline.flow.plan import Plan
-from fogline.flow.readings import Opened, ReadingStore, name_of
-from fogline.flow.recall import Recall, Recalled
+from fogline.flow.readings import ReadingStore, name_of
+from fogline.flow.recall import Recall
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
-from fogline.repository.sensors.state import Name
+from fogline.impute.intake import NO_REPOSITORY, NO_VALUE, lacking_context, refused_first
+from fogline.kernels.sensors import UNABLE
 from fogline.rows.clock import Reasons
+from fogline.rows.copies import DUPLICATE, others
 from fogline.rows.keys import Key, keyed
 from fogline.skyline.store import AnyGroup
 
@@ -39,6 +41,7 @@ class Settled(NamedTuple):
     parcel: Parcel  # with what is to be reported of them
     sensors: bytes | None  # the readings then; None: what history knows
     imputed: Flags  # (n, carried) which cells that a row may carry over were imputed
+    newest: float  # the greatest time of the rows and removals that are not rejected
 
 
 class Settling:
@@ -65,11 +68,14 @@ class Settling:
         came, removals = _set_apart(rows)
         if came is None:
             none = np.zeros((len(rows.arrived), len(self.carrying.columns)), np.bool_)
-            return Settled(Parcel(rows, {}, 0, 0, 0, 0), state, none)
-        piece, sensors, copies, imputed = self._carried(key, state, came, removals, group, clock, parts)
+            return Settled(Parcel(rows, {}, 0, 0, 0, 0), state, none, float(rows.arrived.max()))
+        piece, sensors, imputed = self._carried(key, state, came, removals, group, clock, parts)
         self.screening.small = SMALL if (piece.rows.arrived > clock).all() else math.inf
+        left_out = len(came.arrived) - len(piece.rows.arrived)
         parcel, state = self._screened(key, state, piece, sensors, parts)
-        found = Settled(replace(parcel, screened=parcel.screened + copies), state, imputed[self.screening.kept])
+        taken = np.delete(piece.rows.arrived, list(piece.rows.refused)).max(initial=-np.inf)
+        parcel = replace(parcel, screened=parcel.screened + left_out)
+        found = Settled(parcel, state, imputed[self.screening.kept], float(taken))
         return found if removals is None else _with_removals(found, removals)
 
     def _carried(
@@ -81,64 +87,62 @@ class Settling:
         group: AnyGroup,
         clock: float,
         parts: Cells,
-    ) -> tuple[Piece, list[Key], int, Flags]:
-        """The rows as one piece, with what they carry over; the keys of their sensors, how many copies were left out,
-        and which cells that may be carried over are to be imputed.
+    ) -> tuple[Piece, list[Key], Flags]:
+        """The rows as one piece, with what they carry over, the keys of their sensors, and which cells that may be
+        carried over are to be imputed.
 
-        What is rejected gives nothing, and is no copy of another: once more without it.
+        What is rejected gives nothing, and is no copy of another: once more without it, of each sensor the first.
         """
+        columns = self.carrying.columns
+        if not len(columns):
+            return *self._piece(key, rows), np.zeros((len(rows.arrived), 0), np.bool_)
         refused: Reasons = {}
         while True:
-            piece, sensors, place = self._piece(key, rows, refused)
-            if len(self.carrying.columns):
-                piece = self.carrying.carry(piece, removals, group, clock)
-            imputed = np.isnan(piece.rows.clouds.lo[:, self.carrying.columns])
-            if len(self.carrying.columns) and self.plan.chain is not None:
+            piece, sensors = self._piece(key, rows)
+            piece.rows.refused.update(refused)
+            stay = np.delete(np.arange(len(rows.arrived)), others(copies_in(piece, self.plan)))
+            piece, sensors = self._piece(key, rows.part(stay))
+            piece.rows.refused.update((k, refused[i]) for k, i in enumerate(stay.tolist()) if i in refused)
+            piece = self.carrying.carry(piece, removals, group, clock)
+            imputed = np.isnan(piece.rows.clouds.lo[:, columns])
+            if self.plan.chain is not None:
                 piece = asked_at_once(piece, self.plan)
-            if self.plan.query.latest:
-                self._refuse_gaps(key, state, piece, sensors, parts)
+            self._refuse_first(key, state, piece, sensors, parts, copied=len(stay) < len(rows.arrived))
             if len(piece.rows.refused) == len(refused):
-                return piece, sensors, len(rows.arrived) - len(place), imputed
-            refused = {int(place[k]): reason for k, reason in piece.rows.refused.items()}
+                return piece, sensors, imputed
+            refused = {int(stay[k]): reason for k, reason in piece.rows.refused.items()}
 
-    def _refuse_gaps(self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells) -> None:
-        """Refuse the rows with a gap that no imputer can fill."""
-        trial = replace(piece, rows=piece.rows._replace(refused=dict(piece.rows.refused)))
-        self.screening.refuse_gaps(trial, None)
-        if len(trial.rows.refused) == len(piece.rows.refused):
+    def _refuse_first(
+        self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells, *, copied: bool
+    ) -> None:
+        """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
+        rows, chain, gaps = piece.rows, self.plan.chain, np.isnan(piece.rows.clouds.lo)
+        refused = np.zeros(len(rows.arrived), np.bool_)
+        refused[list(rows.refused)] = True
+        needs = gaps & ~refused[:, None] if chain is None else lacking_context(chain, rows, None, refused)
+        if needs is None:
             return
-        context = None
-        if self.readings is not None:  # what their sensors have read may help; nothing of this is saved
+        unable = np.asarray(needs.any(axis=1))
+        if self.recall is not None and self.readings is not None:  # what sensors have read may help; nothing is saved
             names = [name_of(each) for each in sensors]
-            context = self._recalled(self.readings.open(key, state, names, parts), names, piece).context
-        self.screening.refuse_gaps(piece, context)
+            opened = self.readings.open(key, state, names, parts)
+            unable = self.recall.recall(opened.kept, names, piece).fate == UNABLE
+        carried = np.arange(needs.shape[1]) if copied and chain is not None else self.carrying.columns
+        for k in refused_first(chain, needs, unable, carried, piece.name, rows.arrived).tolist():
+            gap = self.plan.query.names[int(np.flatnonzero(needs[k])[0])]
+            rows.refused[k] = f"{gap!r} is missing, and {NO_REPOSITORY if chain is None else NO_VALUE}"
 
-    def _recalled(self, opened: Opened, names: list[Name], piece: Piece) -> Recalled:
-        """What sensors have read before; a row with a gap that cannot be filled is a reading all the same."""
-        assert self.recall is not None
-        refused = dict(piece.rows.refused)
-        piece.rows.refused.clear()
-        found = self.recall.recall(opened.kept, names, piece)
-        piece.rows.refused.update(refused)
-        return found
-
-    def _piece(self, key: Key, rows: RowBlock, refused: Reasons) -> tuple[Piece, list[Key], Ints]:
-        """The rows but for copies as one piece, the keys of their sensors, and which rows those are."""
+    def _piece(self, key: Key, rows: RowBlock) -> tuple[Piece, list[Key]]:
+        """The rows as one piece, and the keys of their sensors."""
         sensors, code = keyed(rows.columns, (*self.plan.query.by, self.plan.query.id))
-        place = np.arange(len(code))
-        if self.plan.query.latest:
-            fine = place[~np.isin(place, list(refused))]
-            one = fine[distinct(decoded(rows.part(fine), self.plan), code[fine])]
-            place = place[np.isin(place, one) | np.isin(place, list(refused))]
-            rows, code = rows.part(place), code[place]
         found = decoded(rows, self.plan)
-        found.refused.update((k, refused[i]) for k, i in enumerate(place.tolist()) if i in refused)
-        return Piece(found, rows, [key], np.zeros(len(code), np.int64), code, whole=False), sensors, place
+        return Piece(found, rows, [key], np.zeros(len(code), np.int64), code, whole=False), sensors
 
     def _screened(
         self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells
     ) -> tuple[Parcel, bytes | None]:
         """The rows with bounds for their gaps, and the readings then."""
+        latest = self.plan.query.latest
         if self.recall is None or self.readings is None:
             self.screening.take(piece)
             [(_, parcel)] = self.screening.pack()
@@ -146,11 +150,14 @@ class Settling:
         names = [name_of(each) for each in sensors]
         opened = self.readings.open(key, state, names, parts)
         fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
-        found = self._recalled(opened, names, piece)
-        self.screening.take(piece, found.context, fresh, found.hidden)
+        found = self.recall.recall(opened.kept, names, piece)
+        if not latest:
+            piece.rows.refused.update((k, DUPLICATE) for k in found.copies)
+        self.screening.take(piece, found.context, fresh, found.hidden, found.copies if latest else ())
         [(_, parcel)] = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
         parcel = replace(parcel, revisions=events.get(key), unwatched=opened.kept.lost)
+        parcel = replace(parcel, sensors_forgotten=opened.kept.forgotten)
         return parcel, self.readings.save(opened, parts) or state
 
     def forget(self, state: bytes | None, parts: Cells) -> None:
@@ -173,4 +180,5 @@ def _with_removals(found: Settled, removals: RowBlock) -> Settled:
     rows = found.parcel.rows
     both = concat([rows, removals]) if len(rows.arrived) else removals
     none = np.zeros((len(removals.arrived), found.imputed.shape[1]), np.bool_)
-    return found._replace(parcel=replace(found.parcel, rows=both), imputed=np.vstack((found.imputed, none)))
+    newest = max(found.newest, float(removals.arrived.max()))
+    return Settled(replace(found.parcel, rows=both), found.sensors, np.vstack((found.imputed, none)), newest)

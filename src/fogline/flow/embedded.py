@@ -9,6 +9,7 @@ there of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from time import perf_counter, sleep, time_ns
 
 import pyarrow as pa
@@ -117,6 +118,7 @@ class EmbeddedRun:
         self.evaluation = Evaluation(plan, state)
         self.interrupted = log.interrupted()  # what a batch that was not finished was to do
         self.left: list[FoundFile] | None = None  # without following: files that were there at the start
+        self.failed: BaseException | None = None  # what ended the run in the midst of a batch
 
     @property
     def status(self) -> dict[str, bool]:
@@ -129,11 +131,8 @@ class EmbeddedRun:
     def awaitTermination(self, timeout: float | None = None) -> bool:
         """Do the next batch, or all of them without a timeout; if there is none, wait. Is that the end?"""
         while True:
-            if self.interrupted is not None:
-                self._again(self.interrupted)
-            elif (intent := self._next()) is not None:
-                self.state.begin(intent)
-                self._do(intent, self.evaluation)
+            if self._did_one():
+                pass
             elif not self.plan.moves_idle:
                 return True
             else:
@@ -143,8 +142,36 @@ class EmbeddedRun:
 
     def finish(self) -> None:
         """Do the batch that was begun and not finished, if there is one."""
-        if self.interrupted is not None:
-            self._again(self.interrupted)
+        with self._alive():
+            if self.interrupted is not None:
+                self._again(self.interrupted)
+
+    def _did_one(self) -> bool:
+        """Do the next batch; False: there is none."""
+        with self._alive():
+            if self.interrupted is not None:
+                self._again(self.interrupted)
+            elif (intent := self._next()) is not None:
+                self.state.begin(intent)
+                self._do(intent, self.evaluation)
+            else:
+                return False
+            return True
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """What fails here ends the run: what it holds in memory is of a batch that was not committed."""
+        if self.failed is not None:
+            what = " ".join(str(self.failed).split()).rstrip(".") or type(self.failed).__name__
+            raise FoglineError(
+                f"this run has failed, and does nothing more: {what}. Started again, the same command goes on from "
+                "the checkpoint."
+            )
+        try:
+            yield
+        except BaseException as error:
+            self.failed = error
+            raise
 
     def _again(self, intent: Intent) -> None:
         """Do a batch that was interrupted, as it was meant to be done."""

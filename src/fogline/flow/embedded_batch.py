@@ -9,27 +9,32 @@ there is room, so their states are written, and hardly ever read.
 from __future__ import annotations
 
 import json
+import math
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from fogline.flow import stages
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.embedded_state import EmbeddedState, Entry
+from fogline.flow.heard import stretches
 from fogline.flow.journal import Journal
 from fogline.flow.keeper import Outcome
 from fogline.flow.keepers import Keepers
 from fogline.flow.machine import NOW, asks_now
 from fogline.flow.parcel import Parcel
-from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of
+from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of, split_key
 from fogline.flow.sensors import SensorStage
+from fogline.flow.watermark import Farthest, HeardPair, event
 from fogline.rows.keys import Key
 
 LOADED = 64_000_000  # bytes of the states of groups that stay loaded; loaded, they are about four times as large
 LEAST = 20_000  # bytes that a loaded group counts as, at least
 
-_GROUP, _TIMER, _WATERMARK = "group", "timer", Entry("watermark")
+_GROUP, _TIMER, _WATERMARK, _PAIRS = "group", "timer", Entry("watermark"), "pairs"
 
 
 class Evaluation:
@@ -46,6 +51,7 @@ class Evaluation:
         before, watermark = json.loads(state.get(_WATERMARK) or b"[0, 0]")
         self.before: int = before  # the watermark that the last batch had, an event time in milliseconds
         self.watermark: int = watermark  # and that the next one will have
+        self.farthest = {name: Farthest.from_plain(json.loads(saved)) for name, saved in state.all(_PAIRS)}  # by query
 
     @property
     def moves(self) -> bool:
@@ -62,7 +68,9 @@ class Evaluation:
             times = out.column("event").cast(pa.int64()).drop_null().to_pylist()
             self.watermark = max([self.watermark, *(time // 1000 for time in times)])
         for key in list(parcels):
-            yield self._turn(key, parcels.pop(key), None)
+            some = parcels.pop(key)
+            yield self._turn(key, some, None)
+            self._hear(key, [pair for parcel in some for pair in parcel.pairs])
         for key in sorted(
             key for key, due in self.timers.items() if due <= watermark
         ):  # in one order, as after a restart
@@ -96,6 +104,23 @@ class Evaluation:
         outcome = self.keepers.take(key, found, parcels, watermark=watermark, cells=cells, parts=parts, pages=pages)
         self._keep(key, outcome)
         return outcome.journal
+
+    def _hear(self, key: Key, pairs: list[HeardPair]) -> None:
+        """The watermark follows the pairs of small slices, but for rows that are held: see `watermark.Farthest`."""
+        if not pairs or key not in self.loaded:
+            return
+        name, plan, own = split_key(self.plan, key)
+        reach = self.loaded[key][0].ahead.ground + 1 if plan.ahead < math.inf else math.inf
+        newest = np.array([each.newest for each in pairs])
+        taken = [each for each, s in zip(pairs, stretches(newest, plan.ahead), strict=True) if s <= reach]
+        before = self.farthest.get(name or "", Farthest())
+        then = before.with_pairs(
+            (each._replace(name=each.name ^ zlib.crc32(own.encode())) for each in taken), plan.ahead
+        )
+        if then != before:
+            self.farthest[name or ""] = then
+            self.state.put(Entry(_PAIRS, name or ""), json.dumps(then.to_plain()).encode())
+            self.watermark = max(self.watermark, event(plan.kind, then.clock - plan.lateness) or 0)
 
     def _keep(self, key: Key, outcome: Outcome) -> None:
         if outcome.state is None:

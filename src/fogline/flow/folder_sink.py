@@ -10,7 +10,7 @@ names. `FolderSink` is a folder elsewhere, which `fogline answer` reads too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -21,9 +21,10 @@ from fogline.files.paths import absolute, is_local
 from fogline.flow.about import read_about, write_about
 from fogline.flow.batches import batch_name, counted, of_batch, part_name
 from fogline.flow.compaction import Compaction
+from fogline.flow.complete import Note, last_before, note_of
 from fogline.flow.folder import Folder, LocalFolder
 from fogline.flow.kept_file import CHECKED, KeptFile
-from fogline.flow.names import ABOUT, KINDS, REJECTS
+from fogline.flow.names import ABOUT, HEALTH, KINDS, REJECTS
 from fogline.flow.reported import Reported, numbered_rejects
 from fogline.flow.sink import BATCH, Batches, RunInfo, refuse_gap
 from fogline.rows.queries import Asked
@@ -34,12 +35,13 @@ class BatchFolder:
 
     def __init__(self, folder: Folder, query: Asked, name: str, keep: int | None = None) -> None:
         self.folder, self.name = folder, name
-        self.compaction = Compaction(folder, query, keep=keep)
+        self.compaction = Compaction(folder, query, name, keep=keep)
         self.fresh = True  # no batch was written since the run was started: the next one may have been, before a crash
+        self.last: int | None = None  # the last batch that has health; None: it is to be looked for
 
     def resume(self) -> None:
         """End what an earlier run has begun."""
-        self.fresh = True
+        self.fresh, self.last = True, None
         self.compaction.resume()
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
@@ -50,25 +52,27 @@ class BatchFolder:
             parts = {kind: each.table for kind, each in found.items() if each.table is not None}
             self.write(number, parts, [(kind, name) for kind, each in found.items() for name in each.files])
             return
-        for kind, batches in reported.items():
-            self._forget(kind, number)
-            self._stream(kind, number, batches)
-        self._done(number)
+        self._forget_all(number)
+        there = [kind for kind in KINDS[:-1] if self._stream(kind, number, reported[kind])]
+        self._done(number, self._stream(HEALTH, number, reported[HEALTH], self._note(number, there)))
 
-    def write(self, number: int, parts: dict[str, pa.Table], spilled: Iterable[tuple[str, str]] = ()) -> None:
+    def write(self, number: int, parts: dict[str, pa.Table], spilled: Sequence[tuple[str, str]] = ()) -> None:
         """One file for each kind that has rows; after it those that workers have written, by kind and name."""
-        files = list(spilled)
-        for kind in KINDS:
-            self._write(kind, number, parts.get(kind), [name for of, name in files if of == kind])
-        self._done(number)
+        more = {kind: [name for of, name in spilled if of == kind] for kind in KINDS}
+        self._forget_all(number)
+        there = [kind for kind in KINDS[:-1] if self._write(kind, number, parts.get(kind), more[kind])]
+        health = parts.get(HEALTH)
+        if health is not None:
+            health = health.replace_schema_metadata(self._note(number, there).to_metadata())
+        self._done(number, self._write(HEALTH, number, health, more[HEALTH]))
 
     def put_views(self, number: int, views: Mapping[str, Reported]) -> None:
         """Near rows and cells to measure next: they come before the batch itself, which counts from then on."""
         for kind, each in views.items():
             self._write(kind, number, each.table, each.files)
 
-    def _write(self, kind: str, number: int, table: pa.Table | None, more: list[str]) -> None:
-        """One file of what is at hand, and after it those that lie in this folder."""
+    def _write(self, kind: str, number: int, table: pa.Table | None, more: list[str]) -> bool:
+        """One file of what is at hand, and after it those that lie in this folder; False: there is nothing."""
         first = [] if table is None or not table.num_rows else [table]
         self._forget(kind, number)
         for k, name in enumerate(more):
@@ -80,22 +84,30 @@ class BatchFolder:
         for each in first:
             with self.folder.filling(part_name(kind, number, 1, 1 + len(more))) as path:
                 pq.write_table(each, path, **CHECKED)
+        return bool(first or more)
 
-    def _done(self, number: int) -> None:
-        self.fresh = False
+    def _note(self, number: int, kinds: list[str]) -> Note:
+        """What health will know of the files of these kinds, which are there."""
+        return note_of(number, last_before(self.folder, number) if self.last is None else self.last, kinds)
+
+    def _done(self, number: int, health: bool) -> None:
+        """The batch is written. One that reports nothing at all has no health either."""
+        self.fresh, self.last = False, number if health else self.last
         self.compaction.before(number)
 
-    def _stream(self, kind: str, number: int, batches: Batches) -> None:
-        """One file of what comes, if anything does."""
+    def _stream(self, kind: str, number: int, batches: Batches, note: Note | None = None) -> bool:
+        """One file of what comes, with a note if it has one; False: nothing comes."""
         first = next((each for each in batches if each.num_rows), None)
         if first is None:
-            return
+            return False
+        schema = first.schema if note is None else first.schema.with_metadata(note.to_metadata())
         with (
             self.folder.filling(batch_name(kind, number)) as path,
-            pq.ParquetWriter(path, first.schema, **CHECKED) as writer,
+            pq.ParquetWriter(path, schema, **CHECKED) as writer,
         ):
             for each in chain([first], batches):
                 writer.write_batch(each)
+        return True
 
     def _numbered(self, name: str, to: str, number: int) -> None:
         """What a worker has written gets its place, and the batch's number beside its rows."""
@@ -105,6 +117,11 @@ class BatchFolder:
             for k in range(file.num_row_groups):
                 writer.write_table(numbered_rejects(file.read_row_group(k), number))
         self.folder.delete([name])
+
+    def _forget_all(self, number: int) -> None:
+        """The same of all kinds: health goes first, so that no reader misses what it states."""
+        for kind in reversed(KINDS):
+            self._forget(kind, number)
 
     def _forget(self, kind: str, number: int) -> None:
         """What a crash has left of this batch, which may have had other parts."""

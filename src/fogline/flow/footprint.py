@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME = 72  # bytes of an id, with what refers to it
 VALUE = 24  # of one value of a distribution: value, weight, tail
-SUM = 16  # of one place of a member
+SUM = 24  # of one place of a member
 ID = 160  # of an id that has a current row, or left a marker: name, number, place, time, version
 CELLS = 40  # of one attribute of a row: lo, hi, raw, where its distribution begins, how long it is
 COLUMNS: int = sum(np.dtype(kind).itemsize for kind in TYPES.values())  # of one row: times, probabilities, words

@@ -33,7 +33,7 @@ from fogline.skyline.store import AnyGroup
 
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",
-    "live", "answer", "conflicts", "inexact", "undecided", "revised", "unwatched",
+    "live", "answer", "conflicts", "inexact", "undecided", "revised", "unwatched", "sensors_forgotten",
 )  # fmt: skip
 CHANGED = ("stale", "removed", "markers")  # also counted where each id has one current row
 CLIPPED = "clipped"  # probability that revised distributions had beyond what was given at first, added up over cells
@@ -58,6 +58,7 @@ def counts(parcels: Sequence[Parcel], rejected: int, group: AnyGroup, waiting: i
         "incomplete": sum(parcel.incomplete for parcel in parcels),
         "screened": sum(parcel.screened for parcel in parcels),
         "unwatched": sum(parcel.unwatched for parcel in parcels),
+        "sensors_forgotten": sum(parcel.sensors_forgotten for parcel in parcels),
         "waiting": waiting,
         "live": group.live.alive,
         "answer": len(group.live.members()),

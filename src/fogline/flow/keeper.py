@@ -44,8 +44,9 @@ from fogline.flow.watermark import reached
 from fogline.impute.scores import Sums, add
 from fogline.packing import Arrays
 from fogline.rows.changes import Tables
+from fogline.rows.copies import DUPLICATE, Contents
 from fogline.rows.keys import Key
-from fogline.skyline.duplicates import DUPLICATE, Contents, duplicates
+from fogline.skyline.duplicates import duplicates, entered
 from fogline.skyline.group import Group
 from fogline.skyline.latest import LatestGroup
 from fogline.skyline.store import AnyGroup, join_groups, save_group, split_groups
@@ -84,6 +85,7 @@ class Stepped(NamedTuple):
     rejects: list[RejectedRow]  # copies
     settled: Parcel | None  # the rows with the contexts that they got here, if they did
     health: dict[str, float]
+    clock: float  # of the group then
     turn: GroupTurn | None = (
         None  # what the group took, where each id has one current row; None: nothing has reached it
     )
@@ -141,13 +143,15 @@ class Keeper:
         found = sift_ahead(loaded.ahead, parcels, plan.ahead)
         parts = MemoryCells() if parts is None else parts
         before = self._begun_anew(loaded, cells, parts, pages) if found.anew else None
-        clock = max(loaded.clock, found.newest - (0.0 if end else plan.lateness))
+        least = loaded.clock
         if watermark is not None and plan.idle is not None and plan.moves_idle:
-            clock = max(clock, reached(plan.kind, watermark) - plan.idle)
+            least = max(least, reached(plan.kind, watermark) - plan.idle)
+        clock = max(least, found.newest - (0.0 if end else plan.lateness))
         outlived = loaded.empty and self.timers.outlived(loaded, clock, watermark)
         stored, slots = open_slots(plan, loaded.slots, clock, cells)
         due, waiting = self._due([*stored, *([] if loaded.waiting is None else [loaded.waiting]), *found.taken], clock)
-        step = self._step(key, loaded, clock, due, found.revisions, parts)
+        step = self._step(key, loaded, (least, clock), due, found.revisions, parts)
+        clock = step.clock
         counted = parcels if step.settled is None else [*parcels, replace(step.settled, came=0)]
         rejects = [pair for parcel in counted for pair in parcel.rejects] + step.rejects
         held = reports(found, plan, end=end)
@@ -178,23 +182,31 @@ class Keeper:
         self,
         key: Key,
         loaded: LoadedGroup,
-        clock: float,
+        clocks: tuple[float, float],
         rows: RowBlock | None,
         revised: Revisions | None,
         parts: Cells,
     ) -> Stepped:
-        """Rows that are due enter, gaps are revised, and time goes on up to the clock."""
+        """Rows that are due enter, gaps are revised, and time goes on up to the clock.
+
+        `clocks`: the clock that the group has without the rows, and with them. Where it shows only now that rows are
+        rejected, these move no clock; but rows that have waited did so when they came.
+        """
+        least, clock = clocks
         if not np.isfinite(clock):
-            return Stepped([], [], None, {})
+            return Stepped([], [], None, {}, clock)
         group, settled = loaded.group, None
         late, before = group.late, (group.live.counts.revised, self._clipped)
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
         expired = self._expired(rows, loaded.clock)
         imputed = np.zeros((0 if rows is None else len(rows.arrived), 0), np.bool_)
         if rows is not None and self.settling is not None:
-            settled, loaded.sensors, imputed = self.settling.settle(
+            settled, loaded.sensors, imputed, newest = self.settling.settle(
                 key, loaded.sensors, rows, loaded.clock, parts, group
             )
+            clock = max(least, newest) if self.plan.lateness == 0 else clock
+            if not np.isfinite(clock):
+                return Stepped([], rejects, settled, {}, clock)
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
         if isinstance(group, LatestGroup):
             return self._step_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
@@ -203,7 +215,7 @@ class Keeper:
         then = group.live.counts.revised, self._clipped
         health = {"late": group.late - late, "expired": expired, "conflicts": conflicts}
         return Stepped(
-            deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}
+            deltas, rejects, settled, health | {"revised": then[0] - before[0], CLIPPED: then[1] - before[1]}, clock
         )
 
     def _step_latest(self, group: LatestGroup, turn: GroupTurn, settled: Parcel | None, expired: int) -> Stepped:
@@ -214,7 +226,13 @@ class Keeper:
         health: dict[str, float] = {name: now - then for name, now, then in counts}
         health |= {"expired": expired, "markers": group.markers}
         idle = turn.rows is None and turn.since == turn.until
-        return Stepped(deltas, [], settled, health, None if idle else turn)
+        return Stepped(deltas, [], settled, health, turn.until, None if idle else turn)
+
+    @property
+    def _points(self) -> bool:
+        """Whether single values of gaps may have been given as rows came; see `Contents`."""
+        chain = self.plan.chain
+        return chain is not None and len(chain.lasting) < len(chain.imputers)
 
     @property
     def _clipped(self) -> float:
@@ -251,8 +269,12 @@ class Keeper:
             return rows, [], 0
         query = self.plan.query
         names = rows.columns.column(query.id).to_pylist()
-        contents = partial(Contents, rows.raw, rows.expires, rows.clouds, self.plan.signs)
-        again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
+        kept: list[int] = []
+        if self.settling is not None:  # which of copies counts is settled when it is known what can be imputed
+            again = entered(loaded.group, names, rows.arrived, loaded.clock)
+        else:
+            contents = partial(Contents, rows.raw, rows.expires, rows.clouds, self.plan.signs, self._points)
+            again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
         if not again:
             return rows, [], len(kept)
         rejects = [RejectedRow(as_json(rows.row(i, query)), DUPLICATE) for i in again]
@@ -284,7 +306,7 @@ class Keeper:
         sizes = len(query.names), query.alpha, PLACES, plan.width + len(query.carry)
         if plan.chain is None:
             return LatestGroup(*sizes, remember=plan.remember_removed)
-        return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed)
+        return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed, self._points)
 
     def load(
         self, state: bytes | LoadedGroup | None, pages: Cells | None = None, cells: Cells | None = None

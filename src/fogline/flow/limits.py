@@ -5,6 +5,9 @@ bytes that it takes (`flow.footprint`). From 80 % of a limit on there is an alar
 batch is put anywhere, so that it goes on from there, with a higher limit, and nothing is lost; or, if that was asked
 for, it goes on and the alarm stays. Rows are never dropped: an answer is exact, or there is none.
 
+Sensors are another matter: of those silent longest what they have read is forgotten where there are more than the
+query's `max_sensors`. The run goes on, and there is an alarm.
+
 GroupLimits are no part of what a run is begun with: they may differ when it is resumed.
 """
 
@@ -20,11 +23,12 @@ import pyarrow.compute as pc
 
 from fogline.errors import LimitError, QueryError
 from fogline.rows.queries import QUERY
-from fogline.shown import size_text
+from fogline.shown import count_of, size_text
 
 STOP, WARN = POLICIES = ("stop", "warn")
 NEAR = 0.8  # of a limit, from which on there is an alarm
 LARGE = "large"  # the kind of a table in a journal: groups that are near their limit of state; no sink gets it
+FORGOTTEN = "sensors_forgotten"  # what the alarm about sensors is called, as the counter in health
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", re.IGNORECASE)
 
@@ -61,6 +65,11 @@ class Full(NamedTuple):
 
     def sentence(self) -> str:
         """For people."""
+        if self.limit == FORGOTTEN:
+            return (
+                f"{self.group or 'the stream'} has more sensors than max_sensors of the query: what those silent "
+                f"longest had read is forgotten ({count_of(self.size, 'sensor')} in the last batch that had too many)"
+            )
         what = f"{self.size:,} live rows" if self.limit == "max_live" else f"{size_text(self.size)} of state"
         most = f"{self.most:,}" if self.limit == "max_live" else size_text(self.most)
         return f"{self.group or 'the stream'} has {what}, {self.size / self.most:.0%} of {self.limit} ({most})"
@@ -90,7 +99,7 @@ def alarms(limits: GroupLimits, health: pa.Table | None, large: Iterable[pa.Tabl
     found.sort(key=lambda each: -each.size / each.most)
     if found and found[0].size > found[0].most and limits.when_full == STOP:
         raise LimitError(refusal(found[0]))
-    return found
+    return [*found, *_forgotten(health)]
 
 
 def refusal(full: Full) -> str:
@@ -110,6 +119,13 @@ def _live(limits: GroupLimits, health: pa.Table | None) -> Iterator[Full]:
     near = health.filter(pc.greater_equal(health["live"], NEAR * most))
     for group, live in zip(groups_in(near), near["live"].to_pylist(), strict=True):
         yield Full(group, "max_live", live, most)
+
+
+def _forgotten(health: pa.Table | None) -> Iterator[Full]:
+    """Whether sensors were forgotten; which groups they were of is not known."""
+    sensors = 0 if health is None or FORGOTTEN not in health.schema.names else pc.sum(health[FORGOTTEN]).as_py()
+    if sensors:
+        yield Full("", FORGOTTEN, sensors, 1)
 
 
 def groups_in(health: pa.Table) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from fogline.errors import FoglineError
 from fogline.flow.folder import Folder
 
 Read = TypeVar("Read")
@@ -28,11 +29,15 @@ def opened(place: Folder, name: str) -> pa.NativeFile:
     return found
 
 
+class HoleError(FoglineError):
+    """Files of an output are missing; if not because they were joined meanwhile, it is an error."""
+
+
 def again(read: Callable[[], Read]) -> Read:
     """Read anew where files were joined meanwhile."""
     for _ in range(_TRIES):
         try:
             return read()
-        except GoneError:
+        except (GoneError, HoleError):
             continue
     return read()

@@ -16,7 +16,6 @@ from fogline.arrays import ONE, Delta, Flags, Floats, Ints
 from fogline.flow.block import RowBlock
 from fogline.flow.plan import Plan
 from fogline.rows.reader import Decoded
-from fogline.skyline.duplicates import Contents, without_copies
 from fogline.skyline.latest import LatestGroup
 
 
@@ -60,17 +59,6 @@ def newest(cell: Ints, name: Ints, arrived: Floats, version: Ints, *, at_end: bo
 def in_turn(arrived: Floats, version: Ints) -> Ints:
     """The order in which rows are taken: of one instant the greatest version first, so that it is the reading."""
     return np.lexsort((~version, arrived))
-
-
-def distinct(rows: Decoded, name: Ints) -> Ints:
-    """The rows but for copies: of those with one name, time and version the one that counts."""
-    version = np.zeros(len(name), np.int64) if rows.version is None else rows.version
-
-    def contents() -> Contents:
-        cells = np.where(np.isnan(rows.raw), np.nan, rows.clouds.lo)
-        return Contents(cells, rows.expires, rows.clouds, np.ones(cells.shape[1]))
-
-    return without_copies(name.tolist(), rows.arrived, version, contents)
 
 
 def without_values(rows: Decoded) -> Decoded:

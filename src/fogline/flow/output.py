@@ -135,6 +135,7 @@ class RunStatus:
     late: int = 0  # rows that were behind the clock of their group, and entered there
     expired: int = 0  # rows that had expired before they could enter
     stale: int = 0  # rows that were ignored: something newer of their ids was there
+    sensors_forgotten: int = 0  # sensors whose readings were forgotten: there were too many
     changes: int = 0
     waiting: int = 0
     reasons: Counter[str] = field(default_factory=Counter)  # kind of reason -> rejects
@@ -171,6 +172,7 @@ class RunStatus:
         self.late += _sum(health["late"])
         self.expired += _sum(health["expired"])
         self.stale += _sum(health["stale"]) if query.latest else 0
+        self.sensors_forgotten += _sum(health["sensors_forgotten"])
         self.changes += parts[CHANGES].num_rows if CHANGES in parts else 0
         names = group_columns(query, HEALTH)
         for row in health.select([*names, "live", "answer"]).to_pylist():
@@ -189,7 +191,7 @@ class RunStatus:
         self.rows = max((each.rows for each in now), default=0)
         self.waiting = sum(each.waiting for each in now)
         self.total = max((each.total for each in self.each.values()), default=0)
-        for name in ("rejected", "held", "late", "expired", "stale", "changes"):
+        for name in ("rejected", "held", "late", "expired", "stale", "sensors_forgotten", "changes"):
             setattr(self, name, sum(getattr(each, name) for each in self.each.values()))
         self.reasons = sum((each.reasons for each in self.each.values()), Counter())
         self.sizes = {f"{name}{key}": size for name, each in self.each.items() for key, size in each.sizes.items()}
@@ -206,8 +208,9 @@ class Output:
         self.place, self.config = place, config
         self.buckets: int | None = None  # of sensors, in the checkpoint of a run that has begun
         self.mark = ""  # of the checkpoint, once a run has begun
+        self.new = False  # whether this start has begun it
         self.alarms = Alarms(place)
-        self.folder = BatchFolder(place, config.query, repr(config.output), config.keep)
+        self.folder = BatchFolder(place, config.query, config.output, config.keep)
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
@@ -222,7 +225,7 @@ class Output:
                 "for some of the queries only the newest row of each id counts (latest), and for others all do: --to "
                 "knows one way to name what is in the answer; run them apart, or write to --output alone."
             )
-        return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark)
+        return RunInfo(self.mark, query, schemas_of(plan), tuple(member_key(query)), last, remark, self.new)
 
     def shape(self) -> dict[str, Any] | None:
         """The columns of the stream as they were when the run began; None: it begins now. Another run is refused."""
@@ -272,7 +275,7 @@ class Output:
 
     def begin(self, shape: dict[str, Any], buckets: int = BUCKETS) -> None:
         """Remember what this run is about."""
-        self.buckets, self.mark = buckets, uuid4().hex
+        self.buckets, self.mark, self.new = buckets, uuid4().hex, True
         self.place.clear(CHECKPOINT)  # no batch was begun: what lies there is of a start that failed
         self.place.put(MARK, json.dumps({"mark": self.mark}).encode())
         known = {"buckets": buckets, "shape": shape, "stream": absolute(self.config.stream), "mark": self.mark}

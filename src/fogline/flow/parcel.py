@@ -16,11 +16,12 @@ from fogline.flow.block import RowBlock, from_arrays, to_arrays
 from fogline.flow.heard import Heard
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
+from fogline.flow.watermark import HeardPair
 from fogline.impute.scores import Sums, from_plain, to_plain
 from fogline.packing import Arrays, pack, unpack, whole
 
 _REVISIONS = "revised "  # before the names of arrays
-NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched")
+NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched", "sensors_forgotten")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ class Parcel:
     scores: Sums = field(default_factory=dict)  # of values that were hidden for a moment
     reached: float = -math.inf  # the instant that the chunk's ids have reached together; it does not travel
     revisions: Revisions | None = None  # gaps of these and of earlier rows that the chunk's readings revise
+    pairs: tuple[HeardPair, ...] = ()  # of this group, if the chunk has few rows: see `watermark.Farthest`
     unwatched: int = 0  # rows whose gaps no reading will revise, since too many are open where their sensors lie
+    sensors_forgotten: int = 0  # sensors that left with what they had read, since there were too many where they lay
 
     @property
     def newest(self) -> float:
@@ -48,6 +51,7 @@ class Parcel:
         """The parcel as one bytes object."""
         header: dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
         header |= {"rejects": self.rejects, "scores": to_plain(self.scores)}
+        header |= {"pairs": [each[:2] for each in self.pairs]} if self.pairs else {}
         arrays = to_arrays(self.rows, plan.signs) | heard.to_arrays(self.heard)
         return pack(header, arrays | revisions.to_arrays(self.revisions, plan.id, _REVISIONS))
 
@@ -62,7 +66,8 @@ class Parcel:
     def _opened(cls, header: dict[str, Any], arrays: Arrays, plan: Plan) -> Parcel:
         rejects = [RejectedRow(*each) for each in header["rejects"]]
         rows = from_arrays(arrays, plan.signs, plan.width)
-        numbers = {name: header[name] for name in NUMBERS}
+        numbers = {name: header.get(name, 0) for name in NUMBERS}
         found, scores = heard.from_arrays(arrays), from_plain(header["scores"])
         events = revisions.from_arrays(arrays, _REVISIONS)
-        return cls(rows, found, **numbers, rejects=rejects, scores=scores, revisions=events)
+        pairs = tuple(HeardPair(*each) for each in header.get("pairs", ()))
+        return cls(rows, found, **numbers, rejects=rejects, scores=scores, revisions=events, pairs=pairs)

@@ -19,8 +19,10 @@ from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.newest import without_values
 from fogline.flow.plan import Plan
-from fogline.impute.intake import look, put
+from fogline.impute.intake import answered_at_once
+from fogline.kernels.batches import repeats
 from fogline.rows.clock import Reasons
+from fogline.rows.copies import Contents, Copies
 from fogline.rows.ids import nameable
 from fogline.rows.keys import Key, coded, keyed
 from fogline.rows.once import Once
@@ -125,14 +127,25 @@ class Decoder:
 
 def asked_at_once(piece: Piece, plan: Plan) -> Piece:
     """The piece with what imputers give that cannot wait: they need the columns as they came."""
-    chain, rows = plan.chain, piece.rows
-    assert chain is not None
-    if len(chain.lasting) == len(chain.imputers):
-        return piece
-    left = rows.left()
-    found = look(chain, rows, left, None, rows.refused).clouds
-    clouds = found if left is None else put(rows.clouds, left, found)
-    return replace(piece, rows=rows._replace(clouds=clouds), block=piece.block._replace(clouds=clouds))
+    assert plan.chain is not None
+    rows = answered_at_once(plan.chain, piece.rows, piece.rows.left())
+    return piece if rows is piece.rows else replace(piece, rows=rows, block=piece.block._replace(clouds=rows.clouds))
+
+
+def copies_in(piece: Piece, plan: Plan) -> Copies:
+    """The rows of a piece, neither refused nor removals, that share a stamp."""
+    rows, latest = piece.rows, plan.query.latest
+    found: dict[int, list[int]] = {}
+    for i, first in zip(*(each.tolist() for each in repeats(piece.group, piece.name, rows.arrived)), strict=True):
+        found.setdefault(first, [first]).append(i)
+    contents, out = Contents(rows.raw, rows.expires, rows.clouds, plan.signs), []
+    for each in found.values():
+        fine = [i for i in each if i not in rows.refused and not (rows.gone is not None and rows.gone[i])]
+        stamp = [0 if rows.version is None or not latest else int(rows.version[i]) for i in fine]
+        for one in dict.fromkeys(stamp):
+            some = [i for i, its in zip(fine, stamp, strict=True) if its == one]
+            out += [sorted(some, key=contents.rank, reverse=True)] if len(some) > 1 else []
+    return out
 
 
 def numbered(column: pa.Array) -> Ints:

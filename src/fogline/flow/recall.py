@@ -12,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
-from fogline.flow.newest import distinct
-from fogline.flow.piece import Piece
+from fogline.flow.piece import Piece, copies_in
 from fogline.flow.plan import Plan
-from fogline.impute.past import readings
+from fogline.impute.intake import lacking_context
 from fogline.impute.scoring import Scorer
-from fogline.repository.sensors.gaps import Revised, gaps_of
+from fogline.kernels.sensors import COPY, TAKEN
+from fogline.repository.sensors.gaps import Gaps, Revised, gaps_of
 from fogline.repository.sensors.hiding import Hidden
-from fogline.repository.sensors.state import Name, SensorState
+from fogline.repository.sensors.state import Claims, Name, SensorState
+from fogline.rows.copies import in_order, stamps
 from fogline.rows.keys import Key
 
 
@@ -30,6 +31,12 @@ class Recalled(NamedTuple):
     opened: Flags  # (n,) which rows have gaps that a later reading may revise
     revised: Revised | None  # which gaps they revise; None: there is no hindsight
     hidden: Hidden | None  # which known values are hidden, to keep score; None: that is not done
+    fate: Ints  # (n,) what becomes of the rows, see `kernels.sensors.Candidates`
+
+    @property
+    def copies(self) -> list[int]:
+        """The rows that do not count, since another of their stamp does."""
+        return [int(k) for k in np.flatnonzero(self.fate == COPY)]
 
 
 class Recall:
@@ -38,37 +45,41 @@ class Recall:
     def __init__(self, plan: Plan) -> None:
         assert plan.chain is not None
         assert plan.chain.sensors is not None
-        self.query, self.chain, self.sensors = plan.query, plan.chain, plan.chain.sensors
+        self.plan, self.query, self.chain, self.sensors = plan, plan.query, plan.chain, plan.chain.sensors
         self.scorer = Scorer(plan.chain) if plan.scores else None
 
     def recall(self, kept: SensorState, names: Sequence[Name], piece: Piece, near: Flags | None = None) -> Recalled:
-        """What the sensors have read before; then the rows join the state, and so do their gaps.
+        """What the sensors have read before, and what becomes of the rows; those that count join the state.
 
         Rows that are not `near` (None: all are) run ahead of their group, and are neither readings nor gaps yet.
         """
-        rows, chain = piece.rows, self.chain
-        values = chain.values(rows.clouds, rows.raw)
-        apart = np.zeros(len(values), np.bool_) if near is None else ~near
-        apart[list(rows.refused)] = True  # what is refused is no reading either
+        rows, chain, n = piece.rows, self.chain, len(piece.rows.arrived)
+        values, refused = chain.values(rows.clouds, rows.raw), np.zeros(n, np.bool_)
+        refused[list(rows.refused)] = True
+        read = ~refused if near is None else near & ~refused
         if rows.gone is not None:
-            apart |= rows.gone
-        if self.query.latest:
-            apart[np.delete(np.arange(len(apart)), distinct(rows, piece.name))] = True
-        values[apart] = np.nan
+            read &= ~rows.gone
+        values[~read] = np.nan
         wanted = np.asarray(np.isnan(values).any(axis=1))
         hiding = None if self.scorer is None else self.scorer.hiding(rows.arrived, values)
-        if self.query.latest:  # a correction is the truer reading
-            version = None if self.query.version is None else rows.version
-            each = [names[k] for k in piece.name.tolist()]
-            kept.make_way(each, rows.arrived, readings(values, self.sensors, self.query), version)
-        if not chain.hindsight:
-            context = chain.contexts(kept, names, rows.arrived, values, wanted, piece.name, hiding)
-            return Recalled(context, np.zeros(len(values), np.bool_), None, None if hiding is None else hiding.hidden)
-        gaps = gaps_of(self.query, np.isnan(rows.clouds.lo), rows.expires)
-        gaps.open[apart | _copies(kept, names, piece)] = False
-        context, revised = chain.watch(kept, names, rows.arrived, values, wanted, gaps, piece.name, hiding)
-        opened = np.asarray(gaps.open.any(axis=1))
-        return Recalled(context, opened, revised, None if hiding is None else hiding.hidden)
+        gaps = Gaps(np.empty((0, values.shape[1]), np.bool_), np.empty(0))
+        if chain.hindsight:
+            gaps = gaps_of(self.query, np.isnan(rows.clouds.lo), rows.expires)
+            gaps.open[~read | _copies(kept, names, piece)] = False
+        claims = self._claims(piece, read, refused)
+        found = chain.settle(kept, names, rows.arrived, values, wanted, gaps, claims, piece.name, hiding)
+        context, revised, fate = found
+        opened = gaps.open.any(axis=1) & (fate == TAKEN) if chain.hindsight else np.zeros(n, np.bool_)
+        hidden = None if hiding is None else hiding.hidden
+        return Recalled(context, opened, revised if chain.hindsight else None, hidden, fate)
+
+    def _claims(self, piece: Piece, read: Flags, refused: Flags) -> Claims:
+        """Of which rows it is still to be decided whether they count."""
+        rows, n = piece.rows, len(piece.rows.arrived)
+        version, copies = rows.version if self.query.latest else None, copies_in(piece, self.plan)
+        corrects = np.zeros(n, np.int64) if self.query.latest and version is None else version
+        needs = lacking_context(self.chain, rows, None, refused)
+        return self.chain.claims(in_order(rows.arrived, version, copies), stamps(copies, n), needs, read, corrects)
 
     def revisions(
         self, kept: SensorState, names: Sequence[Name], piece: Piece, found: Recalled, stay: Ints

@@ -17,6 +17,7 @@ Each row ends up in exactly one place: in the rows of a parcel, in its rejects, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,10 +29,10 @@ from fogline.flow.heard import Heard, hash_ids
 from fogline.flow.hearing import Hearing
 from fogline.flow.newest import newest
 from fogline.flow.parcel import Parcel
-from fogline.flow.piece import Piece, numbered
+from fogline.flow.piece import Piece, asked_at_once, copies_in, numbered
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow, rejected
-from fogline.flow.watermark import together
+from fogline.flow.watermark import HeardPair, few_pairs, together
 from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable
 from fogline.impute.scores import Sums, add
@@ -39,8 +40,8 @@ from fogline.impute.scoring import Scorer
 from fogline.kernels.batches import borders, repeats
 from fogline.kernels.cover import Lives, matter
 from fogline.repository.sensors.hiding import Hidden
+from fogline.rows.copies import DUPLICATE, others
 from fogline.rows.keys import Key
-from fogline.skyline.duplicates import DUPLICATE, Contents
 
 SMALL = 2_000  # rows of a chunk that all travel: their group takes them in a few milliseconds
 FINAL = 40_000  # more survivors of slices than this are not compared again
@@ -56,6 +57,7 @@ class GroupCounts:
     incomplete: int = 0
     rejects: list[RejectedRow] = field(default_factory=list)
     scores: Sums = field(default_factory=dict)
+    pairs: list[HeardPair] = field(default_factory=list)
 
 
 class Survivors(NamedTuple):
@@ -94,18 +96,24 @@ class Screening:
         self.size = 0
 
     def take(
-        self, piece: Piece, context: Floats | None = None, fresh: Flags | None = None, hidden: Hidden | None = None
+        self,
+        piece: Piece,
+        context: Floats | None = None,
+        fresh: Flags | None = None,
+        hidden: Hidden | None = None,
+        left_out: Sequence[int] = (),
     ) -> None:
         """Refuse what cannot be taken, and keep what can matter.
 
         `context`: (n, w) what sensors have read before; `fresh`: (n,) which rows are later than all that; `hidden`:
-        which known values are hidden, where that depends on sensors.
+        which known values are hidden, where that depends on sensors; `left_out`: rows that do not matter.
         """
+        if self.chain is not None and piece.whole:
+            piece = asked_at_once(piece, self.plan)
         rows, group = piece.rows, self._number(piece.keys)[piece.group]
-        self.refuse_copies(piece)
+        which, looked = self._bounds(piece, context, left_out)
         if self.scorer is not None:
             self._score(piece, group, hidden)
-        which, looked = self._bounds(piece, context)
         self._count(piece, group, which, looked.lacking)
         every = slice(None) if which is None else which
         cell = self._hear(piece, group[every], rows.arrived[every], which)
@@ -122,23 +130,10 @@ class Screening:
         self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
         self.size += len(group)
 
-    def refuse_copies(self, piece: Piece) -> None:
-        """Of the copies in one piece the best stays, unless a later row of an id replaces the others anyway."""
-        if self.query.latest:
-            return
-        rows = piece.rows
-        copies: dict[int, list[int]] = {}
-        for i, first in zip(*(each.tolist() for each in repeats(piece.group, piece.name, rows.arrived)), strict=True):
-            copies.setdefault(first, [first]).append(i)
-        contents = Contents(rows.raw, rows.expires, rows.clouds, self.plan.signs)
-        for each in copies.values():
-            if fine := [i for i in each if i not in rows.refused]:
-                best = contents.best(fine)
-                rows.refused.update((i, DUPLICATE) for i in fine if i != best)
-
-    def refuse_gaps(self, piece: Piece, context: Floats | None) -> None:
-        """Refuse the rows with a gap that no imputer can fill; `context`: (n, w) what sensors have read before."""
-        self._bounds(piece, context)
+    def _refuse_copies(self, piece: Piece) -> None:
+        """Of the copies in one piece one counts, unless a later row of an id replaces the others anyway."""
+        if not self.query.latest:
+            piece.rows.refused.update((int(k), DUPLICATE) for k in others(copies_in(piece, self.plan)))
 
     def add_rejects(self, key: Key, rejects: list[RejectedRow], outside_limits: int) -> None:
         """Count rows that were refused before they came here."""
@@ -217,10 +212,13 @@ class Screening:
                 self.counts.append(GroupCounts())
         return np.array([self.groups[key] for key in keys], np.int64)
 
-    def _bounds(self, piece: Piece, context: Floats | None) -> tuple[Ints | None, Looked]:
-        """Which rows can be taken (None: all), and these with rough bounds for what they lack."""
+    def _bounds(self, piece: Piece, context: Floats | None, left_out: Sequence[int]) -> tuple[Ints | None, Looked]:
+        """Which rows can be taken (None: all), and these with rough bounds for what they lack.
+
+        Those with a gap that nothing can fill are refused, then copies of others.
+        """
         rows, chain, which = piece.rows, self.chain, piece.rows.left()
-        if not self.imputes:
+        if not self.imputes:  # copies, too, wait for the moment they are due
             clouds = rows.clouds if which is None else rows.clouds.part(which)
             return which, Looked(clouds, np.empty(0, np.int64), np.empty((0, self.plan.width)))
         if chain is None:
@@ -229,11 +227,14 @@ class Screening:
             looked = Looked(clouds, lacking, np.empty((len(lacking), 0)))
         else:
             near = context if context is None or which is None else context[which]
-            looked = look(chain, rows, which, near, rows.refused, at_once=piece.whole)
+            looked = look(chain, rows, which, near, rows.refused, at_once=False)
             looked = looked._replace(clouds=bounded(chain, looked, rough=True))
         for k, reason in unable(looked.clouds, looked, self.query.names, self.plan.repository is not None).items():
             rows.refused.setdefault(k if which is None else int(which[k]), reason)
+        self._refuse_copies(piece)
         left = rows.left()
+        if left_out:
+            left = np.setdiff1d(np.arange(len(rows.arrived)) if left is None else left, left_out)
         if left is not None and len(left) < len(looked.clouds.lo):
             looked = looked.part(left if which is None else np.searchsorted(which, left))
         return left, looked
@@ -250,6 +251,8 @@ class Screening:
         cell = self.hearing.hear(group, arrived, ids)
         if plan.idle is not None and plan.moves_idle and ids is not None:
             self.reached = max(self.reached, together(group, ids, arrived, self.hearing.near(cell)))
+            for number, pair in few_pairs(group, ids, arrived):
+                self.counts[number].pairs.append(pair)
         return cell
 
     def _matter(
@@ -349,4 +352,4 @@ class Screening:
 def _parcel(counts: GroupCounts, heard: Heard, rows: RowBlock, reached: float) -> Parcel:
     screened = counts.rows - len(counts.rejects) - len(rows.arrived)
     numbers = counts.rows, counts.outside_limits, counts.incomplete, screened
-    return Parcel(rows, heard, *numbers, counts.rejects, counts.scores, reached)
+    return Parcel(rows, heard, *numbers, counts.rejects, counts.scores, reached, pairs=tuple(counts.pairs))

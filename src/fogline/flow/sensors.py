@@ -33,6 +33,7 @@ from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.screening import SMALL, Screening
 from fogline.packing import Arrays, pack, unpack
 from fogline.repository.sensors.state import Name
+from fogline.rows.copies import DUPLICATE
 from fogline.rows.keys import Key
 from fogline.rows.reader import Decoded
 from fogline.rows.source import RowSource
@@ -120,12 +121,14 @@ class SensorStage:
         if not parts:
             return self.screening.pack(), None
         piece, names, opened, fresh, found = self._remember(bucket, state, parts, cells)
-        self.screening.take(piece, found.context, fresh, found.hidden)
+        left_out = found.copies if self.plan.query.latest else ()  # else they are rejected
+        self.screening.take(piece, found.context, fresh, found.hidden, left_out)
         parcels = self.screening.pack()
         events = self.recall.revisions(opened.kept, names, piece, found, self.screening.kept)
         parcels = [(key, replace(parcel, revisions=events.get(key))) for key, parcel in parcels]
-        if opened.kept.lost:  # it is not known of which groups: the first one reports it
-            parcels[0] = parcels[0][0], replace(parcels[0][1], unwatched=opened.kept.lost)
+        if opened.kept.lost or opened.kept.forgotten:  # it is not known of which groups: the first one reports it
+            key, parcel = parcels[0]
+            parcels[0] = key, replace(parcel, unwatched=opened.kept.lost, sensors_forgotten=opened.kept.forgotten)
         return parcels, self.readings.save(opened, cells)
 
     def impute(
@@ -140,11 +143,13 @@ class SensorStage:
     def _remember(self, bucket: int, state: bytes | None, parts: list[Packet], cells: Cells) -> Remembered:
         """The rows of a bucket with their contexts; they join the state."""
         piece, sensors = self._joined(parts)
-        self.screening.refuse_copies(piece)
         names = [name_of(key) for key in sensors]
         opened = self.readings.open(bucket, state, names, cells)
         fresh = piece.rows.arrived > opened.kept.newest(names)[piece.name]
-        return Remembered(piece, names, opened, fresh, self.recall.recall(opened.kept, names, piece, self._near(piece)))
+        found = self.recall.recall(opened.kept, names, piece, self._near(piece))
+        if not self.plan.query.latest:
+            piece.rows.refused.update((k, DUPLICATE) for k in found.copies)
+        return Remembered(piece, names, opened, fresh, found)
 
     def _near(self, piece: Piece) -> Flags | None:
         """Which rows do not run ahead of their groups, as far as this call shows it; None: all."""

@@ -49,6 +49,7 @@ class RunInfo:
     key: tuple[str, ...]  # the columns of changes that name a member of the answer: its last change decides
     last: int | None = None  # the last batch that the engine has committed; None: the run begins
     remark: Callable[[str], None] = field(default_factory=lambda: _silent)  # what the user should read
+    new: bool = False  # this very start has made the mark: no place can hold a batch of the run
 
 
 def _silent(text: str) -> None:

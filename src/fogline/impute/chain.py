@@ -12,7 +12,7 @@ cell its last distribution, clipped to the box in force, which then narrows to t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Gaps, Revised
 from fogline.repository.sensors.hiding import Hiding
 from fogline.repository.sensors.model import SensorModel
-from fogline.repository.sensors.state import Name, SensorState
+from fogline.repository.sensors.state import Claims, Name, SensorState
 
 
 class Answer(NamedTuple):
@@ -83,6 +83,8 @@ class Chain:
         self.opens = np.array([any(each.open(one, j)[0] for each, one in asked) for j in range(len(self.signs))])
         self.tally = Tally()
         self.shared = self._shared()
+        whole = [each for each in self.lasting if isinstance(each, Constant)]
+        self.always = np.array([any(each.able(blank, j)[0] for each in whole) for j in range(len(self.signs))])  # (d,)
 
     @property
     def hindsight(self) -> bool:
@@ -133,18 +135,46 @@ class Chain:
 
         gaps: the cells that are to be imputed, attributes in the query's order, as in what is returned.
         """
+        return self.settle(state, names, arrived, values, wanted, gaps, None, code, hiding)[:2]
+
+    def settle(
+        self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags, gaps: Gaps,
+        claims: Claims | None, code: Ints | None = None, hiding: Hiding | None = None,
+    ) -> tuple[Floats, Revised, Ints]:  # fmt: skip
+        """As `watch`, and (n,) what becomes of each row: see `SensorState.settle`."""
         assert self.sensors is not None
         opened, came = self._of_sensors(gaps.open & self.opens), readings(values, self.sensors, self.query)
-        found, revised = state.watch(names, arrived, came, wanted, code, gaps._replace(open=opened), hiding)
+        asked = wanted, code, gaps._replace(open=opened), claims
+        found, revised, fate = state.settle(names, arrived, came, *asked, hiding)
         out = np.full((len(arrived), self.sensors.width), np.nan)
         out[wanted] = found
-        if self.sensors.names == self.query.names:
-            return out, revised
-        return out, revised._replace(cells=revised.cells[:, self.in_state])
+        if self.sensors.names != self.query.names:
+            revised = revised._replace(cells=revised.cells[:, self.in_state])
+        return out, revised, fate
 
-    def close(self, state: SensorState, names: Sequence[Name], arrived: Floats, cells: Flags) -> None:
-        """These cells (n, d) of rows are gaps no longer."""
-        state.close(names, arrived, cells=self._of_sensors(cells))
+    def claims(self, order: Ints, stamp: Ints, needs: Flags | None, read: Flags, version: Ints | None) -> Claims:
+        """Rows of which it is still to be decided whether they count; needs (n, d): see `needs`."""
+        assert self.sensors is not None
+        last = any(isinstance(each, Last) for each in self.imputers)
+        some = None if needs is None else self._of_sensors(needs)
+        return Claims(order, stamp, some, np.full(len(self.sensors.names), last), read, version)
+
+    def needs(self, rows: Evidence) -> Flags | None:
+        """(n, d) the gaps of rows that no imputer can fill unless their sensors' past shows it; None: there are none.
+
+        rows: without context. O(gaps) where an attribute's whole history is unknown, and else O(1).
+        """
+        asked = rows.missing & ~self.always
+        which = np.flatnonzero(asked.any(axis=1))
+        if not len(which):
+            return None
+        some = rows.part(which)
+        known, n = self.evidence(some), len(which)
+        blank = np.full((n, len(self.signs)), np.nan)
+        boxes = self.bound(empty_clouds(n, len(self.signs), 0)._replace(lo=blank, hi=blank.copy()), known, asked[which])
+        out = np.zeros(asked.shape, np.bool_)
+        out[which] = asked[which] & np.isnan(boxes.lo)
+        return out if out.any() else None
 
     def _of_sensors(self, cells: Flags) -> Flags:
         """Cells with attributes in the query's order, in that of the sensors."""
@@ -334,12 +364,12 @@ def chain_of(
         )
     asked = [] if imputer is None else [imputer]
     if repository is None:
-        return Chain(asked, query) if asked else None
+        return Chain(asked, query, own=imputer) if asked else None
     rules = Rules(repository, query)
     level_0 = [each.values for each in rules.lattices], [each.counts for each in rules.lattices]
     if sensors is not None:
         sensors.check_keys(query)
-        sensors = sensors.without_hindsight() if hindsight is False else sensors
+        sensors = replace(sensors.without_hindsight() if hindsight is False else sensors, most=query.max_sensors)
         asked += [RecentRule(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
         asked += [Last(sensors, query)] if repository.method == "last" else []
         asked += [Past(sensors, query)] if sensors.transitions else []

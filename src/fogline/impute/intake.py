@@ -1,8 +1,12 @@
-"""How do decoded rows with gaps become clouds?
+"""Which rows count, and how do those with gaps become clouds?
 
-Imputers look at the rows that lack something, once; what they keep travels with the row (`known`). Those that cannot
-wait fill their cells at once, the others give bounds now and distributions when they are needed. A row that lacks a
-value which no imputer can give is refused.
+First it is decided what each row is, then anything changes. Imputers that cannot wait, such as a user's own, are asked
+before all else. A row that lacks a value which no imputer can give is refused; of copies, the best that is not refused
+counts. Both may depend on what the row's sensor has read before, and so on which earlier rows count: sensors settle it
+row by row, in the order of time (`SensorState.settle`).
+
+Imputers look at the rows that lack something, once; what they keep travels with the row (`known`). They give bounds
+now, and distributions when they are needed.
 """
 
 from __future__ import annotations
@@ -12,16 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Clouds, Floats, Ints
+from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Evidence
-from fogline.impute.past import readings
 from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
+from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.repository.sensors.gaps import Revised, gaps_of
-from fogline.repository.sensors.state import Name, SensorState, sensor_names
+from fogline.repository.sensors.state import SensorState
 from fogline.rows.clock import Reasons
+from fogline.rows.copies import Copies, in_order, others, stamps
 from fogline.rows.reader import Decoded
+
+NO_VALUE = "the repository has no value for it"  # why a row is rejected
+NO_REPOSITORY = "there is no repository to impute it from"
 
 
 class Looked(NamedTuple):
@@ -90,7 +98,7 @@ def filled(chain: Chain, looked: Looked) -> Clouds:
 
 def unable(clouds: Clouds, looked: Looked, names: tuple[str, ...], repository: bool = True) -> dict[int, str]:
     """The rows with a gap that no imputer can fill, with that as the reason."""
-    why = "the repository has no value for it" if repository else "there is no repository to impute it from"
+    why = NO_VALUE if repository else NO_REPOSITORY
     still = np.isnan(clouds.lo[looked.lacking])
     rows, attributes = np.nonzero(still)
     reasons: dict[int, str] = {}
@@ -113,12 +121,76 @@ def put(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
     return Clouds(lo, hi, start, size, few.value, few.weight, few.tail)
 
 
+class Asked(NamedTuple):
+    """Rows of a call that may count, of one query."""
+
+    which: Ints | None  # the rows; None: all
+    names: Sequence[Any]  # of the rows `which`: what their sensors are called; empty, where none are remembered
+    copies: Copies  # positions in `which` of rows that share a stamp
+    spared: Flags | None = None  # (which,) rows whose gaps do not matter
+
+
 class Imputed(NamedTuple):
     """Rows as the live set takes them."""
 
     looked: Looked
     clouds: Clouds  # NaN where no imputer is able
     revised: Revised | None  # the gaps that they revise; None: there is no hindsight
+    fate: Ints  # (n,) what becomes of each row, see `kernels.sensors.Candidates`
+
+
+def answered_at_once(chain: Chain, rows: Decoded, which: Ints | None) -> Decoded:
+    """The rows, those `which` (None: all) with what imputers give that cannot wait: as if they had come with it.
+
+    Rows with imputed cells that make no sense are refused.
+    """
+    if len(chain.lasting) == len(chain.imputers):
+        return rows
+    found = look(chain, rows, which, None, rows.refused).clouds
+    return rows._replace(clouds=found if which is None else put(rows.clouds, which, found))
+
+
+def lacking_context(chain: Chain, rows: Decoded, which: Ints | None, spared: Flags | None = None) -> Flags | None:
+    """(which, d) the gaps of rows that only their sensors' past can fill, if anything can; None: there are none."""
+    clouds = rows.clouds if which is None else rows.clouds.part(which)
+    missing = np.isnan(clouds.lo)
+    if spared is not None:
+        missing[spared] = False
+    if not (missing & ~chain.always).any():
+        return None
+    values = chain.values(clouds, rows.raw if which is None else rows.raw[which])
+    return chain.needs(Evidence(values, missing, rows.source, which))
+
+
+def decided(needs: Flags | None, copies: Copies, n: int) -> Ints:
+    """(n,) what becomes of rows where no sensor's past helps."""
+    fate = np.zeros(n, np.int64)  # TAKEN
+    if needs is not None:
+        fate[needs.any(axis=1)] = UNABLE
+    if copies:
+        fate[others(copies, fate == TAKEN)] = COPY
+    return fate
+
+
+def refused_first(chain: Chain | None, needs: Flags, unable: Flags, carried: Ints, name: Ints, time: Floats) -> Ints:
+    """Which of the rows that are unable (n,) are rejected whatever becomes of others: where values are carried over,
+    what a row lacks may depend on which earlier rows count.
+
+    Of each name (n,) the first are; and all whose gaps (n, d) lie in columns where only readings could help, of which
+    fewer rows give fewer. (Unless a user's own imputer or a rule about the recent past may see it otherwise.)
+    """
+    plain = np.ones(needs.shape[1], np.bool_)
+    plain[carried] = False
+    surely = np.asarray(needs[:, plain].any(axis=1))
+    if chain is not None:
+        recent = {rule.then for rule in (() if chain.sensors is None else chain.sensors.recent)}
+        plain &= [name not in recent for name in chain.query.names]
+        surely = np.asarray(~needs[:, ~plain].any(axis=1)) & (chain.own is None)
+    which = np.flatnonzero(unable)
+    order = which[np.lexsort((time[which], name[which]))]
+    begins = np.append(True, name[order][1:] != name[order][:-1]) if len(order) else np.empty(0, np.bool_)
+    first = time[order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]]
+    return np.asarray(order[(time[order] == first) | surely[order]])
 
 
 class Intake:
@@ -130,60 +202,47 @@ class Intake:
         self.scorer = Scorer(chain) if scoring else None
         self.scored: Sums = {}
 
-    def impute(
-        self, rows: Decoded, which: Ints | None, ids: Sequence[Any], keys: Sequence[tuple[Any, ...]] | None
-    ) -> Imputed:
-        """What imputers keep of the rows `which` (None: all), their clouds, and the gaps that they revise.
+    def impute(self, rows: Decoded, asked: Asked) -> Imputed:
+        """What becomes of the rows, what imputers keep of them, their clouds, and the gaps that they revise.
 
-        `ids`, `keys`: of all rows. Rows with imputed cells that make no sense are refused.
+        Rows that are taken join their sensors' readings. Only an imputer of the user's own can raise an error then.
         """
-        if which is not None:
-            ids, keys = [ids[k] for k in which], None if keys is None else [keys[k] for k in which]
-        names = [] if self.state is None else sensor_names(ids, keys)
-        context, revised = None, None
-        if self.state is not None or self.scorer is not None:
-            context, revised = self._context(rows, which, names)
-        looked = look(self.chain, rows, which, context, rows.refused)
-        if self.chain.hindsight and revised is not None:
-            revised = self._still_gaps(rows, which, names, looked, revised)
-        return Imputed(looked, filled(self.chain, looked) if self.eager else bounded(self.chain, looked), revised)
+        context, revised, fate = self._context(rows, asked)
+        looked = look(self.chain, rows, asked.which, context, rows.refused, at_once=False)
+        clouds = filled(self.chain, looked) if self.eager else bounded(self.chain, looked)
+        return Imputed(looked, clouds, revised if self.chain.hindsight else None, fate)
 
-    def _context(
-        self, rows: Decoded, which: Ints | None, names: Sequence[Name]
-    ) -> tuple[Floats | None, Revised | None]:
+    def unable(self, rows: Decoded, asked: Asked, needs: Flags) -> Flags:
+        """(which,) rows with gaps that nothing can fill, if all of them were taken; nothing changes. See `needs`."""
+        if self.state is None:
+            return np.asarray(needs.any(axis=1))
+        trial = Intake(self.chain, eager=False, scoring=False)
+        trial.state = self.state.part(asked.names)
+        return np.asarray(trial._context(rows, asked)[2] == UNABLE)
+
+    def _context(self, rows: Decoded, asked: Asked) -> tuple[Floats | None, Revised | None, Ints]:
         """What the sensors of rows with gaps have read before; now and then a known value is hidden, to keep score."""
-        clouds = rows.clouds if which is None else rows.clouds.part(which)
+        which, n = asked.which, len(rows.arrived) if asked.which is None else len(asked.which)
+        needs = lacking_context(self.chain, rows, which, asked.spared)
+        if self.state is None and self.scorer is None:
+            return None, None, decided(needs, asked.copies, n)
         every = slice(None) if which is None else which
+        clouds = rows.clouds if which is None else rows.clouds.part(which)
         arrived, values = rows.arrived[every], self.chain.values(clouds, rows.raw[every])
         hiding = None if self.scorer is None else self.scorer.hiding(arrived, values)
-        context, revised, missing = None, None, np.isnan(clouds.lo)
+        context, revised, missing, fate = None, None, np.isnan(clouds.lo), decided(needs, asked.copies, n)
         if self.state is not None:
-            wanted = np.asarray(np.isnan(values).any(axis=1))
-            if self.chain.query.latest and self.chain.sensors is not None:  # a correction is the truer reading
-                version = None if rows.version is None else rows.version[every]
-                came = readings(values, self.chain.sensors, self.chain.query)
-                self.state.make_way(names, arrived, came, version)
+            wanted, latest = np.asarray(np.isnan(values).any(axis=1)), self.chain.query.latest
+            version = rows.version[every] if latest and rows.version is not None else None
+            order, stamp = in_order(arrived, version, asked.copies), stamps(asked.copies, n)
+            corrects = (np.zeros(n, np.int64) if version is None else version) if latest else None
+            claims = self.chain.claims(order, stamp, needs, np.ones(n, np.bool_), corrects)
             gaps = gaps_of(self.chain.query, missing, rows.expires[every])
-            watched = self.state, names, arrived, values, wanted, gaps
-            context, revised = self.chain.watch(*watched, hiding=hiding)
+            watched = self.state, asked.names, arrived, values, wanted, gaps, claims
+            context, revised, fate = self.chain.settle(*watched, hiding=hiding)
         if self.scorer is not None and hiding is not None:
             evidence = Evidence(values, missing, rows.source, which)
-            for _, one in self.scorer.score(evidence, hiding.hidden, rows.kind):
+            hidden = hiding.hidden.part(fate[hiding.hidden.row] == TAKEN)
+            for _, one in self.scorer.score(evidence, hidden, rows.kind):
                 add(self.scored, one)
-        return context, revised
-
-    def _still_gaps(
-        self, rows: Decoded, which: Ints | None, names: Sequence[Name], looked: Looked, revised: Revised
-    ) -> Revised:
-        """Without the cells that were filled at once: they count as if the row had come with them, and are final."""
-        assert self.state is not None
-        before = np.isnan((rows.clouds if which is None else rows.clouds.part(which)).lo)
-        filled_now = before & ~np.isnan(looked.clouds.lo)
-        if not filled_now.any():
-            return revised
-        some = np.flatnonzero(filled_now.any(axis=1))
-        arrived = rows.arrived if which is None else rows.arrived[which]
-        self.chain.close(self.state, [names[k] for k in some.tolist()], arrived[some], filled_now[some])
-        here = revised.row >= 0
-        revised.cells[here] &= ~filled_now[revised.row[here]]
-        return revised.part(revised.cells.any(axis=1))
+        return context, revised, fate

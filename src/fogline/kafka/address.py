@@ -39,8 +39,8 @@ class Address:
         named = [_BROKER.fullmatch(each) for each in brokers.split(",")]
         if not is_topic(url) or not all(named) or not _TOPIC.fullmatch(topic):
             raise FoglineError(
-                f"{url!r} names no topic; write kafka://host:port/topic (several brokers: host:port,host:port), and a "
-                "topic of letters, digits, '.', '_' and '-'."
+                f"{url.partition('?')[0]!r} names no topic; write kafka://host:port/topic (several brokers: "
+                "host:port,host:port), and a topic of letters, digits, '.', '_' and '-'."
             )
         hosts = [f"{each['host']}:{each['port'] or PORT}" for each in named if each is not None]
         return cls(",".join(hosts), topic, dict(parse_qsl(query, keep_blank_values=True)))

@@ -37,12 +37,13 @@ def newest_messages(address: Address, config: Config, count: int) -> list[Any]:
         )
     import logging
 
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaException
 
     log = logging.getLogger("fogline.kafka")
     log.addHandler(logging.NullHandler())
     given = {**for_librdkafka(config), "bootstrap.servers": address.brokers, "group.id": "fogline-check"}
     more = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    more |= {"auto.offset.reset": "earliest"}  # where messages are gone before they were read
     try:
         consumer = Consumer({**given, **more, "logger": log})
     except KafkaException as error:
@@ -51,8 +52,9 @@ def newest_messages(address: Address, config: Config, count: int) -> list[Any]:
         there = consumer.list_topics(timeout=ANSWER).topics
         if address.topic not in there:
             raise FoglineError(f"{address.brokers} has no topic {address.topic!r}.{did_you_mean(address.topic, there)}")
-        partitions = [TopicPartition(address.topic, each) for each in there[address.topic].partitions]
-        return newest(consumer, partitions, count)
+        if (reported := there[address.topic].error) is not None:
+            raise FoglineError(f"{address.brokers} reports of the topic {address.topic!r}: {reported.str()}.")
+        return newest(consumer, address.topic, there[address.topic].partitions, count)
     except KafkaException as error:
         raise FoglineError(
             f"no broker of {address.brokers} answers within {ANSWER:.0f} s ({error.args[0].str()}); is it running, is "

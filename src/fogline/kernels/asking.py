@@ -26,7 +26,7 @@ from fogline.kernels.judge import words_of
 from fogline.kernels.merged import merge_places
 from fogline.kernels.places import beats_places, empty_grid, own_grid, place_weights, reaches_places, scratch_for
 from fogline.kernels.states import IN
-from fogline.kernels.sums import SCALE, SURE, account
+from fogline.kernels.sums import SURE, account, clear, left_of
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 UNIT = 2.0**-40  # the fixed point of expected numbers
@@ -58,7 +58,7 @@ def expected_changes(live, opened, threshold, places):
             if columns.state[o] == IN:
                 surely_beaten_then(live, o, opened, changes)
         return changes
-    sums = Sums(np.empty(places, np.int64), np.empty(places, np.int64))
+    sums = Sums(np.empty((places, 2), np.int64), np.empty(places, np.int64))
     room = Room(
         np.empty(opened.shape[0], np.int64), np.empty((2, d)), sums, scratch_for(places),
         np.empty(places), np.empty(places), np.empty(places),
@@ -143,13 +143,12 @@ def look(live, o, near, grid, kept, threshold, room, changes):
     if kept:
         sums, at = live.sums, columns.at[o]
     else:
-        for k in range(places):
-            sums.logs[k] = sums.zeros[k] = 0
+        clear(sums, 0, places)
         for g in near:
             if beats_places(clouds, g, o, grid, scratch):
                 account(scratch.chance, places, 1, sums, 0)
     for k in range(places):
-        scratch.left[k] = scratch.weight[k] * np.exp(sums.logs[at + k] / SCALE) if sums.zeros[at + k] == 0 else 0.0
+        scratch.left[k] = scratch.weight[k] * left_of(sums, at + k)
     own_cells(clouds, o, grid, places, inside, threshold, room, changes)
     for g in near:
         if has_gaps(clouds, g) and beats_places(clouds, g, o, grid, scratch):

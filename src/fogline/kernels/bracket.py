@@ -23,10 +23,10 @@ from fogline.kernels.dominance import share, shares
 from fogline.kernels.judge import rivals, words_of
 from fogline.kernels.merged import merge_places
 from fogline.kernels.places import empty_grid
-from fogline.kernels.sums import SCALE, SURE, logarithm
-from fogline.kernels.sweep import all_places
+from fogline.kernels.sums import SURE, add_to, number
+from fogline.kernels.sweep import TOO_MUCH, all_places
 
-FIXED = 2.0**40  # the fixed point of sums that are no logarithms
+ROUNDED = 1e-15  # more than what rounding can add up to over PAIRS rivals
 STEEP = 0.9  # a rival that beats the worst corner more likely than this is taken apart from the others
 PAIRS = 8  # up to so many rivals, what two of them do together is looked at
 ROOM = 2_000_000  # entries of a table
@@ -67,14 +67,14 @@ class Table(NamedTuple):
 class Seen(NamedTuple):
     """What all rivals together do in a box: sums of logarithms of f, of the steep rivals and of the others."""
 
-    worst: int  # of the others: at the worst corner, …
-    mean: int  # … of the means, …
-    best: int  # … and at the best corner
-    spread: int  # the sum of their standard deviations
-    steep_mean: int
-    steep_best: int
+    worst: float  # of the others: at the worst corner, …
+    mean: float  # … of the means, …
+    best: float  # … and at the best corner
+    spread: float  # the sum of their standard deviations
+    steep_mean: float
+    steep_best: float
     steep_least: float  # the least mean among the steep; 1: there are none
-    once: int  # the sum of the probabilities to beat o
+    once: float  # the sum of the probabilities to beat o
     varying: int  # how many vary within the box
 
 
@@ -157,12 +157,6 @@ def fill_runs(table, r, base, cuts, weight, found):
 
 
 @inner
-def fixed(x):
-    """A number in fixed point."""
-    return np.int64(np.rint(x * FIXED))
-
-
-@inner
 def weight_of(table, box):
     """The probability that o lies in the box (2, c): the first run of each cell, and the one after the last."""
     out = 1.0
@@ -195,14 +189,14 @@ def chances(table, r, box):
 
 @inner
 def add_pull(table, r, box, chance, pull):
-    """How much does a rival vary along each cell of the box? Added to `pull` (c,), by which a box is halved."""
+    """How much does a rival vary along each cell of the box? Added to `pull` (c, 2), by which a box is halved."""
     for k in range(box.shape[1]):
         first, last = table.base[k] + box[0, k], table.base[k] + box[1, k]
         weight = table.weight[last] - table.weight[first]
         mean = (table.mean[r, last] - table.mean[r, first]) / weight
         if mean > 0.0:
             square = (table.square[r, last] - table.square[r, first]) / weight
-            pull[k] += fixed(chance * min(np.sqrt(max(square / mean / mean - 1.0, 0.0)), 1e3))
+            add_to(pull, k, chance * min(np.sqrt(max(square / mean / mean - 1.0, 0.0)), 1e3))
 
 
 @inner
@@ -210,7 +204,7 @@ def look_around(table, box, near, pull):
     """What the rivals `near` do in the box: whether it is surely beaten, what they do, and those that can beat it."""
     left = np.empty(near.shape[0], np.int64)
     m = varying = 0
-    worst = mean = best = spread = steep_mean = steep_best = once = np.int64(0)
+    sums = np.zeros((7, 2), np.int64)  # of what the first fields of `Seen` are, but `once` last
     steep_least = 1.0
     pull[:] = 0
     beaten = False
@@ -223,26 +217,30 @@ def look_around(table, box, near, pull):
             break
         left[m] = r
         m += 1
-        once += fixed(middle)
+        add_to(sums, 6, middle)
         if high - low > 1e-14:
             varying += 1
             add_pull(table, r, box, middle, pull)
         if high > STEEP:
-            steep_mean += logarithm(middle)
-            steep_best += logarithm(low)
+            add_to(sums, 4, np.log1p(-middle))
+            add_to(sums, 5, np.log1p(-low))
             steep_least = min(steep_least, 1.0 - middle)
         else:
-            worst += logarithm(high)
-            mean += logarithm(middle)
-            best += logarithm(low)
-            spread += fixed(np.sqrt(max(square - middle * middle, 0.0)) / (1.0 - high))
-    return beaten, Seen(worst, mean, best, spread, steep_mean, steep_best, steep_least, once, varying), left[:m]
+            add_to(sums, 0, np.log1p(-high))
+            add_to(sums, 1, np.log1p(-middle))
+            add_to(sums, 2, np.log1p(-low))
+            add_to(sums, 3, np.sqrt(max(square - middle * middle, 0.0)) / (1.0 - high))
+    seen = Seen(
+        number(sums, 0), number(sums, 1), number(sums, 2), number(sums, 3), number(sums, 4), number(sums, 5),
+        steep_least, number(sums, 6), varying,
+    )  # fmt: skip
+    return beaten, seen, left[:m]
 
 
 @inner
 def in_pairs(table, box, near, once):
     """An upper bound by Bonferroni: 1 - the sum of the chances + the sum of those of two at once."""
-    twice = np.int64(0)
+    twice = np.zeros((1, 2), np.int64)
     for i in range(near.shape[0]):
         for k in range(i):
             a, b = near[i], near[k]
@@ -253,8 +251,8 @@ def in_pairs(table, box, near, once):
                 with_a = (table.mean[a, last] - table.mean[a, first]) * table.at_least[b, first]
                 with_b = (table.mean[b, last] - table.mean[b, first]) * table.at_least[a, first]
                 both *= min(with_a, with_b) / weight
-            twice += fixed(both)
-    return 1.0 + (twice - once + near.shape[0] ** 2) / FIXED  # rounding can add up to no more than that
+            add_to(twice, 0, both)
+    return 1.0 + number(twice, 0) - once + ROUNDED
 
 
 @inner
@@ -265,19 +263,19 @@ def most(seen):
     below its chord from worst to best, and below a parabola, which the deviations bound. The steep ones come on top:
     at most the least of their means, or the product of the two means and deviations.
     """
-    worst, middle, best = np.exp(seen.worst / SCALE), np.exp(seen.mean / SCALE), np.exp(seen.best / SCALE)
-    upper, spread = middle, seen.spread / FIXED
+    worst, middle, best = np.exp(seen.worst), np.exp(seen.mean), np.exp(seen.best)
+    upper, spread = middle, seen.spread
     if seen.worst < seen.best:
         upper = worst + (seen.mean - seen.worst) / (seen.best - seen.worst) * (best - worst)
-        rise = (seen.best - seen.mean) / SCALE
+        rise = seen.best - seen.mean
         bend = 0.5 + 1e-4 if rise < 1e-4 else (np.expm1(rise) - rise) / (rise * rise) + 1e-7
-        if bend * (seen.mean - seen.worst) / SCALE <= 1.0:
+        if bend * (seen.mean - seen.worst) <= 1.0:
             upper = min(upper, middle * (1.0 + bend * spread * spread))
     if seen.steep_least == 1.0:
         return upper
-    top = np.exp(seen.steep_best / SCALE)
+    top = np.exp(seen.steep_best)
     least = min(seen.steep_least, top)
-    at = min(max(0.5 * top, np.exp(seen.steep_mean / SCALE)), least)
+    at = min(max(0.5 * top, np.exp(seen.steep_mean)), least)
     own = at * (top - at)  # the variance of a number between 0 and `top` with this mean is no more
     at = min(max(0.5 * (worst + best), middle), upper)
     others = min((at - worst) * (best - at), best * best * spread * spread)
@@ -294,7 +292,7 @@ def box_bounds(table, box, near, pull):
     beaten, seen, left = look_around(table, box, near, pull)
     if beaten:
         return 0.0, weight * 1e-12, left[:0]
-    lower = np.exp((seen.mean + seen.steep_mean) / SCALE)
+    lower = np.exp(seen.mean + seen.steep_mean)
     if seen.varying <= 1:
         return weight * lower, weight * lower, left
     upper = most(seen)
@@ -310,8 +308,8 @@ def box_bounds(table, box, near, pull):
 def side_of(box, pull):
     """The cell along which to halve a box; -1: it is a single run everywhere."""
     side = -1
-    for k in range(pull.shape[0]):
-        if box[1, k] - box[0, k] > 1 and (side < 0 or pull[k] > pull[side]):
+    for k in range(box.shape[1]):
+        if box[1, k] - box[0, k] > 1 and (side < 0 or number(pull, k) > number(pull, side)):
             side = k
     return side
 
@@ -339,7 +337,7 @@ def narrow(clouds, o, near, grid, goal):
     """
     table = table_of(clouds, o, near, grid)
     cells = table.base.shape[0]
-    box, pull = np.zeros((2, cells), np.int64), np.zeros(cells, np.int64)
+    box, pull = np.zeros((2, cells), np.int64), np.zeros((cells, 2), np.int64)
     box[1] = table.runs
     lower, upper, left = box_bounds(table, box, np.arange(near.shape[0]), pull)
     boxes = [(box, lower, upper, left, pull)]
@@ -355,7 +353,7 @@ def narrow(clouds, o, near, grid, goal):
         upper -= high
         middle = middle_of(table, box, side)
         for half in range(2):
-            part, new_pull = box.copy(), np.zeros(cells, np.int64)
+            part, new_pull = box.copy(), np.zeros((cells, 2), np.int64)
             part[1 - half, side] = middle
             low, high, left = box_bounds(table, part, around, new_pull)
             lower += low
@@ -375,7 +373,8 @@ def narrow(clouds, o, near, grid, goal):
 def bracket(live, among, o, limit, goal):
     """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its rivals).
 
-    Exact (lower = upper) when the merged places number at most `limit`; else bracketed.
+    Exact (lower = upper) when the merged places number at most `limit`, and what their rivals differ in is not too much
+    to sum; else bracketed.
     """
     clouds, columns = live.clouds, live.columns
     space = np.empty(among.shape[0], np.int64)
@@ -392,6 +391,7 @@ def bracket(live, among, o, limit, goal):
     grid = empty_grid(room, d)
     if merge_places(clouds, o, near, grid) <= limit:
         exact = all_places(clouds, o, near, grid)
-        return exact, exact, soonest
+        if exact != TOO_MUCH:
+            return exact, exact, soonest
     low, high = narrow(clouds, o, near, grid, goal)
     return low, high, soonest

@@ -95,7 +95,37 @@ def beats_point(clouds, g, points, i):
         equal *= e
         if at_least == 0.0:
             return 0.0
-    return max(at_least - equal, 0.0)
+    return barely_beats(clouds, g, points, i) if 2.0 * equal > at_least else at_least - equal
+
+
+@inner
+def barely_beats(clouds, g, points, i):
+    """`beats_point` without a difference: where g is likely to be just as good, that would cancel most digits.
+
+    Over the attributes so far, `better` = at least as good everywhere and better somewhere, `equal` = just as good.
+    """
+    better, equal = 0.0, 1.0
+    for j in range(points.shape[1]):
+        s, e = share(clouds, g, j, points[i, j])
+        better = better * s + equal * (beyond(clouds, g, j, points[i, j]) if e > 0.0 else s)
+        equal *= e
+    return better
+
+
+@inner
+def beyond(clouds, g, j, x):
+    """Pr{g_j > x}, where g_j may be x."""
+    a, end = clouds.start[g, j], clouds.start[g, j] + clouds.size[g, j]
+    if a < 0:
+        return 0.0
+    b = end
+    while a < b:
+        mid = (a + b) >> 1
+        if clouds.value[mid] > x:
+            b = mid
+        else:
+            a = mid + 1
+    return clouds.tail[a] if a < end else 0.0
 
 
 @inner

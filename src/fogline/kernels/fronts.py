@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fogline.arrays import Sums
+from fogline.kernels.above import any_above, point_tree, stack_for
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.merged import merge_places
 from fogline.kernels.places import ROOM, beats_places, empty_grid, place_weights, scratch_for
+from fogline.kernels.sums import account, clear, total
 
 IMPOSSIBLE, OPEN, CERTAIN = 0, 1, 2
 
@@ -43,10 +46,19 @@ def near_of(lows, highs, o, others, near):
 
 @kernel
 def fronts_of(lows, highs, asked, others):
-    """(q,) which front the clouds `asked` are in, among `others`; lows, highs (n, d): their ends. O(q · others)."""
-    out, near = np.empty(asked.shape[0], np.int64), np.empty(others.shape[0], np.int64)
+    """(q,) which front the clouds `asked` are in, among `others`; lows, highs (n, d): their ends.
+
+    O((q + others) · log others) where few of them overlap, or many; O(q · others) at worst.
+    """
+    best, out = point_tree(highs, others), np.empty(asked.shape[0], np.int64)
+    stack, opened = stack_for(best), 0
     for k in range(asked.shape[0]):
-        out[k], _ = near_of(lows, highs, asked[k], others, near)
+        out[k] = OPEN if any_above(best, lows, asked[k], asked[k], True, stack) else CERTAIN
+        opened += out[k] == OPEN
+    worst = point_tree(lows, others[:0] if opened == 0 else others)
+    for k in range(asked.shape[0]):
+        if out[k] == OPEN and any_above(worst, highs, asked[k], asked[k], True, stack):
+            out[k] = IMPOSSIBLE
     return out
 
 
@@ -65,6 +77,7 @@ def chances_of(clouds, lows, highs, asked, opened):
     d = clouds.lo.shape[1]
     out, scratch = np.empty(asked.shape[0]), scratch_for(ROOM)
     near = np.empty(opened.shape[0], np.int64)
+    sums = Sums(np.empty((ROOM, 2), np.int64), np.empty(ROOM, np.int64))
     for k in range(asked.shape[0]):
         o = asked[k]
         grid = empty_grid(longest_of(clouds, o), d)
@@ -72,10 +85,10 @@ def chances_of(clouds, lows, highs, asked, opened):
         if merge_places(clouds, o, near[:m], grid) > ROOM:
             out[k] = np.nan
             continue
-        places = place_weights(grid, scratch.left)
+        places = place_weights(grid, scratch.weight)
+        clear(sums, 0, places)
         for g in near[:m]:
             if beats_places(clouds, g, o, grid, scratch):
-                for x in range(places):
-                    scratch.left[x] *= 1.0 - max(scratch.chance[x], 0.0)
-        out[k] = min(scratch.left[:places].sum(), 1.0)
+                account(scratch.chance, places, 1, sums, 0)
+        out[k] = total(scratch.weight, places, sums, 0)
     return out

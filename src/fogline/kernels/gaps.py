@@ -41,6 +41,13 @@ class Openings(NamedTuple):
     expires: Floats  # (n,)
 
 
+class SensorsLeaving(NamedTuple):
+    """Sensors that leave while rows are taken: there are too many."""
+
+    at: Ints  # (m,) before which row, ascending; the number of rows: after the last
+    sensor: Ints  # (m,)
+
+
 class Events(NamedTuple):
     """Gaps that readings revise; the first used[0] lines count."""
 
@@ -159,6 +166,16 @@ def place(pool, s, now, expires, cells):
         if g == new:
             return NONE
     return new
+
+
+@kernel
+def release(pool, s, now):
+    """A sensor leaves: no reading will revise its gaps. Those of rows that live on are counted."""
+    g = pool.head[s]
+    while g >= 0:
+        pool.account[LOST] += pool.expires[g] > now
+        g = unlink(pool, s, NONE, g)
+    pool.heard[s] = -np.inf
 
 
 @kernel

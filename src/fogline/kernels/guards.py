@@ -19,11 +19,12 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import beats, beats_point, surely_beats
-from fogline.kernels.judge import add_up, follow, kept_out, rivals, words_of
+from fogline.kernels.dominance import beats, beats_point, surely_beats, write_ends
+from fogline.kernels.judge import FIRST, GROWTH, add_up, follow, kept_out, more_rivals, words_of
 from fogline.kernels.places import ROOM, empty_grid, scratch_for
 from fogline.kernels.sorting import argsort
 from fogline.kernels.states import DEAD, HEAVY, IN, OUT, SEALED, is_vague
+from fogline.kernels.sums import spared
 from fogline.kernels.twins import in_order, same_box, side_by_side
 from fogline.kernels.words import BLOCK, any_covers, covers
 
@@ -193,7 +194,7 @@ def enough(chances, threshold):
     """How many of the chances, in their order, push what is left to the threshold; all, if it takes all."""
     left = 1.0
     for k in range(chances.shape[0]):
-        left *= 1.0 - chances[k]
+        left *= spared(chances[k])
         if left <= threshold:
             return k + 1
     return chances.shape[0]
@@ -219,6 +220,30 @@ def guard_out(live, guards, o, near, limits, coarse, scratch):
     if until > -np.inf:
         remember(guards, o, near, taken)
     return until > -np.inf, summed
+
+
+@inner
+def few_guard_out(live, guards, o, opened, strong, limits, near, chances, ends, coarse, scratch):
+    """As `judge.few_keep_out`, for rows that remember their guards: the rivals found so far, the likeliest first.
+
+    Returns how many there are, whether they keep o out, and whether that was asked of all its places.
+    """
+    threshold, n = limits.threshold, opened.shape[0]
+    write_ends(live.clouds, o, ends)
+    m, end, left, until = 0, n, 1.0, np.inf
+    most = FIRST * GROWTH if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1
+    while True:
+        m, end, left, until = more_rivals(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
+        if threshold < 0.0:
+            return m, guarded_surely(live, guards, o, near[:m]), False
+        likeliest_first(live, near[:m], ends, chances)
+        if left <= threshold:
+            remember(guards, o, near[:m], enough(chances[:m], threshold))
+            return m, True, False
+        out, summed = guard_out(live, guards, o, near[:m], limits, coarse, scratch)
+        if out or end == 0:
+            return m, out, summed
+        most *= GROWTH
 
 
 @inner
@@ -250,18 +275,9 @@ def judge_guarded(live, guards, opened, due, limits):
             continue
         first = o
         columns.state[o], columns.within[o], columns.until[o] = OUT, 0.0, np.inf
-        m, until = rivals(live, o, opened, strong, threshold, space, ends)
+        m, out, summed = few_guard_out(live, guards, o, opened, strong, limits, space, chances, ends, coarse, scratch)
         near = space[:m]
-        if threshold < 0.0:
-            out = guarded_surely(live, guards, o, near)
-        else:
-            likeliest_first(live, near, ends, chances)
-            out = until > -np.inf
-            if out:
-                remember(guards, o, near, enough(chances[:m], threshold))
-            else:
-                out, summed = guard_out(live, guards, o, near, limits, coarse, scratch)
-                evaluations += summed
+        evaluations += summed
         if out:
             continue
         remember(guards, o, near, guards.joint.shape[1] + 1)

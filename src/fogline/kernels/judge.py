@@ -2,7 +2,7 @@
 
 Cheap bounds first: the best corner; then a few values per cell; then all. P over any subset of the rivals is an upper
 bound, so the first few that push it to the threshold are enough, and they hold until the first of them expires: guards
-act together.
+act together. Products that serve as bounds are rounded up (`spared`): what they show, the sums show too.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from fogline.kernels.places import (
 )
 from fogline.kernels.sorting import ascending
 from fogline.kernels.states import HEAVY, IN, OUT
-from fogline.kernels.sums import account, total
+from fogline.kernels.sums import account, clear, spared, total
 from fogline.kernels.twins import side_by_side
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 COARSE = 8  # values per cell in the cheap upper bound
+FIRST = 64  # rivals that are tried before others are looked for; …
+GROWTH = 8  # … then so many times as many, and so on
 
 
 # --- Rivals -----------------------------------------------------------------------------------------------------------
@@ -43,14 +45,21 @@ def rivals(live, o, among, strong, threshold, near, ends):
     `strong` holds the words of their best corners, side by side; `ends` is room for o's worst and best place (2, d).
     Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
     """
+    write_ends(live.clouds, o, ends)
+    n = among.shape[0]
+    m, _, left, until = more_rivals(live, o, among, strong, threshold, n + 1, near, ends, 0, n, 1.0, np.inf)
+    return m, until if left <= threshold else -np.inf
+
+
+@inner
+def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, left, until):
+    """Go on with `rivals`, from `end` down, until there are `most` or a few more.
+
+    So far there are m, they leave so much of o's best place, and the first of those that count expires then.
+    """
     clouds, columns, fence = live.clouds, live.columns, live.fence
-    write_ends(clouds, o, ends)
-    m = 0
-    left = 1.0
-    until = np.inf
     word = columns.word_lo[o]
-    end = among.shape[0]
-    while end > 0:
+    while end > 0 and m < most:
         begin = max(end - BLOCK, 0)
         if any_covers(strong, begin, end, word, fence):
             for r in range(end - 1, begin - 1, -1):
@@ -61,12 +70,19 @@ def rivals(live, o, among, strong, threshold, near, ends):
                 m += 1
                 p = beats_point(clouds, g, ends, 1)
                 if p > 0.0:
-                    left *= 1.0 - p
+                    left *= spared(p)
                     until = min(until, columns.expires[g])
                     if left <= threshold:
-                        return m, until
+                        return m, end, left, until
         end = begin
-    return m, -np.inf
+    return m, end, left, until
+
+
+@inner
+def is_crowded(steps, ends):
+    """Are so many others as good as o's worst place somewhere that it does not pay to sort them?"""
+    _, m = rung(steps.value, ends, 0)
+    return m >= FIRST * GROWTH and 2 * m >= steps.slot.shape[1]
 
 
 @inner
@@ -92,7 +108,7 @@ def rivals_on(live, o, steps, threshold, near, ends):
         near[k] = g
         p = beats_point(clouds, g, ends, 1)
         if p > 0.0:
-            left *= 1.0 - p
+            left *= spared(p)
             until = min(until, columns.expires[g])
             if left <= threshold:
                 return k + 1, until
@@ -125,7 +141,7 @@ def witness(live, o, near, threshold, grid, scratch):
             continue
         sum_left = 0.0
         for k in range(places):
-            scratch.left[k] *= 1.0 - max(scratch.chance[k], 0.0)
+            scratch.left[k] *= spared(scratch.chance[k])
             sum_left += scratch.left[k]
         until = min(until, live.columns.expires[g])
         if sum_left <= threshold:
@@ -202,6 +218,30 @@ def kept_out(live, o, near, limits, coarse, scratch):
 
 
 @inner
+def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
+    """`rivals`, and `kept_out` whenever there are some more of them: where distributions overlap widely, thousands can
+    beat o, and a few dozen of them keep it out.
+
+    Returns how many rivals there are, until when they keep o out (-inf: they do not), and whether that was asked of all
+    its places.
+    """
+    threshold, n = limits.threshold, opened.shape[0]
+    write_ends(live.clouds, o, ends)
+    m, end, left, until = 0, n, 1.0, np.inf
+    most = FIRST if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1  # of one place, that is the best one
+    while True:
+        m, end, left, until = more_rivals(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
+        if left <= threshold:
+            return m, until, False
+        if end == 0:
+            return m, -np.inf, False
+        soon, summed, _ = kept_out(live, o, near[:m], limits, coarse, scratch)
+        if soon > -np.inf:
+            return m, soon, summed
+        most *= GROWTH
+
+
+@inner
 def surely_out(live, o, near):
     """Until when does a cloud in `near` surely beat o? (-inf: none does.) At alpha 0 just that keeps a cloud out."""
     until = -np.inf
@@ -232,8 +272,7 @@ def add_up(live, o, near, threshold, cursor, scratch):
     columns, sums, grid = live.columns, live.sums, own_grid(live.clouds, o)
     places = columns.places[o]
     columns.at[o] = cursor
-    for k in range(cursor, cursor + places):
-        sums.logs[k] = sums.zeros[k] = 0
+    clear(sums, cursor, places)
     soonest = np.inf
     for g in near:
         if beats_places(live.clouds, g, o, grid, scratch):
@@ -260,7 +299,8 @@ def follow(live, o, first, cursor):
     if columns.state[o] == IN:
         columns.at[o] = cursor
         for k in range(places):
-            sums.logs[cursor + k] = sums.logs[columns.at[first] + k]
+            for word in range(2):
+                sums.logs[cursor + k, word] = sums.logs[columns.at[first] + k, word]
             sums.zeros[cursor + k] = sums.zeros[columns.at[first] + k]
         return cursor + places
     return cursor
@@ -313,19 +353,21 @@ def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, p
             continue
         first, kind = o, -1
         columns.state[o], columns.within[o] = OUT, 0.0
+        summed = False
         if ladders is None:
-            m, until = rivals(live, o, opened, strong, threshold, space, ends)
+            m, until, summed = few_keep_out(live, o, opened, strong, limits, space, ends, coarse, scratch)
         else:
-            if bulk:
+            write_ends(clouds, o, ends)
+            if bulk and not is_crowded(steps, ends):
                 m, until = rivals_on(live, o, steps, threshold, space, ends)
             else:
-                m, until = rivals(live, o, opened, strong, threshold, space, ends)
+                m, until, summed = few_keep_out(live, o, opened, strong, limits, space, ends, coarse, scratch)
         near = space[:m]
         if threshold < 0.0:
             until = surely_out(live, o, near)
         elif until == -np.inf:
             until, summed, _ = kept_out(live, o, near, limits, coarse, scratch)
-            evaluations += summed
+        evaluations += summed
         if until > -np.inf:
             shut_out(live, o, near, until, limits.least, pruned)
         elif columns.places[o] == 0:

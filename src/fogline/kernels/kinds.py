@@ -44,9 +44,9 @@ def step_of(at_least):
 
 
 @inner
-def rivals_of(clouds, o, near, grid, cells):
+def rivals_of(clouds, o, near, grid, cells, most):
     """Look up what each rival does to each value: how many differ, and what. Those that cannot beat any place are left
-    out."""
+    out. -1: they are of more than `most` kinds."""
     n, room = near.shape[0], 0
     for j in cells:
         room += grid.size[j]
@@ -55,7 +55,7 @@ def rivals_of(clouds, o, near, grid, cells):
         np.empty((n, cells.shape[0]), np.int64), np.ones(n, np.int64), np.empty(n, np.int64), np.full(n, -1),
     )  # fmt: skip
     last = np.empty(n, np.int64)  # of a kind, by its first
-    m = 0
+    m = kinds = 0
     for g in near:
         found.a[m] = found.b[m] = 1.0
         for j in range(clouds.lo.shape[1]):
@@ -82,6 +82,10 @@ def rivals_of(clouds, o, near, grid, cells):
             first = found.first[m]
             if first != m:
                 found.next[last[first]] = m
+            else:
+                kinds += 1
+                if kinds > most:
+                    return -1, found
             last[first] = m
             m += 1
     return m, found

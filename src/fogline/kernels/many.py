@@ -99,7 +99,7 @@ def _rows(rows, a, b, screened, returns):
 def _grown(sums, filled, more):
     """Sums with room for more."""
     size = max(2 * sums.logs.shape[0], filled + more)
-    logs, zeros = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    logs, zeros = np.zeros((size, 2), np.int64), np.zeros(size, np.int64)
     logs[:filled], zeros[:filled] = sums.logs[:filled], sums.zeros[:filled]
     return Sums(logs, zeros)
 
@@ -116,7 +116,7 @@ def stand_up(many, now):
         latest, soon = -np.inf, np.inf
         for c in range(many.first[g], many.first[g] + many.used[g]):
             if columns.state[c] == IN:
-                odd[g] |= columns.places[c] == 0
+                odd[g] |= columns.places[c] == 0 or many.sums.zeros[columns.at[c]] < 0
             else:
                 odd[g] |= columns.until[c] <= now[g]
             expires = columns.expires[c]

@@ -10,7 +10,7 @@ import numpy as np
 
 from fogline.arrays import Grid, Scratch
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import share, shares
+from fogline.kernels.dominance import barely_beats, share, shares
 
 ROOM = 4096  # places of the finest grid that `coarsen` may be asked for
 
@@ -49,8 +49,24 @@ def beats_places(clouds, g, o, grid, scratch):
     """Pr{g beats place} for every place of o, into scratch.chance[: places]; False if it is zero everywhere."""
     places = reaches_places(clouds, g, o, grid, -1, scratch)
     for k in range(places):
-        scratch.chance[k] -= scratch.tie[k]
+        if 2.0 * scratch.tie[k] > scratch.chance[k]:
+            scratch.chance[k] = barely_beats(clouds, g, place_at(clouds, o, grid, k), 0)
+        else:
+            scratch.chance[k] -= scratch.tie[k]
     return places > 0
+
+
+@inner
+def place_at(clouds, o, grid, k):
+    """(1, d) the k-th place of o."""
+    d = clouds.lo.shape[1]
+    out = np.empty((1, d))
+    for j in range(d - 1, -1, -1):
+        out[0, j] = clouds.lo[o, j]
+        if grid.start[j] >= 0:
+            out[0, j] = grid.value[grid.start[j] + k % grid.size[j]]
+            k //= grid.size[j]
+    return out
 
 
 @inner

@@ -20,12 +20,13 @@ import numpy as np
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import kernel
-from fogline.kernels.gaps import NONE, nothing_found, place, revise
+from fogline.kernels.gaps import NONE, nothing_found, place, release, revise
 from fogline.kernels.sorting import ascending
 
 LAST, AGE, SECOND, THIRD, FOURTH, TIDE = range(6)
 PARTS = 6
 FADING = 0.8  # what a reading counts in the mean, beside the one after it
+TAKEN, UNABLE, COPY, KNOWN = range(4)  # what becomes of a row, see `Candidates`
 SILENCE, LONG = 8.0, 64.0  # an attribute is silent if its last value is so many times as old as is usual; for long
 
 
@@ -53,6 +54,23 @@ class Recent(NamedTuple):
     then: Ints  # (r,) which attribute is imputed
 
 
+class Candidates(NamedTuple):
+    """Of which rows it is still to be decided whether they count: `fate` gets what becomes of each.
+
+    TAKEN: it counts. UNABLE: it has a gap that nothing can fill. COPY: another row of its stamp counts. KNOWN: its
+    sensor has sent a row of that instant before. Only rows that are taken, and that may be read, leave a trace.
+    """
+
+    stamp: Ints  # (n,) rows that share a stamp have one number, the best comes first; NONE: no other row has it
+    needs: Flags  # (n, d) cells that only what the sensor has read can fill; or (0, d): there are none
+    last: Flags  # (d,) of which attributes the last value fills a gap
+    read: Flags  # (n,) which rows may be readings at all
+    version: Ints  # (n,) where a later row may correct the sensor's newest; or (0,): the first row of an instant counts
+    rows: Floats  # (s, k) the times of each sensor's newest rows, whatever they lacked, -inf = none
+    versions: Ints  # (s, d) the version of each attribute's newest value
+    fate: Ints  # (n,)
+
+
 class HiddenValues(NamedTuple):
     """Values that may be hidden (see `kernels.hiding.Trials`), and what would be remembered then."""
 
@@ -69,37 +87,53 @@ class HiddenValues(NamedTuple):
 
 
 @kernel
-def walk(readings, newest, recent, longest, pool, openings, hiding, out):
-    """Take readings one by one: find what they say about open gaps, write the context of those that are wanted, then
-    remember them, and their own gaps.
+def walk(readings, newest, recent, longest, pool, openings, candidates, leaving, hiding, out):
+    """Take readings one by one: write the context of those that are wanted, decide which count, find what they say
+    about open gaps, then remember them, and their own gaps.
 
     `longest`: how old a remembered reading may be. To out (wanted, d · PARTS + r · k), NaN where nothing is remembered:
     the context, and what each rule finds among the sensor's k readings; where gaps are watched, (d, 2) more: the next
     value and its age, which rows have that come late. Returns which gaps were revised.
 
-    `hiding`: the same for values that are hidden; a reading that came before them, late or not, is known, none after.
+    `leaving`: sensors that leave on the way, of which no later reading is. `hiding`: the same for values that are
+    hidden; a reading that came before them, late or not, is known, none after.
     """
-    at = trial = 0
-    d, k, watched = newest.values.shape[1], newest.values.shape[2], pool.head.shape[0] > 0
+    at = trial = left = 0
+    n, d, k = readings.sensor.shape[0], newest.values.shape[1], newest.values.shape[2]
     own_width = d * PARTS + recent.span.shape[0] * k
     found, placed = nothing_found(0, d), np.empty(openings.expires.shape[0], np.int64)
-    filled = 0
-    for i in range(readings.sensor.shape[0]):
+    watched, filled, taken = pool.head.shape[0] > 0, 0, np.zeros(n, np.bool_)  # stamps of which a row is taken
+    for i in range(n):
         s, now, values = readings.sensor[i], readings.time[i], readings.values[i]
+        while watched and left < leaving.at.shape[0] and leaving.at[left] <= i:
+            release(pool, leaving.sensor[left], now)
+            left += 1
         own = Newest(newest.times[s], newest.values[s])
         expires = openings.expires[i] if openings.open.shape[0] else np.inf
-        speaks = watched and speaks_first(pool.heard[s], now, expires, values)
-        if speaks:
-            found = revise(pool, s, i, now, values, found)
+        drawn = trial < hiding.row.shape[0] and hiding.row[trial] == i
+        lot = trial if drawn else NONE
+        trial += drawn
+        fate, stamp = TAKEN, candidates.stamp[i]
         if readings.wanted[i]:
             look_back(own, now, values, recent, longest, out[at])
             if watched:
                 foresee(own, now, expires, out[at, own_width:].reshape(d, 2))
+            if candidates.needs.shape[0] and lacks(candidates, i, recent, k, out[at]):
+                fate = UNABLE
             at += 1
+        if fate == TAKEN and stamp >= 0:
+            fate = COPY if taken[stamp] else TAKEN
+            taken[stamp] = True
+        if fate == TAKEN and candidates.version.shape[0] == 0 and was_there(candidates.rows[s], now):
+            fate = KNOWN
+        candidates.fate[i] = fate
+        if fate != TAKEN or not candidates.read[i]:
+            continue
+        speaks = watched and speaks_first(pool.heard[s], now, expires, values)
+        if speaks:
+            found = revise(pool, s, i, now, values, found)
         if hiding.reading.shape[0]:
-            drawn = trial < hiding.row.shape[0] and hiding.row[trial] == i
-            hide(own, now, values, recent, longest, hiding, i, trial if drawn else NONE)
-            trial += drawn
+            hide(own, now, values, recent, longest, hiding, i, lot)
         if watched and openings.open.shape[0]:
             slot = leave_open(own, pool, s, now, expires, openings.open[i])
             if slot >= 0:
@@ -107,10 +141,54 @@ def walk(readings, newest, recent, longest, pool, openings, hiding, out):
                 filled += 1
         if speaks:
             pool.heard[s] = now
-        remember(own, now, values)
+        if candidates.version.shape[0]:
+            correct(own, candidates.versions[s], now, values, candidates.version[i])
+        else:
+            note_row(candidates.rows[s], now)
+            remember(own, now, values)
+    while watched and left < leaving.at.shape[0]:
+        release(pool, leaving.sensor[left], readings.time[-1])
+        left += 1
     for m in range(filled):
         pool.row[placed[m]] = NONE
     return found
+
+
+@kernel
+def lacks(candidates, i, recent, k, context):
+    """Whether row i has a gap that its context cannot fill: neither its last value nor a rule about the recent past."""
+    needs, last = candidates.needs[i], candidates.last
+    d = needs.shape[0]
+    for j in range(d):
+        able = not needs[j] or (last[j] and not np.isnan(context[j * PARTS + LAST]))
+        for r in range(recent.span.shape[0]):
+            if recent.then[r] == j:
+                begin = d * PARTS + r * k
+                able = able or not np.isnan(context[begin : begin + k]).all()
+        if not able:
+            return True
+    return False
+
+
+@kernel
+def was_there(rows, now):
+    """Whether a sensor's newest rows (k,), by falling times, hold one of that instant."""
+    for time in rows:
+        if time <= now:
+            return time == now
+    return False
+
+
+@kernel
+def note_row(rows, now):
+    """Put the time of a row among a sensor's newest ones; the oldest goes."""
+    k = rows.shape[0] - 1
+    if k < 0 or now <= rows[k]:
+        return
+    while k > 0 and rows[k - 1] < now:
+        rows[k] = rows[k - 1]
+        k -= 1
+    rows[k] = now
 
 
 @kernel
@@ -288,18 +366,43 @@ def was_close(own, j, at, value, radius):
 @kernel
 def remember(own, now, values):
     """Put a reading's values in their places; the oldest goes. One older than all, or of a known instant, is left."""
-    most = own.times.shape[1]
+    for j in range(values.shape[0]):
+        if not np.isnan(values[j]):
+            keep(own, j, now, values[j])
+
+
+@kernel
+def keep(own, j, now, value):
+    """Put one value in its place."""
+    most, k = own.times.shape[1], 0
+    while k < most and own.times[j, k] > now:
+        k += 1
+    if k == most or own.times[j, k] == now:
+        return
+    for m in range(most - 1, k, -1):
+        own.times[j, m], own.values[j, m] = own.times[j, m - 1], own.values[j, m - 1]
+    own.times[j, k], own.values[j, k] = now, value
+
+
+@kernel
+def correct(own, versions, now, values, version):
+    """As `remember`; but of the sensor's newest instant a value takes the place of one whose version is no greater.
+
+    versions (d,): of each attribute's newest value. Of older instants what is there stays.
+    """
+    newest = -np.inf
+    for j in range(values.shape[0]):
+        newest = max(newest, own.times[j, 0])
     for j in range(values.shape[0]):
         if np.isnan(values[j]):
             continue
-        k = 0
-        while k < most and own.times[j, k] > now:
-            k += 1
-        if k == most or own.times[j, k] == now:
-            continue
-        for m in range(most - 1, k, -1):
-            own.times[j, m], own.values[j, m] = own.times[j, m - 1], own.values[j, m - 1]
-        own.times[j, k], own.values[j, k] = now, values[j]
+        if now == newest and own.times[j, 0] == now:
+            if version >= versions[j]:
+                own.values[j, 0], versions[j] = values[j], version
+        else:
+            if now > own.times[j, 0]:
+                versions[j] = version
+            keep(own, j, now, values[j])
 
 
 @kernel

@@ -6,7 +6,9 @@ step, and spread by sums that run from the best value down. Rivals that differ i
 
 The first distributed cell is swept from its best value down. Per value, the sums over all other (inner) cells lie in
 one array for each set of inner cells in which a rival is a step (`mask`), to be spread along these. All are sums of
-integers: the same bits in any order of the rivals.
+integers, in two words each: the same bits in any order of the rivals, and the range and the error that `sums` states
+(but for ties: a difference of two chances is off by 1e-16 per attribute and rival, 1e-9 for a million that all but
+surely tie).
 
 A rival that is a step everywhere, and surely as good where the cloud is known, beats all places up to its steps: they
 have no weight left, and are not looked at. In a line of places, along the last inner cell, those are the first ones;
@@ -23,10 +25,12 @@ from fogline.arrays import Floats, Grid, Ints
 from fogline.kernels.compile import inner
 from fogline.kernels.kinds import CERTAIN, COUNTED, SMOOTH, STEPPED, rivals_of, ways_of
 from fogline.kernels.places import place_weights
-from fogline.kernels.sums import SCALE, SURE, logarithm
+from fogline.kernels.sums import SURE, number, two_words
 
-BEATEN = -32.0 * SCALE  # the logarithm of what counts as zero, for a rival that is sure to beat a place
-LEAST = -(2**60)  # no sum goes below: thousands of such rivals, and two of it do not overflow
+MOST = 100_000_000  # kinds of rivals times places that are summed, …
+VALUES = 20_000_000  # … and rivals times values that are looked up
+TOO_MUCH = -1.0  # in place of a probability: it would be more
+BEATEN = -28.0  # the logarithm of what counts as zero, for a rival that is sure to beat a place
 
 
 class Inner(NamedTuple):
@@ -34,8 +38,8 @@ class Inner(NamedTuple):
 
     cells: Grid
     stride: Ints  # (c - 1,)
-    sums: Ints  # (masks, places) what is at work
-    stand: Ints  # (masks, places) of rivals that are a step in the first cell, from there down
+    sums: Ints  # (masks, places, 2) what is at work
+    stand: Ints  # (masks, places, 2) of rivals that are a step in the first cell, from there down
     used: Ints  # (masks,) how many rivals have it
     low: Ints  # (lines,) how many of the first places of each line, along the last inner cell, are surely beaten
     at: Ints  # (lines, c - 1) which value of each cell its first place has
@@ -48,30 +52,24 @@ class Effect(NamedTuple):
     place: Ints
     a: Floats
     b: Floats
-    log: Ints  # to be spread from its steps down
-    tie: Ints  # to be added at its steps themselves, where it may be just as good
-    spaced: Ints  # the same logarithms, each at its place
-    kept: Ints  # of one kind, the logarithms that are the same for all values of the first cell, …
+    log: Ints  # (places, 2) to be spread from its steps down
+    tie: Ints  # (places, 2) to be added at its steps themselves, where it may be just as good
+    spaced: Ints  # (places, 2) the same logarithms, each at its place
+    kept: Ints  # (places, 2) of one kind, the logarithms that are the same for all values of the first cell, …
     kept_of: Ints  # (1,) … and which kind
 
 
 @inner
-def times(n, log):
-    """n times a logarithm, as far as sums go."""
-    product = np.float64(n) * np.float64(log)
-    return np.int64(LEAST) if product < LEAST else np.int64(-LEAST) if product > -LEAST else n * log
+def add_times(n, logs, k, sums, at):
+    """Add n times the k-th logarithm."""
+    sums[at, 0] += n * logs[k, 0]
+    sums[at, 1] += n * logs[k, 1]
 
 
 @inner
-def plus(a, b):
-    """a + b, as far as sums go."""
-    return max(a + b, np.int64(LEAST))
-
-
-@inner
-def log_of(p):
-    """The logarithm of 1 - p in fixed point."""
-    return np.int64(BEATEN) if p >= SURE else logarithm(p) if p > 0.0 else np.int64(0)
+def write_log(p, logs, k):
+    """The logarithm of 1 - p, as the k-th one."""
+    logs[k, 0], logs[k, 1] = two_words(BEATEN if p >= SURE else np.log1p(-p) if p > 0.0 else 0.0)
 
 
 @inner
@@ -85,7 +83,7 @@ def inner_of(grid, cells):
     within = Grid(grid.value, grid.weight, np.full(c, -1), np.ones(c, np.int64))
     for k in range(c):
         within.start[k], within.size[k] = grid.start[cells[k + 1]], grid.size[cells[k + 1]]
-    room, line = (1 << c, places), within.size[c - 1] if c else 1
+    room, line = (1 << c, places, 2), within.size[c - 1] if c else 1
     at = np.empty((places // line, c), np.int64)
     for first in range(at.shape[0]):
         for k in range(c):
@@ -118,8 +116,12 @@ def work_out(found, r, at, within, space):
                 space.b[p * size + v] = b * found.equal[r, first + v]
         n *= size
     for p in range(n):
-        space.log[p] = log_of(space.a[p])
-        space.tie[p] = log_of(space.a[p] - space.b[p]) - space.log[p] if space.b[p] > 0.0 else 0
+        write_log(space.a[p], space.log, p)
+        if space.b[p] > 0.0:
+            write_log(space.a[p] - space.b[p], space.tie, p)
+            add_times(-1, space.log, p, space.tie, p)
+        else:
+            space.tie[p, 0] = space.tie[p, 1] = 0
     return n
 
 
@@ -142,7 +144,8 @@ def begin(within):
     for mask in range(within.sums.shape[0]):
         for line in range(within.low.shape[0] if mask == 0 or within.used[mask] > 0 else 0):
             for at in range(line * within.line + within.low[line], (line + 1) * within.line):
-                within.sums[mask, at] = within.stand[mask, at]
+                within.sums[mask, at, 0] = within.stand[mask, at, 0]
+                within.sums[mask, at, 1] = within.stand[mask, at, 1]
 
 
 @inner
@@ -155,11 +158,10 @@ def note(found, r, n, within, space, sums, at_step):
             shift += found.step[r, k + 1] * within.stride[k]
     within.used[mask] += 1
     for p in range(n):
-        at = space.place[p] + shift
-        sums[mask, at] = plus(sums[mask, at], times(found.times[r], space.log[p]))
+        add_times(found.times[r], space.log, p, sums[mask], space.place[p] + shift)
     if found.b[r] > 0.0 and at_step:
         for p in range(n):
-            within.sums[0, space.place[p] + shift] += times(found.times[r], space.tie[p])
+            add_times(found.times[r], space.tie, p, within.sums[0], space.place[p] + shift)
 
 
 @inner
@@ -178,12 +180,12 @@ def spread(within):
             first, end = line * within.line + within.low[line], (line + 1) * within.line
             if k == within.stride.shape[0] - 1:
                 for at in range(end - 2, first - 1, -1):
-                    source[at] = plus(source[at], source[at + 1])
+                    add_times(1, source, at + 1, source, at)
             elif within.at[line, k] < within.cells.size[k] - 1:
                 for at in range(first, end):
-                    source[at] = plus(source[at], source[at + stride])
+                    add_times(1, source, at + stride, source, at)
             for at in range(first, end):
-                target[at] = plus(target[at], source[at])
+                add_times(1, source, at, target, at)
 
 
 @inner
@@ -228,7 +230,7 @@ def take_counted(found, r, at, within, space, counts):
     logs, sums = space.spaced, within.sums[0]
     logs[:] = 0
     for p in range(n):
-        logs[space.place[p]] = space.log[p]
+        add_times(1, space.log, p, logs, space.place[p])
     for line in range(within.low.shape[0]):
         place, m, first = 0, 0, line * within.line
         for k in range(last):
@@ -239,15 +241,15 @@ def take_counted(found, r, at, within, space, counts):
                 place += v * within.stride[k]
         if found.step[r, last + 1] < 0:
             for p in range(within.low[line], within.line):
-                sums[first + p] = plus(sums[first + p], counts[m] * logs[place + p])
+                add_times(counts[m], logs, place + p, sums, first + p)
         else:
             for p in range(within.low[line], within.line):
-                sums[first + p] = plus(sums[first + p], counts[m * within.line + p] * logs[place])
+                add_times(counts[m * within.line + p], logs, place, sums, first + p)
 
 
 @inner
 def logs_of(found, r, at, within, ties, out):
-    """To out (places,): what rival r, which is no step in any inner cell, leaves of the places that are looked at.
+    """To out (places, 2): what rival r, which is no step in any inner cell, leaves of the places that are looked at.
 
     `at`: the value of the first cell, -1: it is a step there; `ties`: at which it may be just as good.
     """
@@ -267,7 +269,7 @@ def logs_of(found, r, at, within, ties, out):
             if last >= 0:
                 x *= found.at_least[r, within.cells.start[last] + p]
                 e *= found.equal[r, within.cells.start[last] + p]
-            out[line * within.line + p] = log_of(x - e if ties else x)
+            write_log(x - e if ties else x, out, line * within.line + p)
 
 
 @inner
@@ -275,7 +277,7 @@ def add(within, n, logs, sums):
     """n times these logarithms more, in the places that are looked at."""
     for line in range(within.low.shape[0]):
         for at in range(line * within.line + within.low[line], (line + 1) * within.line):
-            sums[at] = plus(sums[at], times(n, logs[at]))
+            add_times(n, logs, at, sums, at)
 
 
 @inner
@@ -284,8 +286,9 @@ def left_of(within, weight):
     sums, out = within.sums[0], 0.0
     for line in range(within.low.shape[0]):
         for p in range(line * within.line + within.low[line], (line + 1) * within.line):
-            if sums[p] > BEATEN:
-                out += weight[p] * np.exp(sums[p] / SCALE)
+            log = number(sums, p)
+            if log > BEATEN:
+                out += weight[p] * np.exp(log)
     return out
 
 
@@ -333,27 +336,36 @@ def take_smooth(found, r, first, v, within, space):
 @inner
 def all_places(clouds, o, near, grid):
     """P(o) over the places of a grid, exactly. O(places · 2^cells), and for each kind of rival a logarithm per place at
-    which it is no step."""
+    which it is no step. TOO_MUCH, if there are too many of these: how many is a matter of what is in the window."""
     d = clouds.lo.shape[1]
-    cells, c = np.empty(d, np.int64), 0
+    cells, c, places, values = np.empty(d, np.int64), 0, 1, 0
     for j in range(d):
         if grid.start[j] >= 0:
             cells[c] = j
             c += 1
+            places *= grid.size[j]
+            values += grid.size[j]
     cells = cells[:c]
-    m, found = rivals_of(clouds, o, near, grid, cells)
+    if near.shape[0] * values > VALUES:
+        return TOO_MUCH
+    m, found = rivals_of(clouds, o, near, grid, cells, MOST // places)
+    if m < 0:
+        return TOO_MUCH
     if c == 0:
-        logs = np.int64(0)
+        logs = np.zeros((2, 2), np.int64)
         for r in range(m):
-            logs = plus(logs, times(found.times[r], log_of(found.a[r] - found.b[r])))
-        return np.exp(logs / SCALE) if logs > BEATEN else 0.0
+            write_log(found.a[r] - found.b[r], logs, 1)
+            add_times(found.times[r], logs, 1, logs, 0)
+        log = number(logs, 0)
+        return np.exp(log) if log > BEATEN else 0.0
     within = inner_of(grid, cells)
     places = within.sums.shape[1]
     weight = np.empty(places)
     place_weights(within.cells, weight)
     space = Effect(
-        np.empty(places, np.int64), np.empty(places), np.empty(places), np.empty(places, np.int64),
-        np.empty(places, np.int64), np.empty(places, np.int64), np.empty(places, np.int64), np.full(1, -1),
+        np.empty(places, np.int64), np.empty(places), np.empty(places), np.empty((places, 2), np.int64),
+        np.empty((places, 2), np.int64), np.empty((places, 2), np.int64), np.empty((places, 2), np.int64),
+        np.full(1, -1),
     )  # fmt: skip
     kinds, way = ways_of(found, m)
     start, counts = counts_of(found, kinds, way, within)

@@ -1,6 +1,7 @@
 """What was there at an earlier instant, and why is a row in or out?
 
-Read from the files when a person asks, for a few askers at a time; the last few answers are kept as they were sent.
+Read from the files when a person asks, for a few askers at a time; the last few answers are kept as they were sent,
+until one more batch is there: a group whose clock lags may still change what was at an earlier instant.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class EarlierReader:
             table = self.store.views.near.all() if at is None else near_at(self.place, self._batch(state, at))
             return {"near": near_rows(table, state.queries, group)}
 
-        return self._kept(("near", at, group, self.store.views.version if at is None else None), made)
+        return self._kept(("near", at, group), made)
 
     def next(self, at: str | None, group: Group = ()) -> bytes:
         """The cells to be measured, at an instant or now; of one group, if it is named."""
@@ -116,7 +117,7 @@ class EarlierReader:
             table = self.store.views.next.all() if at is None else next_at(self.place, self._batch(state, at))
             return {"next": next_rows(table, state.queries, group)}
 
-        return self._kept(("next", at, group, self.store.views.version if at is None else None), made)
+        return self._kept(("next", at, group), made)
 
     def explain(self, asked: RowName, at: str | None) -> bytes:
         """Why a row is in or out, as the run has written it down; {"why": null}: it has not."""
@@ -129,17 +130,17 @@ class EarlierReader:
             found = again(lambda: self._in_near(asked, name, query, batch) or self._in_changes(asked, name, query, at))
             return {"why": None if found is None else json.loads(found, parse_constant=lambda _: None), "explain": True}
 
-        version = self.store.version if at is None else None
-        return self._kept(("explain", asked, at, version), made)
+        return self._kept(("explain", asked, at), made)
 
     # --- How ---------------------------------------------------------------------------------------------------------
 
     def _kept(self, key: tuple[Any, ...], made: Callable[[State], Any]) -> bytes:
-        """Made once, and kept for a while."""
-        state = self.store.state
-        if state is None:
-            raise FoglineError(self.store.trouble or "no run yet")
-        key = (id(state.about), *key)
+        """Made once of what the store has read so far, and kept for a while."""
+        with self.store.lock:
+            state, read = self.store.state, (self.store.version, self.store.views.version)
+            if state is None:
+                raise FoglineError(self.store.trouble or "no run yet")
+        key = (*read, *key)
         with self.lock:
             if key in self.kept:
                 self.kept.move_to_end(key)

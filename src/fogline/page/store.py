@@ -25,9 +25,10 @@ from fogline.flow.about import read_about
 from fogline.flow.alarms import read_alarms
 from fogline.flow.batches import Held, counted
 from fogline.flow.compaction import read_stand, stand_names, tables
+from fogline.flow.complete import refuse_hole
 from fogline.flow.folder import Folder
 from fogline.flow.kept_file import KeptFile
-from fogline.flow.listed import GoneError
+from fogline.flow.listed import GoneError, again
 from fogline.flow.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.impute.scores import by_age, listed, wrongly_sure
 from fogline.model import Query
@@ -108,6 +109,7 @@ class Follower:
         stand = read_stand(self.place, stands[max(stands)]) if stands else None
         found = [] if stand is None or stand.answer is None else [stand.answer]
         after = -1 if stand is None else stand.number
+        again(lambda: refuse_hole(self.place, self.output, after=after, kinds=[CHANGES]))
         for held in counted(self.place.listing(CHANGES)):
             if after < held.last <= newest:
                 found += self._tables(held)
@@ -146,6 +148,7 @@ class Follower:
         if not fresh:
             return []
         newest = fresh[-1].last
+        again(lambda: refuse_hole(self.place, self.output, after=before, kinds=[CHANGES]))
         files = [held for held in counted(self.place.listing(CHANGES)) if before < held.last <= newest]
         if any(held.first <= before for held in (*fresh, *files)):
             return self._begin(state.about)

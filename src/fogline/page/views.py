@@ -56,7 +56,7 @@ class NewestTables:
 
     def all(self) -> pa.Table | None:
         """Of all groups; None: there is nothing."""
-        parts = [table for table in self.tables.values() if table.num_rows]
+        parts = [table for table in list(self.tables.values()) if table.num_rows]  # the reading thread may add one
         return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
 

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Floats, Ints
+from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import HistoryError, HistoryWarning, did_you_mean
 from fogline.model import Query
+from fogline.question import UNHELD
 from fogline.repository.sensors.state import sensor_names
 from fogline.repository.words import TEXTS, Words, as_texts, coded, recoded
 from fogline.rows.clock import read_times
+from fogline.rows.exact import reals, unheld_texts
 from fogline.rows.joined import joined_column
 from fogline.rows.text import is_text, quoted, read_numbers
 
@@ -164,9 +166,11 @@ def read_history(data: Any, query: Query) -> History:
         read = _times if name == query.time else _names if name in names else _column
         column: Column | None
         if name in query.names and is_text(_plain(table.schema.field(name).type)):
-            column, texts[name] = _numbers(table.column(name))
+            column, texts[name] = _numbers(table.column(name), name)
         else:
             column = read(table.column(name), name)
+        if name in query.names:
+            _must_hold(table.column(name), name)
         if column is not None and column.words is None:
             low, high = query.limits.get(name, (-np.inf, np.inf))
             wrong = np.isinf(column.values) | (column.values < low) | (column.values > high)
@@ -246,10 +250,11 @@ def _names(column: pa.ChunkedArray, name: str) -> Column | None:
     return _column(column, name)
 
 
-def _numbers(column: pa.ChunkedArray) -> tuple[Column, Texts]:
+def _numbers(column: pa.ChunkedArray, name: str) -> tuple[Column, Texts]:
     """An attribute that came as texts: numbers where they are; and what of it is none."""
     whole = _whole(column.cast(TEXTS))
     values, bad = read_numbers(whole)
+    refuse_unheld(whole, unheld_texts(whole, values), name)
     at = np.flatnonzero(bad)
     return Column(values), (len(at), whole[int(at[0])].as_py() if len(at) else "")
 
@@ -265,12 +270,28 @@ def _column(column: pa.ChunkedArray, _: str) -> Column | None:
     if pa.types.is_null(kind):
         return Column(np.full(len(column), np.nan))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Column(np.array(column.cast(pa.float64(), safe=False).to_numpy(), np.float64))
+        found = [reals(each)[0] for each in column.chunks]
+        return Column(np.array(pa.chunked_array(found, pa.float64()).to_numpy(), np.float64))
     if pa.types.is_boolean(kind):
         return Column(column.cast(pa.uint8()).cast(pa.float64()).to_numpy(), Words.of(("False", "True")))
     if is_text(kind):
         return Column(*coded(_whole(column.cast(TEXTS))))
     return None
+
+
+def _must_hold(column: pa.ChunkedArray, name: str) -> None:
+    """An attribute's value that a stream would reject is an error here: imputed, it would be taken for another one."""
+    kind = _plain(column.type)
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        for chunk in column.chunks:
+            plain = chunk.cast(kind)
+            refuse_unheld(plain, reals(plain)[1], name)
+
+
+def refuse_unheld(column: pa.Array, unheld: Flags | None, name: str) -> None:
+    """An error that names the first of the values that no float holds."""
+    for i in [] if unheld is None else np.flatnonzero(unheld).tolist():
+        raise HistoryError(f"{name!r} is {column[i].as_py()} in the history, {UNHELD} (in the stream as well).")
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

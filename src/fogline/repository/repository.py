@@ -49,7 +49,7 @@ class Step:
         return f"{rules}: about {self.expected:.3g} rows, {self.way}{f' ({timed})' if timed else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Repository:
     """Complete history, with the rules by which a row with gaps is compared with it."""
 
@@ -209,6 +209,13 @@ class Repository:
     def asked_by_rules(self) -> tuple[str, ...]:
         """Every attribute that any rule asks for."""
         return tuple(dict.fromkeys(name for each in self.lattices.values() for name in each.determinants))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same history, rules and options, wherever they lie."""
+        return self.fingerprint == other.fingerprint if isinstance(other, Repository) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
     def __repr__(self) -> str:
         """What it is, and by what it imputes each attribute."""

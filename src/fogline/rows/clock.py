@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
+from fogline.rows.exact import reals
 from fogline.rows.queries import Asked
 from fogline.rows.text import is_text, quoted, read_numbers
 
@@ -63,7 +64,7 @@ def read_times(column: Any, name: str, kind: pa.DataType | None = None) -> Times
     if pa.types.is_integer(column.type):
         return _numeric(column.to_numpy(zero_copy_only=False).astype(np.float64), INTEGER, name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        column = column.cast(REAL, safe=False)
+        column = reals(column)[0]
         return _numeric(np.array(column.to_numpy(zero_copy_only=False), np.float64), REAL, name)
     if is_text(column.type):
         return _texts(column, name, kind)
@@ -117,6 +118,8 @@ def _texts(column: pa.Array, name: str, kind: pa.DataType | None) -> Times:
     if kind is not None or not bad.any():
         return found
     stamps = _stamps(column, bare, blank, name, None)
+    if np.isnan(value).all() and np.isnan(stamps.value).all():  # they show no kind of clock
+        return Times(value, None, _not_a("number nor a timestamp", column, ~blank, name, "neither a"))
     return found if int(bad.sum()) < len(stamps.refused) else stamps
 
 
@@ -148,8 +151,9 @@ def _stamp(cell: str | datetime) -> tuple[float, pa.DataType]:
     return micros, shown
 
 
-def _not_a(what: str, column: pa.Array, bad: Any, name: str) -> Reasons:
-    return {i: f"{name!r} is {quoted(column[i].as_py())}, which is not a {what}" for i in np.flatnonzero(bad).tolist()}
+def _not_a(what: str, column: pa.Array, bad: Any, name: str, no: str = "not a") -> Reasons:
+    which = np.flatnonzero(bad).tolist()
+    return {i: f"{name!r} is {quoted(column[i].as_py())}, which is {no} {what}" for i in which}
 
 
 def _python_times(cells: list[Any], name: str, kind: pa.DataType | None) -> Times:

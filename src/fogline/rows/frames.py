@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ import pyarrow as pa
 
 from fogline.arrays import Ints
 from fogline.errors import QueryError
+from fogline.rows.clock import is_missing
 from fogline.rows.joined import joined_column
 from fogline.rows.usual import usual_table
+
+_ALONE = bool, np.bool_, date, timedelta, np.datetime64, np.timedelta64  # what Arrow would make numbers of beside some
 
 Cells = Any  # an Arrow array; or a list of Python values, where Arrow has no type for them
 
@@ -70,9 +74,11 @@ class _Pandas(Frame):
 
     def column(self, name: Hashable) -> Cells:
         series = self.frame[name]
+        if series.dtype == object:
+            return _column(series.tolist())
         try:
             column = pa.array(series, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):  # values of several kinds, or no Arrow type
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):  # no Arrow type
             return list(series)
         if isinstance(column, pa.ChunkedArray):
             return joined_column(column.chunks or [pa.array([], column.type)], str(name))
@@ -108,11 +114,7 @@ class _Dicts(Frame):
         self.names = list(dict.fromkeys(name for row in rows for name in row))
 
     def column(self, name: Hashable) -> Cells:
-        values: list[Any] = [row.get(name) for row in self.rows]
-        try:
-            return pa.array(values, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return values
+        return _column([row.get(name) for row in self.rows])
 
     def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
         plain = {name: np.asarray(values).tolist() for name, values in added.items()}
@@ -120,6 +122,25 @@ class _Dicts(Frame):
             {**self.rows[k], **{name: values[i] for name, values in plain.items()}}
             for i, k in enumerate(which.tolist())
         ]
+
+
+def _column(values: list[Any]) -> Cells:
+    """Python's values as Arrow, where that keeps what they are: else as they came.
+
+    Arrow would cut the nanoseconds of pandas' instants, and take True for 1.0 beside floats.
+    """
+    kinds = {type(each) for each in values if not is_missing(each)}
+    if len(kinds) > 1 and any(issubclass(kind, _ALONE) for kind in kinds):
+        return values
+    try:
+        column = pa.array(values, from_pandas=True)
+        fine = (each for each in values if not is_missing(each))
+        if any(getattr(each, "nanosecond", 0) or getattr(each, "nanoseconds", 0) for each in fine):
+            kind = column.type
+            column = pa.array(values, pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns", kind.tz))
+        return column
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # of several kinds, or of no type of Arrow's
+        return values
 
 
 def opened(table: Any) -> Frame:

@@ -1,16 +1,17 @@
 """Which values name rows and groups, and of which type?
 
-Ids and group keys stay the values they came as; a missing one is None. Types are widened to the largest of their
-family, so that later values of the stream fit. A value that can name nothing (infinite, outside the years 1 to 9999,
-of another type than the rest of the stream) refuses its row.
+Ids and group keys stay the values they came as; a missing one (null, NaN) is None, and -0.0 is 0.0. Types are widened
+to the largest of their family, so that later values of the stream fit. Numbers that mean the same are the same, 5, 5.0
+and Decimal("5.00"), and are shown in the stream's kind. A value that can name nothing (infinite, outside the years 1
+to 9999, of another kind than the rest of the stream: a text or a truth value beside numbers) refuses its row.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from datetime import timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Flags
 from fogline.errors import RowsError
+from fogline.question import as_real
 from fogline.rows.clock import INTEGER, REAL, Reasons, is_missing, micros_of
 from fogline.rows.text import quoted
 
@@ -36,7 +38,10 @@ def read_objects(
     column = nameable(column, name, refused)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    return column.to_pylist(), plain_type(column.type)
+    own, values = plain_type(column.type), column.to_pylist()
+    if own != kind and is_number(own) and is_number(kind):
+        return [_fitting(each, i, name, refused, kind) for i, each in enumerate(values)], kind
+    return values, own
 
 
 def nameable(column: pa.Array, name: str, refused: Reasons) -> pa.Array:
@@ -46,7 +51,7 @@ def nameable(column: pa.Array, name: str, refused: Reasons) -> pa.Array:
     if pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
         raise RowsError(f"{name!r} has type {column.type}; a row is named by a single value.")
     if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
+        column = without_nan(column)
     wrong = _unnameable(column)
     if wrong is None or not wrong.any():
         return column
@@ -54,6 +59,11 @@ def nameable(column: pa.Array, name: str, refused: Reasons) -> pa.Array:
     for i in np.flatnonzero(wrong).tolist():
         refused.setdefault(i, f"{name!r} is {why}, {NAMELESS}")
     return pc.if_else(pa.array(wrong), None, column)
+
+
+def without_nan(column: pa.Array) -> pa.Array:
+    """Floats as names: null for NaN, and no negative zero."""
+    return pc.add(pc.if_else(pc.is_nan(column), None, column), pa.scalar(0.0, column.type))
 
 
 def _unnameable(column: pa.Array) -> Flags | None:
@@ -74,7 +84,7 @@ def _unnameable(column: pa.Array) -> Flags | None:
 def _python_objects(
     column: Any, name: str, refused: Reasons, kind: pa.DataType | None
 ) -> tuple[list[Any], pa.DataType | None]:
-    values = [None if is_missing(each) else each.item() if isinstance(each, np.generic) else each for each in column]
+    values = [plain_value(each) for each in column]
     types: dict[int, pa.DataType] = {}
     for i, each in enumerate(values):
         if each is not None:
@@ -89,9 +99,56 @@ def _python_objects(
         try:
             joined = join_types(joined, own, name)
         except RowsError:
-            refused.setdefault(i, f"{name!r} is {quoted(values[i])}; one stream has one kind of value there: {joined}")
-            values[i] = None
+            values[i] = _fitting(values[i], i, name, refused, joined)
     return values, joined
+
+
+def plain_value(value: Any) -> Any:
+    """A value without NumPy's type; None: it is missing."""
+    if is_missing(value) or (isinstance(value, Decimal) and value.is_nan()):
+        return None
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]")
+    if isinstance(value, datetime) and hasattr(value, "to_pydatetime"):
+        value = value.to_pydatetime(warn=False)  # of pandas': nanoseconds are cut, as of columns
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain + 0.0 if isinstance(plain, float) else plain
+
+
+def is_number(kind: pa.DataType | None) -> bool:
+    """Does this type hold numbers, and no truth values?"""
+    known = kind is not None
+    return known and bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _fitting(value: Any, i: int, name: str, refused: Reasons, kind: Any) -> Any:
+    """The same number in the stream's kind; a value that is none there refuses its row."""
+    if value is None:
+        return None
+    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    found = _as_number(value, kind) if number and is_number(kind) else None
+    if found is None:
+        refused.setdefault(i, f"{name!r} is {quoted(value)}; one stream has one kind of value there: {kind}")
+    return found
+
+
+def _as_number(value: float | Decimal, kind: pa.DataType) -> Any:
+    """None: no number of this kind is the same."""
+    if pa.types.is_floating(kind):
+        return as_real(value)
+    if pa.types.is_decimal(kind):
+        return _as_decimal(Decimal(value), kind.scale)
+    whole = int(value) if value == int(value) else None
+    low, high = (0, 2**64 - 1) if pa.types.is_uint64(kind) else (-(2**63), 2**63 - 1)
+    return whole if whole is not None and low <= whole <= high else None
+
+
+def _as_decimal(value: Decimal, scale: int) -> Decimal | None:
+    with localcontext(prec=76):
+        try:
+            return value if value == round(value, scale) else None
+        except InvalidOperation:  # more digits than the type has
+            return None
 
 
 def _type_of(value: Any) -> pa.DataType | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Ints
-from fogline.rows.ids import decimal_text, nameable
+from fogline.rows.ids import decimal_text, nameable, plain_value, without_nan
 
 Key = str
 NO_COLUMNS = "[]"
@@ -76,8 +76,25 @@ def _lettered(column: pa.Array) -> pa.Array:
     return column.cast(_letters(column.type))
 
 
+def grouped(column: pa.Array | list[Any]) -> Ints:
+    """(n,) numbers that are equal where the values of a table's column are one key, by the rule for streams.
+
+    What could name no group of a stream, infinities and values of several kinds, are keys of their own here.
+    """
+    if isinstance(column, list):
+        numbers: dict[Any, int] = {}
+        keys = [None if (plain := plain_value(each)) is None else (isinstance(plain, bool), plain) for each in column]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    found = coded(column)
+    return np.asarray(found.indices.fill_null(len(found.dictionary)).to_numpy(zero_copy_only=False), np.int64)
+
+
 def coded(column: pa.Array) -> Any:
-    """Dictionary-encoded, NaN being null."""
+    """Dictionary-encoded; of floats NaN is null, and -0.0 is 0.0."""
     if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
+        column = without_nan(column)
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

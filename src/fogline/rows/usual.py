@@ -35,11 +35,19 @@ def usual_type(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(kind) else _VIEWS.get(str(kind), kind)
 
 
+_known: list[pa.Schema] = []  # the last schema that was as usual: batches of a stream share theirs
+
+
 def usual(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch, each column in its usual type."""
+    if _known and batch.schema.equals(_known[0]):
+        return batch
+    came = batch
     for k, field in enumerate(batch.schema):
         if (kind := usual_type(field.type)) != field.type:
             batch = batch.set_column(k, pa.field(field.name, kind), usual_column(batch.column(k)))
+    if batch is came:
+        _known[:] = [batch.schema]
     return batch
 
 

@@ -7,14 +7,18 @@ recognises repeats. An alert that fails is tried again after a pause; then the r
 
 from __future__ import annotations
 
+import os
 import subprocess
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import responses as reasons
+from tempfile import TemporaryFile
+from threading import Thread
 from time import sleep
-from typing import Any, Protocol
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import IO, Any, Protocol
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +31,8 @@ from fogline.sinks.places import shown
 
 ENTER = "enter"
 STOP, SKIP = FAILURES = ("stop", "skip")
+LAST = 4096  # bytes that are kept of what a program writes to its standard error
+_IN_PATH = "/?%:@!$&'()*+,;=~[]"  # what a path and what follows it may have, beside letters, digits and -._
 
 
 class Sends(Protocol):
@@ -84,7 +90,7 @@ class Alerts:
         for left in range(self.tries - 1, -1, -1):
             try:
                 return self.send(alert)
-            except (OSError, HTTPException, subprocess.SubprocessError, SinkError) as error:
+            except (OSError, HTTPException, SinkError) as error:
                 if left:
                     sleep(pause)
                     pause *= 2
@@ -116,8 +122,13 @@ class Webhook(Alerts):
         if parts.username is not None:
             both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self.headers.setdefault("Authorization", f"Basic {b64encode(both.encode()).decode()}")
-        rest = "/…" if parts.path.strip("/") or parts.query else "/"  # of many receivers the path is the secret
-        super().__init__(f"webhook+{parts.scheme}://{parts.netloc.rpartition('@')[2]}{rest}", self._post, **how)
+        for name, value in self.headers.items():
+            if not value.isprintable() or max(map(ord, value), default=0) > 255:  # the library's error would show it
+                raise QueryError(
+                    f"the header {name!r} has a value with characters that no header may have, such as a line break; "
+                    "the value is not shown."
+                )
+        super().__init__(shown(f"webhook+{url}"), self._post, **how)
 
     @classmethod
     def from_url(cls, url: str) -> Webhook:
@@ -127,12 +138,13 @@ class Webhook(Alerts):
     def _post(self, alert: bytes) -> None:
         kind = HTTPSConnection if self.parts.scheme == "https" else HTTPConnection
         path = (self.parts.path or "/") + (f"?{self.parts.query}" if self.parts.query else "")
+        path = quote(path, safe=_IN_PATH)  # of one with a space, the library's error would show it
         with closing(kind(self.parts.hostname or "", self.parts.port, timeout=self.timeout)) as connection:
             connection.request("POST", path, alert, self.headers)
             answer = connection.getresponse()
             answer.read()
             if not 200 <= answer.status < 300:
-                raise SinkError(f"it answered {answer.status} {answer.reason}")
+                raise SinkError(f"it answered {answer.status} {reasons.get(answer.status, '')}".rstrip())
 
 
 class Command(Alerts):
@@ -149,10 +161,44 @@ class Command(Alerts):
         super().__init__(f"the command {self.words[0]!r}", self._run, **how)
 
     def _run(self, alert: bytes) -> None:
-        done = subprocess.run(self.words, input=alert + b"\n", capture_output=True, timeout=self.timeout, check=False)
-        if done.returncode:
-            why = " ".join(done.stderr.decode(errors="replace").split())[-200:]
-            raise SinkError(f"it ended with the status {done.returncode}{f': {why}' if why else ''}")
+        status, words = _run_program(self.words, alert + b"\n", self.timeout)
+        if status:
+            why = " ".join(words.decode(errors="replace").split())[-200:]
+            raise SinkError(f"it ended with the status {status}{f': {why}' if why else ''}")
+
+
+def _run_program(words: Sequence[str], given: bytes, timeout: float) -> tuple[int, bytes]:
+    """Run a program; returns its status, and the last that it wrote to its standard error.
+
+    It never waits for us: its input is a file, its output goes nowhere, and its errors are read as they come.
+    """
+    with TemporaryFile(prefix="fogline-alert-") as file:
+        file.write(given)
+        file.seek(0)
+        process = subprocess.Popen(words, stdin=file, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    last = bytearray()
+    reader = Thread(target=_keep_last, args=(process.stderr, last), daemon=True)
+    reader.start()
+    try:
+        status = process.wait(timeout)
+    except subprocess.TimeoutExpired:  # whose text has all words of the command, of which one may be a secret
+        raise SinkError(f"it timed out: it did not end within {timeout:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    if status:
+        reader.join(1.0)  # not for ever: a program that it started may still hold its standard error
+    return status, bytes(last)
+
+
+def _keep_last(stream: IO[bytes], last: bytearray) -> None:
+    """Read all that comes, and keep the end of it."""
+    with stream:
+        while more := os.read(stream.fileno(), LAST):
+            last += more
+            del last[:-LAST]
 
 
 def _has_port(parts: SplitResult) -> bool:

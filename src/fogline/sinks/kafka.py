@@ -6,6 +6,10 @@ has passed it. A process that begins takes over the transactions of the one befo
 had left open is ended by the broker, one way or the other, and the group's offset shows which way it was. Whether a
 commit that got no answer has happened is found out in the same way.
 
+Brokers forget the offsets of groups after a week or so. Then the run's own messages show it: each names the run and the
+batch, and the newest of each partition is looked for, as far back as the topic goes. Where messages are gone that might
+have shown it, the run is refused, since a batch might double: the user states the last batch.
+
 Values are JSON (`sinks.values`), keyed by group and id, with `batch` and `position` beside the columns of changes.
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable
 from time import monotonic, sleep
 from typing import Any
@@ -24,7 +29,7 @@ from fogline.flow.names import CHANGES
 from fogline.flow.sink import BATCH, Batches, RunInfo, beside, numbered, numbered_schema, refuse_gap
 from fogline.kafka.address import Address
 from fogline.kafka.config import Config, for_librdkafka, read_config, refused_property
-from fogline.kafka.newest import newest
+from fogline.kafka.newest import Offsets, UnreadError, held_by, newest_of
 from fogline.sinks.places import needs
 from fogline.sinks.spool import Spool, spooled
 from fogline.sinks.values import keyed_values, schema_of
@@ -35,10 +40,10 @@ ONE_TRY = 10.0  # seconds after which an answer is no longer waited for, and a n
 OPEN = 300_000  # milliseconds after which a broker ends a transaction by itself
 PAUSE = 0.5  # seconds between two tries
 POLLED = 1000  # messages between two looks at what was delivered
-RUN = "fogline-run"  # the header that names the run
+RUN, NUMBER = "fogline-run", "fogline-batch"  # the headers that name the run and the batch
 ARRIVED = "arrived"  # it names a row of an id; a key names the id
 _CALM = {"metadata.recovery.strategy": "none"}  # else, while brokers are gone, clients look for them without a pause
-_OPTIONS = ("config", "rejects")
+_OPTIONS = ("config", "rejects", "last")
 _FENCED = "another process writes with the same checkpoint, and this one has been shut out; let only one of them run."
 
 
@@ -46,7 +51,8 @@ class KafkaSink:
     """Changes into one topic, and rejects, if asked for, into another.
 
     `config`: properties of the client, such as sasl.password; without, those of the file that the environment names.
-    `patience`: for how many seconds a batch is tried again while no broker answers.
+    `patience`: for how many seconds a batch is tried again while no broker answers. `last`: the last batch of this run
+    that is in the topic, -1 for none; asked for where neither the broker nor the topic shows it, and ignored otherwise.
     """
 
     def __init__(
@@ -57,19 +63,21 @@ class KafkaSink:
         rejects: str | None = None,
         config: Config | None = None,
         patience: float = PATIENCE,
+        last: int | None = None,
     ) -> None:
         self.address = Address.of(f"kafka://{brokers}/{topic}")
-        self.rejects, self.patience, self._given = rejects, patience, config
+        self.rejects, self.patience, self.stated, self._given = rejects, patience, last, config
         self.place = f"{self.address}{'' if rejects is None else f'?rejects={rejects}'}"
         self.run: RunInfo | None = None
         self.done: int | None = None  # the last batch that is in the topic
+        self._begun = False  # whether `done` is known
         self._producer: Any = None
         self._limit = 0.0  # when patience ends
         self._clients: dict[str, str] = {}
 
     @classmethod
     def from_url(cls, url: str) -> KafkaSink:
-        """kafka://host:port/topic?rejects=TOPIC&config=FILE"""
+        """kafka://host:port/topic?rejects=TOPIC&config=FILE&last=NUMBER"""
         address = Address.of(url)
         for name in address.options:
             if name not in _OPTIONS:
@@ -78,7 +86,11 @@ class KafkaSink:
                 )
         file = address.options.get("config")
         config = read_config(file) if file is not None else None
-        return cls(address.brokers, address.topic, rejects=address.options.get("rejects"), config=config)
+        last = address.options.get("last")
+        if last is not None and not re.fullmatch(r"-1|[0-9]{1,18}", last):
+            raise SinkError(f"last is {last!r}; it is the number of the last batch in the topic, -1 for none.")
+        stated = None if last is None else int(last)
+        return cls(address.brokers, address.topic, rejects=address.options.get("rejects"), config=config, last=stated)
 
     @property
     def name(self) -> str:
@@ -94,11 +106,12 @@ class KafkaSink:
         """Are the topics there? Then an earlier process of this run is shut out, and what it left is settled."""
         needs("confluent_kafka", "kafka", "a topic as a sink")
         self.close()
-        self.run = run
+        self.run, self.done, self._begun = run, None, False
         config = for_librdkafka(read_config(None) if self._given is None else self._given)
         self._clients = {**_CALM, **config, "bootstrap.servers": self.address.brokers}
         self._must_have_topics()
         self._until(monotonic() + 3 * ANSWER, self._take_over)
+        self._begun = True
         refuse_gap(run, self.done, known=True)  # of a run that has reported nothing yet, a topic knows nothing
 
     def put(self, number: int, changes: Batches, rejects: Batches, health: Batches) -> None:
@@ -124,16 +137,16 @@ class KafkaSink:
         while True:
             try:
                 return step()
-            except KafkaException as error:
+            except (KafkaException, UnreadError) as error:
                 self._producer = None  # a new one ends the transaction, and finds out what became of it
                 self._give_up(error)
                 sleep(PAUSE)
 
-    def _give_up(self, error: Any) -> None:
+    def _give_up(self, error: Exception) -> None:
         """An error in words, unless another try may help."""
         from confluent_kafka import KafkaError
 
-        found = error.args[0]
+        found = error.error if isinstance(error, UnreadError) else error.args[0]
         fenced = KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH
         lasting = {
             KafkaError.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic",
@@ -147,6 +160,8 @@ class KafkaSink:
             raise SinkError(_FENCED) from None
         if found.code() in lasting:
             raise SinkError(f"{lasting[found.code()]} ({found.str()})") from None
+        if monotonic() > self._limit and isinstance(error, UnreadError):
+            raise SinkError(f"which batch is in the topic could not be read: {error}") from None
         if monotonic() > self._limit:
             raise SinkError(
                 f"no answer from {self.address.brokers}, tried again and again ({found.str()}); start the same command "
@@ -163,9 +178,9 @@ class KafkaSink:
         producer.begin_transaction()
         assert self.run is not None
         key = tuple(name for name in self.run.key if name != ARRIVED)
-        self._send(self.address.topic, kept.read(), key)
+        self._send(self.address.topic, number, kept.read(), key)
         if self.rejects is not None:
-            self._send(self.rejects, _with_batch(refused.read(), number), ())
+            self._send(self.rejects, number, _with_batch(refused.read(), number), ())
         waiting = len(producer)
         while waiting and (now := producer.flush(self._left(ONE_TRY))):
             if now >= waiting or monotonic() > self._limit:
@@ -179,9 +194,9 @@ class KafkaSink:
         """Seconds that are left of our patience, at most so many."""
         return min(max(self._limit - monotonic(), 1.0), most)
 
-    def _send(self, topic: str, batches: Iterable[pa.RecordBatch], key: tuple[str, ...]) -> None:
+    def _send(self, topic: str, number: int, batches: Iterable[pa.RecordBatch], key: tuple[str, ...]) -> None:
         assert self.run is not None
-        headers, producer = [(RUN, self.run.mark)], self._producer
+        headers, producer = [(RUN, self.run.mark), (NUMBER, str(number))], self._producer
         sent = 0
         for batch in batches:
             for name, value in keyed_values(batch, key):
@@ -215,27 +230,83 @@ class KafkaSink:
                 raise _exception(found.error)
             if found.offset >= 0:
                 return int(found.offset) - 1
-            begun = self.run is not None and self.run.last is not None
-            return self._last_in_topic(consumer) if begun else None
+            assert self.run is not None, "put before begin"
+            if self._begun:  # what this process has committed since, the broker cannot have forgotten yet
+                return self.done
+            return None if self.run.new else self._last_in_topics(consumer)
         finally:
             consumer.close()
 
-    def _last_in_topic(self, consumer: Any) -> int | None:
-        """The same by the newest messages: brokers forget the offsets of groups after a week or so."""
-        from confluent_kafka import TopicPartition
-
+    def _last_in_topics(self, consumer: Any) -> int | None:
+        """The same by the run's own messages, the newest of each partition; an error, where it cannot be known."""
         assert self.run is not None
-        named = consumer.list_topics(self.address.topic, ANSWER).topics[self.address.topic].partitions
-        found = newest(consumer, [TopicPartition(self.address.topic, each) for each in named], 1000 * len(named))
-        own = [each for each in found if (RUN, self.run.mark.encode()) in (each.headers() or ())]
-        name = beside(BATCH, self.run.schemas[CHANGES])
-        return max((int(json.loads(each.value())[name]) for each in own), default=None)
+        self.run.remark(f"{self.place}: the broker has forgotten the run's last batch: its messages are looked for")
+        unsure: list[str] = []
+        newest = -1
+        for topic in (self.address.topic, self.rejects):
+            if topic is not None:
+                held = self._held(topic)
+                found = newest_of(consumer, topic, held, self._batch_of, self._progress)
+                newest = max([newest, *(each for each in found.values() if each is not None)])
+                gone = [k for k, each in found.items() if each is None and held[k].begin > 0]
+                if gone or self._is_compacted(topic):
+                    unsure.append(f"{topic} ({'partitions ' + ', '.join(map(str, gone)) if gone else 'compacted'})")
+        if newest > (-1 if self.run.last is None else self.run.last) or not unsure:
+            return newest if newest >= 0 else None
+        if self.stated is not None and self.stated >= newest:
+            return self.stated
+        raise SinkError(
+            "whether the batch that comes next is in the topic already cannot be known: the broker has forgotten the "
+            f"run's last batch, and messages that might show it are gone from {', '.join(unsure)}. See which batch "
+            f"readers got last of this run (the header {NUMBER!r} of a message has its number), and state it once: "
+            f"--to '{self.address}?last=NUMBER', with -1 for none."
+        )
 
-    def _consumer(self) -> Any:
+    def _batch_of(self, message: Any) -> int | None:
+        """The batch of a message, if it is of this run; before there was a header, changes had it in their values."""
+        assert self.run is not None
+        headers = dict(message.headers() or ())
+        if headers.get(RUN) != self.run.mark.encode():
+            return None
+        if NUMBER in headers:
+            return int(headers[NUMBER])
+        name = BATCH if message.topic() == self.rejects else beside(BATCH, self.run.schemas[CHANGES])
+        return int(json.loads(message.value())[name])
+
+    def _held(self, topic: str) -> dict[int, Offsets]:
+        """What the partitions of a topic hold, up to their very ends: also behind what others have not committed."""
+        consumer = self._consumer("read_uncommitted")
+        try:
+            return {
+                k: held_by(consumer, topic, k) for k in consumer.list_topics(topic, ANSWER).topics[topic].partitions
+            }
+        finally:
+            consumer.close()
+
+    def _is_compacted(self, topic: str) -> bool:
+        """Whether messages may be gone from between others; if we may not know, too."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient, ConfigResource
+
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        client = AdminClient({**self._clients, "logger": _logger()})
+        try:
+            found = client.describe_configs([wanted], request_timeout=ANSWER)[wanted].result(timeout=2 * ANSWER)
+        except KafkaException:
+            return True
+        return "compact" in found["cleanup.policy"].value
+
+    def _progress(self, text: str) -> None:
+        assert self.run is not None
+        self.run.remark(text)
+        self._limit = max(self._limit, monotonic() + 3 * ANSWER)  # it answers
+
+    def _consumer(self, isolation: str = "read_committed") -> Any:
         from confluent_kafka import Consumer
 
-        more = {"group.id": self.name, "isolation.level": "read_committed", "enable.auto.commit": False}
-        return Consumer({**self._clients, **more, "enable.partition.eof": True, "logger": _logger()})
+        more = {"group.id": self.name, "isolation.level": isolation, "enable.auto.commit": False}
+        more |= {"enable.partition.eof": True, "auto.offset.reset": "error"}  # no leap over what is gone meanwhile
+        return Consumer({**self._clients, **more, "logger": _logger()})
 
     def _group(self) -> Any:
         consumer = self._consumer()

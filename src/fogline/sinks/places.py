@@ -4,6 +4,9 @@
 `webhook+https://host/path`; anything without a scheme is the path of a folder. `${NAME}` in a text stands for a
 variable of the environment, so that secrets need not be typed: a command line is seen by others, and kept in a history.
 A variable holds a password as it is, whatever characters that has, or a whole address.
+
+Of many receivers of web requests the path is the secret. So of a web address nothing but scheme and host is ever shown,
+and behind the host only plain words may be typed: small letters, or a short number.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ SCHEMES = {
 SECRETS = re.compile(r"password|passwd|secret|token|api_?key|access_?key|^(?:key|sig|auth)$", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_PLAIN = re.compile(r"(?:[a-z]{1,15}(?:[._-][a-z]{1,15}){0,3}|v?[0-9]{1,4})?")  # a word of a path that is no secret
+_OPEN = re.compile(r"postgres(?:ql)?|kafka|jdbc|file|hdfs|dbfs|s3[an]?|gs|az|abfss?|adl")  # whose paths may be shown
 _BEFORE_HOST = re.compile(r"[^:/]+://[^/?]*@")  # with what is in it: user and password
 
 
@@ -104,6 +109,12 @@ def expanded(url: str) -> str:
 
 def refuse_secret(url: str) -> None:
     """A password in a command line is seen by others: it comes from the environment or a file."""
+    if not has_secret(url) and _may_hold_secret(url):
+        raise QueryError(
+            f"{shown(url)!r} has something beside its host that may be a secret, and a command line can be seen by "
+            "others: put ${NAME} in its place, and what stood there into that variable of the environment. (Plain "
+            "words in small letters, and numbers of up to four digits, may be typed.)"
+        )
     if has_secret(url):
         raise QueryError(
             f"{shown(url)!r} holds a password, and a command line can be seen by others: put ${{NAME}} in its place, "
@@ -121,18 +132,36 @@ def has_secret(url: str) -> bool:
     return any(each and not _VARIABLE.fullmatch(each) for each in secrets)
 
 
+def _may_hold_secret(url: str) -> bool:
+    """Whether a web address has anything but plain words beside its host; what a variable holds is not typed."""
+    parts = _split(url)
+    if parts is None or not parts.scheme.startswith(("http", "webhook")):
+        return False
+    pairs = parse_qsl(parts.query, keep_blank_values=True, separator="&")
+    words = [*parts.path.split("/"), *(each for pair in pairs for each in pair), parts.fragment, parts.username or ""]
+    return not all(_PLAIN.fullmatch(_VARIABLE.sub("", each)) for each in words)
+
+
 def shown(url: str) -> str:
-    """A text as it may be shown: without password, and without what looks like one.
+    """A text as it may be shown: without password, and without what looks like one; of a web address, the host alone.
 
     >>> shown("postgresql://me:hush@host:5432/db?table=mine&password=hush")
     'postgresql://me@host:5432/db?table=mine&password=…'
+    >>> shown("webhook+https://host:8443/services/hush")
+    'webhook+https://host:8443/…'
     """
     if url.startswith("delta:"):
         return f"delta:{shown(url.removeprefix('delta:'))}"
-    parts = _split(url)
+    parts, scheme = _split(url), _SCHEME.match(url)
+    if scheme is None:
+        return url
     if parts is None or "//" not in url:
-        return f"{url.partition(':')[0]}:…" if _SCHEME.match(url) and "@" in url else url
+        known = _OPEN.fullmatch(scheme[1].lower()) is not None and "@" not in url
+        return url if known else f"{scheme[1]}:…"
     at = parts.netloc.rpartition("@")
+    if not _OPEN.fullmatch(parts.scheme):
+        more = parts.path.strip("/") or parts.query or parts.fragment
+        return f"{parts.scheme}://{at[2]}{'/…' if more else ''}"
     netloc = f"{at[0].partition(':')[0]}@{at[2]}" if at[1] else parts.netloc
     words = (pair.partition("=") for pair in parts.query.split("&") if pair)
     query = "&".join(f"{name}{eq}{'…' if SECRETS.search(name) else value}" for name, eq, value in words)

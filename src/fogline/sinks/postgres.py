@@ -20,7 +20,7 @@ from fogline.flow.sink import Batches, RunInfo, again, numbered, refuse_gap
 from fogline.sinks.casting import streamed
 from fogline.sinks.places import joined, needs, shown
 from fogline.sinks.postgres_session import Session, TakenError
-from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, RunTables, storable
+from fogline.sinks.postgres_tables import ANSWER, FORMAT, RUN, RUN_COLUMNS, RunTables, quoted, storable
 
 PATIENCE = 60.0  # seconds that a database may be away
 TAKEN = 10.0  # seconds in which another run must let go of the tables
@@ -67,17 +67,13 @@ class PostgresSink:
     def begin(self, run: RunInfo) -> None:
         """Make the tables, or see that those that are there belong to this run."""
         needs("adbc_driver_postgresql", "postgres", "PostgreSQL as a sink")
-        self.remark = run.remark
+        self.remark, self.tables = run.remark, None
         RunTables("", self.table, run).check_names()
         self.session.close()
         self.session.transaction(lambda cursor: self._begin(cursor, run), starting=True, remark=self.remark)
 
     def _begin(self, cursor: Any, run: RunInfo) -> None:
-        cursor.execute("SELECT current_schema()")
-        here = self.schema or cursor.fetchone()[0]
-        if here is None:
-            raise SinkError("the database has no schema to make tables in; name one with schema=NAME.")
-        self.tables = tables = RunTables(here, self.table, run)
+        self.tables = tables = RunTables(self._schema(cursor), self.table, run)
         there = {kind: dict(self._shape(cursor, kind)) for kind in (*KINDS, ANSWER, RUN)}
         known, last = False, None
         if there[RUN]:
@@ -149,9 +145,19 @@ class PostgresSink:
                 f"the table {self._tables().full(kind)} has rows that no run has written; choose another table=NAME."
             )
 
+    def _schema(self, cursor: Any) -> str:
+        """Where the tables lie, or will: of a run that has begun, where they were then."""
+        if self.tables is not None:
+            return self.tables.schema
+        cursor.execute("SELECT current_schema()")
+        (first,) = cursor.fetchone()
+        if (here := self.schema or first) is None:
+            raise SinkError("the database has no schema to make tables in; name one with schema=NAME.")
+        return str(here)
+
     def _hold(self, cursor: Any) -> None:
-        """The tables are this process's as long as its connection lasts."""
-        name = f"{self.schema or ''}.{self.table}"
+        """The tables are this process's as long as its connection lasts: by their names, however those were stated."""
+        name = f"{quoted(self._schema(cursor))}.{quoted(self.table)}"
         cursor.execute("SELECT set_config('lock_timeout', $1, false)", parameters=(f"{TAKEN * 1000:.0f}ms",))
         cursor.fetchall()
         try:

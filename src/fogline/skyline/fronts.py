@@ -43,11 +43,14 @@ class FrontRows(NamedTuple):
 def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
     """The rows of a front and of those above it: of `possible` all that are in under some values.
 
-    O(rows · open rows), and for `possible` their places.
+    O(open · log open) for members, see `kernels.above`; for others O(others · open · places): their probabilities are
+    worked out now.
     """
     s, c, n = live.slots, live.slots.columns, live.slots.used
-    opened = s.by_key(np.flatnonzero(c.state[:n] >= OUT))  # products are rounded: their order is not that of slots
-    which = opened if front == "possible" else opened[c.state[opened] == IN]
+    opened = np.flatnonzero(c.state[:n] >= OUT)
+    which = s.by_key(opened if front == "possible" else live.members())
+    if front == "possible":
+        opened = which  # products are rounded: their order is not that of slots
     seen = ends(s.clouds, np.arange(n))
     kind = np.asarray(fronts_of(*seen, which, opened))
     which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]

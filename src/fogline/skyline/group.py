@@ -7,18 +7,18 @@ expires changes nothing, so it need not be visited.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from fogline.arrays import Batch, Clouds, Delta, Floats, Revisions
+from fogline.arrays import Batch, Clouds, Delta, Flags, Floats, Revisions
 from fogline.kernels.clouds import extent
 from fogline.skyline.live import Live, Report
 from fogline.skyline.reasons import as_delta
 from fogline.skyline.revision import Fill, Note
-from fogline.skyline.window import CountWindow, moved_expiries
+from fogline.skyline.window import CountWindow, moved_expiries, named_in
 
 Tick = tuple[float, Batch | None, Revisions | None]  # an instant, the rows that arrive then, what is revised
 
@@ -160,15 +160,27 @@ class Group:
             self._newest_ids.update(self._unread.pop())
         return self._newest_ids
 
-    def has(self, name: Any, arrived: float) -> bool:
-        """Is this row known already? Rows that were forgotten earlier than the newest instant are not remembered."""
-        if arrived == self.newest:
-            return name in self.newest_ids
+    def known(self, ids: Sequence[Any], arrived: Floats) -> Flags:
+        """(n,) which of these rows are there already. O((rows + live) · log rows), for all rows of a call at once.
+
+        Rows that were forgotten earlier than the newest instant are not remembered.
+        """
+        newest = arrived == self.newest
+        out, older = np.zeros(len(arrived), np.bool_), np.flatnonzero(~newest)
+        if len(older) < len(arrived):
+            names = self.newest_ids
+            out[newest] = [ids[k] in names for k in np.flatnonzero(newest).tolist()]
+        if len(older):
+            some = [ids[k] for k in older.tolist()]
+            out[older] = self._still_there(some, arrived[older])
+        return out
+
+    def _still_there(self, ids: Sequence[Any], arrived: Floats) -> Flags:
         if self.window is not None:
-            return self.window.has(name, arrived)
+            return self.window.known(ids, arrived)
         s = self.live.slots
         alive = s.alive()
-        return bool(np.any((s.columns.arrived[alive] == arrived) & (s.id[alive] == name)))
+        return named_in(ids, arrived, s.id[alive], s.columns.arrived[alive])
 
 
 def _any(revisions: Revisions | None) -> bool:

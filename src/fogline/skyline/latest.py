@@ -5,7 +5,7 @@ something newer of its id is known: of a later time, or of the same time and a g
 place of the id's row. What has expired leaves; it does not bring an older row back.
 
 Of what befalls one id at one tick only the newest counts. Where time and version are the same, a removal does, and
-among rows the one that `duplicates.Contents` prefers, by what they hold and not by their order.
+among rows the one that `rows.copies` prefers, by what they hold and not by their order.
 
 The changes are those of ids: one whose row is replaced and that stays in the answer is updated.
 """
@@ -21,8 +21,8 @@ import numpy as np
 from fogline.arrays import Batch, Clouds, Delta, Flags, Floats, Ints, Removals
 from fogline.kernels.clouds import extent
 from fogline.kernels.current import OVER
+from fogline.rows.copies import Contents
 from fogline.skyline.current import Current, Leaving
-from fogline.skyline.duplicates import Contents
 from fogline.skyline.live import Report
 from fogline.skyline.names import Names
 from fogline.skyline.reasons import as_delta
@@ -56,9 +56,10 @@ class LatestGroup:
         fill: Fill | None = None,
         shared: Clouds | None = None,
         remember: float = np.inf,
+        points: bool = False,
     ) -> None:
         self.live = Current(d, alpha, places=places, known=known, fill=fill, shared=shared)
-        self.names = Names(remember)
+        self.names, self.points = Names(remember), points  # see `rows.copies.Contents`
         self.clock = -np.inf
         self.newest = -np.inf  # the last instant at which something came
         self.late = self.expired_on_arrival = self.stale = self.removed = 0
@@ -206,7 +207,7 @@ class LatestGroup:
             if begin < end and not keys[3][end]:
                 assert rows is not None
                 copies = order[begin : end + 1]
-                chosen[k] = copies[_contents(rows.part(row[copies])).best(range(len(copies)))]
+                chosen[k] = copies[_contents(rows.part(row[copies]), self.points).best(range(len(copies)))]
         return np.sort(chosen)
 
 
@@ -223,7 +224,8 @@ def _by_time(enters: Floats, events: News) -> Iterator[tuple[float, News]]:
         yield float(enters[a]), events.part(slice(a, b))
 
 
-def _contents(rows: Batch) -> Contents:
-    """What rows hold, larger being better."""
-    clouds = rows.clouds
-    return Contents(np.where(np.isnan(rows.raw), np.nan, clouds.lo), rows.expires, clouds, np.ones(clouds.lo.shape[1]))
+def _contents(rows: Batch, points: bool) -> Contents:
+    """What rows hold, larger being better: a number is what came, whichever way it was turned."""
+    lo, hi = rows.clouds.lo, rows.clouds.hi
+    came = (np.abs(rows.raw) == np.abs(lo)) & (lo == hi)
+    return Contents(np.where(came, lo, np.nan), rows.expires, rows.clouds, np.ones(lo.shape[1]), points)

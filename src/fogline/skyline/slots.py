@@ -60,7 +60,7 @@ class Slots:
         self.id: NDArray[Any] = np.empty(16, object)
         self.raw: Floats = np.empty((16, d))  # as it came
         self.known: Floats = np.empty((16, known))  # what rules may ask for
-        self.sums = Sums(np.zeros(16, np.int64), np.zeros(16, np.int64))
+        self.sums = Sums(np.zeros((16, 2), np.int64), np.zeros(16, np.int64))
 
     def live_set(self) -> LiveSet:
         """The slots as kernels see them."""

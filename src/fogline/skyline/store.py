@@ -73,7 +73,7 @@ def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -
     slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
     out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in COLUMNS}
     sums = [_sums(*each) for each in slots]
-    out["logs"] = _join([s.sums.logs[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
+    out["logs"] = _join([s.sums.logs[at] for (s, _), at in zip(slots, sums, strict=True)], (0, 2))
     out["zeros"] = _join([s.sums.zeros[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
     out["sums"] = np.array([len(at) for at in sums], np.int64)
     out["raw"] = _join([s.raw[which] for s, which in slots], (0, d))
@@ -167,11 +167,14 @@ def _fill(group: AnyGroup, batch: Batch, columns: Arrays, header: dict[str, Any]
 
 
 def _finish(group: AnyGroup, header: dict[str, Any]) -> None:
-    """Judge members of too many places anew, and take over what was counted."""
+    """Judge members without sums anew, and take over what was counted."""
     live, c, n = group.live, group.live.slots.columns, group.live.slots.used
-    heavy = np.flatnonzero((c.state[:n] == IN) & (c.places[:n] == 0))
-    c.state[heavy], c.until[heavy] = OUT, -np.inf
-    live.stand_up(anew=len(heavy) > 0)
+    members = np.flatnonzero(c.state[:n] == IN)
+    summed = members[c.places[members] > 0]
+    old = summed[group.live.slots.sums.zeros[c.at[summed]] < 0]  # see `packing`
+    anew = np.concatenate((members[c.places[members] == 0], old))
+    c.state[anew], c.until[anew] = OUT, -np.inf
+    live.stand_up(anew=len(anew) > 0)
     for name, value in header["counts"].items():
         setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)
 

@@ -42,7 +42,7 @@ def layer_one(live: Live) -> int:
 
 
 def measure(group: Group | LatestGroup) -> dict[str, int]:
-    """Counters of a group since the start, and its sizes now."""
+    """Counters of a group since the start, and its sizes now. O(live), column by column."""
     live, counts = group.live, group.live.counts
     latest = {}
     if isinstance(group, LatestGroup):
@@ -52,7 +52,6 @@ def measure(group: Group | LatestGroup) -> dict[str, int]:
         "expired_on_arrival": group.expired_on_arrival,
         "live": live.alive,
         "answer": len(live.members()),
-        "layer_1": layer_one(live),
         "shadows": len(live.shadows()),
         "inexact": len(live.inexact()),
         "undecided": len(live.undecided()),

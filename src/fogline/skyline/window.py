@@ -9,12 +9,13 @@ expiries move with them.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import Floats, Ints
+from fogline.arrays import Flags, Floats, Ints
 
 Objects = NDArray[Any]
 
@@ -59,13 +60,13 @@ class CountWindow:
             return np.empty(0), np.empty(0, object)
         return np.concatenate([a for a, _ in self.chunks]), np.concatenate([b for _, b in self.chunks])
 
-    def has(self, name: Any, arrived: float) -> bool:
-        """Does this row stand in the queue? O(log N) once the pieces are joined."""
+    def known(self, ids: Sequence[Any], arrived: Floats) -> Flags:
+        """(n,) which of these rows, at least one, stand in the queue. O((rows + N) · log rows)."""
         if len(self.chunks) > 1:
             self.load(self.count, *self.keys())
-        times, ids = self.chunks[0] if self.chunks else self.keys()
-        begin, end = np.searchsorted(times, arrived, "left"), np.searchsorted(times, arrived, "right")
-        return name in ids[begin:end].tolist()
+        times, names = self.chunks[0] if self.chunks else self.keys()
+        some = slice(np.searchsorted(times, arrived.min(), "left"), np.searchsorted(times, arrived.max(), "right"))
+        return named_in(ids, arrived, names[some], times[some])
 
     def _merge(self, arrived: Floats, ids: Objects, expires: Floats) -> Floats:
         old_arrived, old_ids = self.keys()
@@ -115,6 +116,13 @@ def _runs(ties: Ints) -> list[tuple[int, int]]:
         return []
     cuts = np.flatnonzero(np.diff(ties) > 1) + 1
     return [(int(part[0]), int(part[-1]) + 2) for part in np.split(ties, cuts)]
+
+
+def named_in(ids: Sequence[Any], arrived: Floats, others: Objects, others_arrived: Floats) -> Flags:
+    """(n,) which rows have the id and arrival of one of the others."""
+    near = np.flatnonzero(np.isin(others_arrived, arrived))  # mostly few: only of these names are looked at
+    names = set(zip(others[near].tolist(), others_arrived[near].tolist(), strict=True))
+    return np.array([name in names for name in zip(ids, arrived.tolist(), strict=True)], np.bool_)
 
 
 def moved_expiries(value: Floats, base: int, moved: Floats) -> Floats:

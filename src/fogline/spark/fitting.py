@@ -37,6 +37,7 @@ from fogline.repository.words import Words, recoded, sorted_words
 from fogline.spark.errors import plainly
 from fogline.spark.progress import Progress, followed, silent
 from fogline.spark.share import temporary_folder
+from fogline.spark.tables import quoted
 
 T = TypeVar("T")
 Kinds = Mapping[str, Column]  # columns without rows
@@ -121,7 +122,7 @@ def _columns(
         yield pa.RecordBatch.from_pylist([_write_part(batches, query, names, arrays)])
 
     with followed(df.sparkSession, "reading the history", progress):
-        listed = _in_order(df, query).select(*map(_quoted, names)).mapInArrow(write, _PART).collect()
+        listed = _in_order(df, query).select(*map(quoted, names)).mapInArrow(write, _PART).collect()
     parts = sorted((row.asDict() for row in listed), key=lambda part: part["partition"])
 
     def join(k: int) -> Any:
@@ -154,7 +155,7 @@ def _in_order(df: DataFrame, query: Query) -> DataFrame:
     if query.time not in df.columns:
         return df
     keys = [name for name in (query.time, query.id, *query.by) if name in df.columns]
-    return df.sort(*(F.col(_quoted(name)).asc_nulls_last() for name in keys))
+    return df.sort(*(F.col(quoted(name)).asc_nulls_last() for name in keys))
 
 
 _PART = "partition long, file string, rows long, words string, texts string"
@@ -240,7 +241,3 @@ def _each(spark: SparkSession, count: int, work: Callable[[int], Any]) -> list[A
 
     done = spark.range(0, count, 1, count).mapInArrow(run, "id long, result string").collect()
     return [json.loads(row["result"]) for row in sorted(done, key=lambda row: row["id"])]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

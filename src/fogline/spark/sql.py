@@ -37,6 +37,7 @@ from fogline.rows.ids import read_objects
 from fogline.rows.source import RowSource
 from fogline.spark.connect import must_have_jvm
 from fogline.spark.share import shared
+from fogline.spark.tables import quoted
 from fogline.static import answered
 
 
@@ -135,8 +136,8 @@ def _table_function(question: TableQuestion, name: str, *, whole: bool) -> UserD
             return AnalyzeResult(
                 schema,
                 withSinglePartition=whole and not groups,
-                partitionBy=[PartitioningColumn(_quoted(each)) for each in groups],
-                select=[SelectedColumn(_quoted(each)) for each in question.reads(table)],
+                partitionBy=[PartitioningColumn(quoted(each)) for each in groups],
+                select=[SelectedColumn(quoted(each)) for each in question.reads(table)],
             )
 
         def eval(self, rows: pa.RecordBatch) -> None:
@@ -148,10 +149,6 @@ def _table_function(question: TableQuestion, name: str, *, whole: bool) -> UserD
 
     # Not by `arrow_udtf`, which refuses `analyze`, although everything below it can do both.
     return UserDefinedTableFunction(Skyline, None, name, PythonEvalType.SQL_ARROW_UDTF, deterministic=True)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _builder(spark: SparkSession, function: UserDefinedTableFunction, name: str) -> Any:

@@ -61,9 +61,19 @@ def delta(spark: SparkSession, path: str) -> DataFrame:
 
 def _plain(rows: DataFrame) -> DataFrame:
     kinds = {field.name: field.dataType for field in rows.schema}
+    columns = {name: F.col(quoted(name)) for name in kinds}
     return rows.select(
         [
-            F.col(f"`{name}`").cast("double").alias(name) if isinstance(kind, DecimalType) else F.col(f"`{name}`")
+            columns[name].cast("double").alias(name) if isinstance(kind, DecimalType) else columns[name]
             for name, kind in kinds.items()
         ]
     )
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark has it, whatever characters it has.
+
+    >>> quoted("a.b`c")
+    '`a.b``c`'
+    """
+    return f"`{name.replace('`', '``')}`"

@@ -9,7 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fogline.repository.sensors.state import SensorState
+from fogline.kernels.sensors import TAKEN
+from fogline.repository.sensors.gaps import Gaps
+from fogline.repository.sensors.state import Claims, SensorState
 
 NAN = float("nan")
 Reading = tuple[str, float, int, tuple[float, float]]  # sensor, time, version, values
@@ -30,9 +32,10 @@ def take(kept: SensorState, rows: Sequence[Reading], versions: bool = True) -> A
     rows = sorted(rows, key=lambda row: (row[1], -row[2]))
     names, time = [(row[0],) for row in rows], np.array([row[1] for row in rows])
     values = np.array([row[3] for row in rows]).reshape(-1, 2)
-    version = np.array([row[2] for row in rows], np.int64) if versions else None
-    kept.make_way(names, time, values, version)
-    kept.update(names, time, values, np.ones(len(rows), np.bool_))
+    version = np.array([row[2] if versions else 0 for row in rows], np.int64)
+    n, every, none = len(rows), np.ones(len(rows), np.bool_), Gaps(np.empty((0, 2), np.bool_), np.empty(0))
+    claims = Claims(np.arange(n), np.full(n, -1), None, np.zeros(2, np.bool_), every, version)
+    assert (kept.settle(names, time, values, every, None, none, claims)[2] == TAKEN).all()
     kept.check()
 
 
@@ -48,19 +51,18 @@ def held(kept: SensorState) -> dict[Any, list[tuple[float, float]]]:
 def stated(rows: Sequence[Reading], versions: bool) -> dict[Any, list[tuple[float, float]]]:
     """The same, as one would write it down: a page per sensor and attribute."""
     pages: dict[Any, dict[float, float]] = {}
-    newest: dict[str, tuple[float, int]] = {}
+    newest: dict[Any, tuple[float, int]] = {}  # the stamp of each attribute's newest value
     for sensor, time, version, values in rows:
         for j in range(2):
             pages.setdefault((sensor, j), {})
-        if all(np.isnan(values)):
-            continue
-        stamp = time, version if versions else 0
+        stamp, never = (time, version if versions else 0), (-np.inf, 0)
+        last = max(newest.get((sensor, j), never)[0] for j in range(2))  # when the sensor was heard last
         for j, value in enumerate(values):
-            page = pages[sensor, j]
-            corrects = stamp >= newest.get(sensor, (-np.inf, 0))
+            page, known = pages[sensor, j], newest.get((sensor, j), never)
+            corrects = known[0] == time == last and stamp >= known
             if not np.isnan(value) and (corrects or time not in page):
                 page[time] = value
-        newest[sensor] = max(stamp, newest.get(sensor, stamp))
+                newest[sensor, j] = max(stamp, known)
     return {key: sorted(page.items(), reverse=True) for key, page in pages.items()}
 
 
@@ -78,7 +80,7 @@ def test_a_correction_takes_the_place_of_what_it_corrects_and_an_older_version_d
 @settings(max_examples=150)
 def test_however_the_readings_are_cut_into_calls_the_same_is_remembered(rows, cuts):
     rows = list({row[:3]: row for row in rows}.values())
-    rows.sort(key=lambda row: (row[1], row[2]))
+    rows.sort(key=lambda row: row[1])  # versions of one instant come in any order
     one, many = SensorState(2), SensorState(2)
     ends = [*sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
     for begin, end in zip([0, *ends], ends, strict=False):

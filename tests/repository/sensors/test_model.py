@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.errors import HistoryError, RuleError, SnapshotError
 from fogline.impute.chain import chain_of
-from fogline.impute.intake import Intake, bounded
+from fogline.impute.intake import Asked, Intake, bounded
 from fogline.kernels import forest
 from fogline.kernels import sensors as memory
 from fogline.repository.history import read_history
 from fogline.repository.repository import Repository
 from fogline.repository.rules import parse
-from fogline.repository.sensors.state import READINGS, SensorState
+from fogline.repository.sensors.state import READINGS, SensorState, sensor_names
 from fogline.repository.sensors.training import TrainingSet
 from fogline.repository.sensors.transition import grid_of
 from fogline.rows.reader import Kinds, Reader
@@ -90,14 +90,6 @@ def test_a_state_grows_only_when_a_new_sensor_is_read():
             [(f"s{k}",) for k in range(size)], np.arange(float(size)), np.ones((size, 1)), np.zeros(size, np.bool_)
         )
     assert len(kept.times) == 4
-
-
-def test_the_sensors_that_were_silent_longest_are_forgotten():
-    kept = SensorState(1, most=10)
-    for k in range(11):
-        kept.update([(k,)], np.array([float(k)]), np.zeros((1, 1)), np.zeros(1, np.bool_))
-    assert sorted(kept.number) == [(k,) for k in range(6, 11)]
-    kept.check()
 
 
 def test_a_last_value_is_kept_however_long_the_attribute_is_silent():
@@ -324,7 +316,7 @@ def test_bounds_are_the_ends_of_what_is_filled_in_and_rough_ones_lie_beyond():
     assert chain is not None
     intake = Intake(chain, eager=True, scoring=False)
     named = Reader(query).read(walks(steps=50, begin=200, gaps=0.3), Kinds())
-    looked, filled, _ = intake.impute(named.rows, None, named.id, None)
+    looked, filled, *_ = intake.impute(named.rows, Asked(None, sensor_names(named.id), []))
     exact, rough = bounded(chain, looked), bounded(chain, looked, rough=True)
     np.testing.assert_array_equal(exact.lo, filled.lo)
     np.testing.assert_array_equal(exact.hi, filled.hi)

@@ -143,6 +143,12 @@ class OpenGaps:
         """These cells (n, d) of the rows of these sensors (-1: unknown) and times are open no longer."""
         kernel.shut(self.pool, sensor, arrived, cells)
 
+    def move(self, places: Ints, into: Ints, stay: int) -> None:
+        """Sensors in these places have others now; those from `stay` on are left, and have no gaps."""
+        p = self.pool
+        for array, empty in ((p.head, NONE), (p.size, 0), (p.heard, -np.inf)):
+            array[into], array[stay:] = array[places], empty
+
     def retire(self, clock: Floats) -> None:
         """Rows that expired a lifetime before the clocks of their sensors (s,) are no longer watched."""
         found = self.list(len(clock))

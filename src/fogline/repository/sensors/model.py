@@ -39,6 +39,7 @@ class SensorModel:
     known: tuple[pa.Array, ...]  # of each key, what it is for each sensor, as texts
     times: Floats  # (sensors, d, READINGS) of their newest readings, -inf = none
     values: Floats  # (sensors, d, READINGS)
+    most: int | None = None  # sensors that a stream's state may hold (`Query.max_sensors`); None: any number
 
     @cached_property
     def known_sensors(self) -> tuple[Name, ...]:
@@ -77,9 +78,14 @@ class SensorModel:
             if name in names:
                 all_times[:, j], all_values[:, j] = times[:, names.index(name)], values[:, names.index(name)]
         found = self.empty_state()
-        found.holding(list(kept.number), all_times, all_values, no_gaps(heard, len(self.names)))
+        found.holding(kept.names, all_times, all_values, no_gaps(heard, len(self.names)))
         found.untouched = kept.untouched
-        found.versions = None if kept.versions is None else kept.versions[: len(times)].copy()
+        found.rows = kept.rows[: len(times)].copy()
+        if kept.versions is not None:
+            found.versions, was = found.all_versions(), kept.all_versions()[: len(times)]
+            for j, name in enumerate(self.names):
+                if name in names:
+                    found.versions[:, j] = was[:, names.index(name)]
         return found
 
     def empty_state(self) -> SensorState:
@@ -89,7 +95,7 @@ class SensorModel:
         then = np.array([self.names.index(rule.then) for rule in self.recent], np.int64)
         radius = np.array(given, np.float64).reshape(len(span), len(self.names))
         rules = Recent(radius, span, then)
-        return SensorState(len(self.names), self.longest, recent=rules, hindsight=self.hindsight)
+        return SensorState(len(self.names), self.longest, recent=rules, most=self.most, hindsight=self.hindsight)
 
     def check_keys(self, query: Query) -> None:
         """Does the query name sensors and times as the history did?"""
@@ -206,6 +212,6 @@ def gathered(
     if not (transitions or recent or keep_state) or not longest > 0:
         return None
     state, keys = newest_state(history, query, longest), (*query.by, query.id)
-    names = list(zip(*state.number, strict=True)) or [()] * len(keys)
+    names = list(zip(*state.names, strict=True)) or [()] * len(keys)
     known, kept = tuple(pa.array(part, TEXTS) for part in names), state.arrays()
     return SensorModel(query.names, keys, longest, transitions, recent, query.time, known, *kept)

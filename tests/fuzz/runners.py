@@ -1,0 +1,252 @@
+"""How is a stream run: through a monitor, the embedded engine's stages, Spark's stages without a JVM?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import fogline as fl
+from fogline.flow.embedded_batch import Evaluation
+from fogline.flow.embedded_state import EmbeddedState, Entry
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.plans import plan_of
+from fogline.rows.queries import Queries
+from tests.contracts import DISTRIBUTION
+from tests.flow.driving import Engine, ShelfEngine, rows_of
+from tests.fuzz.judging import Difference, Judge, plain, settled
+from tests.fuzz.streams import NUMBER, Row, Stream, imputing, own_imputer, repository
+from tests.reference import CallError, MonitorTruth, PipelineTruth, Question
+
+
+@cache
+def query_of(fields: str) -> fl.Query:
+    return fl.Query(**json.loads(fields))
+
+
+def query(stream: Stream, **more: Any) -> fl.Query:
+    return query_of(json.dumps({**stream.query, **more}))
+
+
+def known(stream: Stream) -> fl.Repository | None:
+    return repository(stream.repository, len(stream.query["attributes"]), tuple(stream.query["by"]))
+
+
+def table(stream: Stream, rows: list[Row]) -> pa.Table:
+    """Rows as Arrow."""
+    return pa.table([_column([row.get(f.name) for row in rows], f.type) for f in schema(stream)], schema=schema(stream))
+
+
+def schema(stream: Stream) -> pa.Schema:
+    asked, odd = stream.query, stream.keys == "odd"
+    floats = {name: odd and any(isinstance(row.get(name), float) for row in stream.rows) for name in ("id", "g")}
+    columns = [(name, pa.float64() if floats[name] else pa.string()) for name in ("id", *asked["by"])]
+    columns += [("t", pa.int64())]
+    columns += [("e", pa.int64())] if "expires" in asked else []
+    columns += [("v", pa.int64())] if "version" in asked else []
+    columns += [("gone", pa.bool_())] if "gone" in asked else []
+    columns += [(a, DISTRIBUTION if stream.wide else pa.float64()) for a in asked["attributes"]]
+    return pa.schema([*columns, (NUMBER, pa.int64())])
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if kind == DISTRIBUTION:
+        pairs = [None if _none(v) else v if isinstance(v, list) else [(v, 1)] for v in values]
+        return pa.array([None if v is None else [{"value": a, "weight": w} for a, w in v] for v in pairs], kind)
+    if kind == pa.float64():
+        return pa.array([None if v is None else float(v) for v in values], kind)
+    return pa.array(values, kind)
+
+
+def _none(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+# --- A monitor --------------------------------------------------------------------------------------------------------
+
+
+def run_monitor(stream: Stream) -> None:
+    """The stream through a Monitor, held to the reference; what differs is raised."""
+
+    def make(some: Stream) -> Any:
+        return lambda: MonitorTruth(some.question, imputing(some))
+
+    stream, reports = settled(stream, make, monitor=True)
+    asked, judge = query(stream), Judge(stream, "monitor", stream.query["by"])
+    own = own_imputer(stream)
+    monitor = fl.Monitor(asked, known(stream), imputer=own, eager=stream.eager)
+    for call, ((now, rows), report) in enumerate(zip(stream.calls, reports, strict=True)):
+        given: Any = table(stream, rows) if stream.tables else [dict(row) for row in rows]
+        if own is not None and call in stream.raises:
+            _raise_once(monitor, own, now, given, call not in stream.ends)
+        before = monitor.counts["rejected"]
+        try:
+            changes = monitor.advance(now, given, ticks=call not in stream.ends)
+        except fl.FoglineError as error:
+            if not isinstance(report, CallError) or "nothing to impute it from" not in str(error):
+                raise Difference("monitor error", f"call {call}: {error}") from error
+            continue
+        except Exception as error:
+            raise Difference(f"monitor {type(error).__name__}", f"call {call}: {error}") from error
+        if isinstance(report, CallError):
+            judge.fail("error", f"call {call} is no error; in truth {report}")
+        judge.hold(call, report, changes.to_pylist(), ticks=call not in stream.ends)
+        count = monitor.counts["rejected"] - before
+        rejects = [(dict(each.row), each.reason) for each in list(monitor.rejects)[len(monitor.rejects) - count :]]
+        judge.rejects(call, report, rejects, {row[NUMBER]: row for row in rows})
+        judge.compare(_answer(monitor, stream), f"call {call}, the answer at its end")
+        if call in stream.restored:
+            monitor = fl.Monitor.restore(asked, monitor.snapshot(), known(stream), imputer=own)
+    stats = monitor.stats()
+    counted = {"rows": stats["rows"], "rejected": stats["rejected"], "late": stats["late"]}
+    counted |= {"stale": stats["stale"]} if asked.latest else {}
+    counted |= {} if asked.latest or stream.ends or asked.last else {"expired": stats["expired_on_arrival"]}
+    judge.counted(counted)
+
+
+def _raise_once(monitor: fl.Monitor, own: Any, now: int, given: Any, ticks: bool) -> None:
+    """The user's imputer raises in its midst, if it is asked at all: nothing has happened then."""
+    own.armed = True
+    before = monitor.snapshot()
+    try:
+        own_asked = False
+        monitor.advance(now, given, ticks=ticks)
+    except ValueError:
+        own_asked = True
+    except fl.FoglineError:
+        pass
+    except Exception as error:
+        raise Difference(f"monitor {type(error).__name__}", f"a call that is repeated: {error}") from error
+    own.armed = False
+    if not own_asked:  # it went through: back to where it was
+        again = fl.Monitor.restore(monitor.query, before, monitor.repository, imputer=own)
+        again.rejects = monitor.rejects
+        monitor.__dict__.update(again.__dict__)
+
+
+def _answer(monitor: fl.Monitor, stream: Stream) -> dict[Any, dict[Any, float]]:
+    out: dict[Any, dict[Any, float]] = {}
+    for row in monitor.answer().to_pylist():
+        group = tuple(plain(row[column]) for column in stream.query["by"])
+        out.setdefault(group, {})[plain(row["id"]), row["arrived"]] = row["probability"]
+    return out
+
+
+# --- A pipeline -------------------------------------------------------------------------------------------------------
+
+ALL = 10**9  # no chunk is as large as that: all rows travel
+COUNTED = ("rows", "rejected", "late", "stale", "expired", "held", "released")
+
+
+class Memory(EmbeddedState):
+    """The state of the embedded engine, without a disk."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Entry, bytes] = {}
+        self.changed: set[Entry] = set()
+
+
+def run_embedded(stream: Stream) -> None:
+    """The stream through the embedded engine's stages, held to the reference."""
+
+    def start(plan: Any) -> Any:
+        engine = Evaluation(plan, Memory())
+        return lambda rows: [part for journal in engine.take(rows.to_batches(), 0) for part in journal]
+
+    _run_pipeline(stream, "embedded", start)
+
+
+def run_stages(stream: Stream) -> None:
+    """The stream through the stages as Spark calls them."""
+
+    def start(plan: Any) -> Any:
+        kind = ShelfEngine if stream.shelved and stream.query["by"] else Engine
+        engine = kind(plan, slice_rows=3, chunk_rows=5, small=ALL)
+        cut = stream.parts
+        return lambda rows: engine.batch(
+            [rows.take(pa.array(range(k, rows.num_rows, cut), pa.int64())) for k in range(cut)]
+        )
+
+    _run_pipeline(stream, "stages", start)
+
+
+def _run_pipeline(stream: Stream, who: str, start: Any) -> None:
+    if not stream.typed:
+        return
+    bound = stream.query.get("max_sensors")  # there it is one of each bucket
+    stream = (
+        stream
+        if bound is None
+        else replace(stream, query={k: v for k, v in stream.query.items() if k != "max_sensors"})
+    )
+    asked: dict[str, dict[str, Any]] = {"first" if stream.others else "": {}}
+    asked |= {f"q{k}": more for k, more in enumerate(stream.others)}
+    for more in asked.values():  # one stream for all, without what any of them leaves open
+        stream, _ = settled(stream, partial(_truths, more), monitor=False)
+    truths = {name: settled(stream, partial(_truths, more), monitor=False)[1] for name, more in asked.items()}
+    judges = {name: Judge(stream, who, stream.query["by"]) for name in asked}
+    batch = start(_plan(stream, asked))
+    counts = {name: dict.fromkeys(COUNTED, 0) for name in asked}
+    numbered = {row[NUMBER]: row for row in stream.rows}
+    for call, (_, rows) in enumerate(stream.calls):
+        if not rows:
+            continue
+        try:
+            journal = batch(table(stream, rows))
+        except Exception as error:
+            raise Difference(f"{who} {type(error).__name__}", f"batch {call}: {error}") from error
+        kinds = {kind: rows_of(journal, kind) for kind in (CHANGES, REJECTS, HEALTH)}
+        for name, judge in judges.items():
+            own = {kind: [row for row in some if row.get("query", "") == name] for kind, some in kinds.items()}
+            report = truths[name][call]
+            _in_order(judge, call, own[CHANGES])
+            judge.hold(call, report, own[CHANGES], ticks=stream.every == "tick", ordered=False)
+            rejects = [(json.loads(row["row"]), row["reason"]) for row in own[REJECTS]]
+            judge.held(call, report, [row for row, reason in rejects if reason.startswith("held:")], numbered)
+            rejects = [(row, reason) for row, reason in rejects if not reason.startswith("held:")]
+            if stream.lateness:  # copies that wait are rejected as they come, or when they are due
+                judge.later(report, rejects)
+            else:
+                judge.rejects(call, report, rejects, numbered)
+            for each in own[HEALTH]:
+                counts[name] = {k: v + each.get(k, 0) for k, v in counts[name].items()}
+    for name, judge in judges.items():
+        judge.rejects(len(stream.calls), judge.all, judge.given, numbered)
+        if stream.every == "batch" or "last" in stream.query or stream.query.get("latest"):
+            judge.loose.add("expired")
+        judge.counts["expired"] = judge.counts["late and expired"]
+        judge.counted(
+            counts[name] if stream.query.get("latest") else {k: v for k, v in counts[name].items() if k != "stale"}
+        )
+
+
+def _in_order(judge: Judge, call: int, changes: list[Row]) -> None:
+    times: dict[Any, list[Any]] = {}
+    for row in changes:
+        times.setdefault(judge.group(row), []).append(row["time"])
+    for group, some in times.items():
+        if some != sorted(some):
+            judge.fail("order", f"batch {call}, group {group}: changes at {some}")
+
+
+def _truths(more: dict[str, Any], stream: Stream) -> Any:
+    return partial(_truth, stream, more)
+
+
+def _truth(stream: Stream, more: dict[str, Any]) -> PipelineTruth:
+    question = Question(**{**stream.query, **more})
+    return PipelineTruth(question, imputing(stream, pipeline=True), stream.lateness, stream.ahead or None)
+
+
+def _plan(stream: Stream, asked: dict[str, dict[str, Any]]) -> Any:
+    queries = {name: query(stream, **more) for name, more in asked.items()}
+    how: dict[str, Any] = {"every": stream.every, "lateness": stream.lateness, "ahead": stream.ahead or "off"}
+    if (found := known(stream)) is not None:
+        how["opened"] = lambda: found
+    if stream.own:
+        how["imputer"] = own_imputer(stream)
+    return plan_of(queries[""] if len(queries) == 1 else Queries(queries), schema(stream), **how)
