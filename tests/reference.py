@@ -265,9 +265,9 @@ class Memory:
 
     def __init__(self, corrects: bool, most: int | None = None) -> None:
         self.corrects, self.most = corrects, most  # `corrects`: whether readings of the newest instant are replaced
-        self.read: dict[
-            Any, dict[str, list[tuple[float, int, float]]]
-        ] = {}  # sensor -> attribute -> (time, version, value)
+        # sensor -> attribute -> (time, version, value, the number of the call that it came in)
+        self.read: dict[Any, dict[str, list[tuple[float, int, float, int]]]] = {}
+        self.call = 0
 
     def newest(self, sensor: Any) -> float:
         """When the sensor was heard last."""
@@ -282,21 +282,22 @@ class Memory:
 
     def before(self, sensor: Any, name: str, t: float) -> float | None:
         """The last value that is older than that."""
-        older = [value for time, _, value in self.read.get(sensor, {}).get(name, []) if time < t]
+        older = [value for time, _, value, _ in self.read.get(sensor, {}).get(name, []) if time < t]
         return older[-1] if older else None
 
     def join(self, sensor: Any, t: float, version: int, values: Mapping[str, float]) -> None:
-        """A reading: in its place; of an instant that has a value, that one stays, unless it is the sensor's newest one
-        and the value is of no greater version."""
+        """A reading: in its place. Of an instant that has a value, that one stays, unless the new one is of no smaller
+        version and the instant is the sensor's newest one; of older instants the greatest version of a call counts."""
         if not values:
             return
         newest, known = self.newest(sensor), self.read.setdefault(sensor, {})
         for name, value in values.items():
             some = known.setdefault(name, [])
             there = [each for each in some if each[0] == t]
-            if there and not (self.corrects and t == newest and there[0][1] <= version):
+            may = self.corrects and (t == newest or bool(there) and there[0][3] == self.call)
+            if there and not (may and there[0][1] <= version):
                 continue
-            known[name] = sorted([each for each in some if each not in there] + [(t, version, value)])[-KEPT:]
+            known[name] = sorted([each for each in some if each not in there] + [(t, version, value, self.call)])[-KEPT:]
 
 
 # --- A group ----------------------------------------------------------------------------------------------------------
@@ -338,6 +339,7 @@ class Group:
     def take(self, clock: float, until: float, rows: Sequence[Read]) -> Outcome:
         """The rows that are due, and time up to `until`: first what expires, then what comes, then the answer."""
         outcome = Outcome()
+        self.memory.call += 1
         self._forget(clock)
         ordered = sorted(rows, key=lambda row: (*row.stamp, row.gone))
         while True:

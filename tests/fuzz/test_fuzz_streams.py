@@ -90,6 +90,17 @@ MENDED = {
         [(38, [{"t": 38, "a0": 0}, {"t": 19, "a0": 0}]), (45, [{"t": 28, "a0": 0}]), (45, [{"t": 30, "a0": 0}])],
         {"lifetime": 3}, every="batch", ahead=5,
     ),
+    "of versions of an older instant the greatest of a call is the reading": _find(
+        [(4, [{"id": "c", "t": 4, "v": 0, "a0": None, "a1": 0}]),
+         (23, [{"id": "c", "t": 2, "v": 1, "a0": 1, "a1": 0}, {"id": "c", "t": 2, "v": 2, "a0": 0, "a1": 0},
+               {"id": "c", "t": 12, "v": 2, "a0": None, "a1": 0}, {"id": "b", "t": 18, "v": 1, "a0": 0, "a1": 0}])],
+        TWO | {"lifetime": 1000, "latest": True, "version": "v"}, repository="empty", own="late",
+    ),
+    "copies with a gap are both rejected where their sensor has been driven out": _find(
+        [(24, [{"id": "c", "t": 23, "a0": 0, "a1": None}, {"id": "b", "t": 24, "a0": None, "a1": 0},
+               {"id": "b", "t": 23, "a0": 0, "a1": 0}, {"id": "b", "t": 24, "a0": None, "a1": 0}])],
+        TWO | {"lifetime": 3, "latest": True, "carry": ["a1"], "max_sensors": 1}, repository="empty",
+    ),
 }  # fmt: skip
 
 

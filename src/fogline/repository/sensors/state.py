@@ -240,13 +240,20 @@ class SensorState:
         return np.concatenate((known, np.full((more, self.d), _LEAST))) if more > 0 else known
 
     def part(self, names: Iterable[Name]) -> SensorState:
-        """A copy of what is known of these sensors, without their open gaps: to try something."""
-        some = [name for name in dict.fromkeys(names) if name in self.number]
+        """A copy of what is known of these sensors, without their open gaps: to try something.
+
+        Where rows of these sensors may drive others out, it is a copy of all sensors, and has the same bound.
+        """
+        asked, bound = dict.fromkeys(names), self.bound
+        crowded = not bound.holds(len(self.number.keys() | asked.keys()))
+        some = self.names if crowded else [name for name in asked if name in self.number]
         which = np.array([self.number[name] for name in some], np.int64)
-        found = SensorState(self.d, self.longest, recent=self.recent, hindsight=self.gaps is not None)
+        most = int(bound.most) if crowded else None
+        found = SensorState(self.d, self.longest, recent=self.recent, most=most, hindsight=self.gaps is not None)
         found.holding(some, self.times[which], self.values[which])
         found.rows, found.untouched = self.rows[which], self.untouched
         found.versions = None if self.versions is None else self.all_versions()[which]
+        found.bound.clock, found.bound.fresh = bound.clock, bound.fresh
         return found
 
     def close(
