@@ -48,8 +48,11 @@ def empty_grid(values, d):
 def beats_places(clouds, g, o, grid, scratch):
     """Pr{g beats place} for every place of o, into scratch.chance[: places]; False if it is zero everywhere."""
     places = reaches_places(clouds, g, o, grid, -1, scratch)
+    cancels = False  # whether a difference would lose most digits somewhere; a loop of its own is compiled to vectors
     for k in range(places):
-        if 2.0 * scratch.tie[k] > scratch.chance[k]:
+        cancels |= 2.0 * scratch.tie[k] > scratch.chance[k]
+    for k in range(places):
+        if cancels and 2.0 * scratch.tie[k] > scratch.chance[k]:
             scratch.chance[k] = barely_beats(clouds, g, place_at(clouds, o, grid, k), 0)
         else:
             scratch.chance[k] -= scratch.tie[k]
