@@ -98,6 +98,8 @@ def as_real(value: Any) -> float | None:
     if isinstance(value, str) and abs(real) >= 2.0**53:
         with suppress(ValueError):
             return as_real(int(value))
+    if isinstance(value, np.longdouble) and value != real and not np.isnan(value):
+        return None
     return real
 
 

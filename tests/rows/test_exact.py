@@ -25,7 +25,7 @@ from tests.flow.embedding import run
 FAR = 2**53
 QUERY = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime=100)
 LONG = Decimal("0.1234567890123456")
-UNHELD = [FAR + 1, -FAR - 1, 2**60 + 1, 10**23, LONG, Decimal(10**23), 10**400, str(FAR + 1)]
+UNHELD = [FAR + 1, -FAR - 1, np.longdouble(FAR) + 1, 2**60 + 1, 10**23, LONG, Decimal(10**23), 10**400, str(FAR + 1)]
 HELD = [FAR, 2**60, Decimal(2**60), Decimal("0.1"), Decimal("123456789012.345"), "1e23", "0.30000000000000004", True]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
+from fogline.flow.answers import read_answer
+from fogline.flow.folder import LocalFolder
 from fogline.flow.output import EMBEDDED, RunConfig
 from fogline.flow.piece import numbered
 from fogline.flow.plan import make_plan
@@ -130,6 +132,29 @@ MIXED: dict[str, tuple[list[Any], str]] = {
     "marks for missing": ([pd.NaT, None, pd.NA, datetime(2024, 1, 1)], "---a"),
     "large numbers": ([2**60, 2**60 + 1, 2**60], "aba"),
 }
+ONE_NAME = {
+    "zeros": (0.0, [pa.array([-0.0]), pa.array([0.0]), pa.array([-0.0])]),
+    "short zeros": (0.0, [pa.array([x], pa.float32()) for x in (0.0, -0.0)]),
+    "times of day": (time(0, 0, 0, 1), [pa.array([x], pa.time64("ns")) for x in (1_001, 1_000)]),
+}
+
+
+@pytest.mark.parametrize(("shown", "columns"), ONE_NAME.values(), ids=ONE_NAME)
+def test_a_key_is_shown_alike_whenever_it_comes_so_that_changes_add_up(shown, columns, tmp_path):
+    """Readers of an output know a row again by its id, and a group by its key, as they are shown."""
+    queries = [fl.Query(attributes={"x": "max"}, id="k", time="t", latest=True)]
+    queries += [fl.Query(attributes={"x": "max"}, id="id", time="t", latest=True, by=["k"])]
+    for q, query in enumerate(queries):
+        folder = tmp_path / str(q)
+        folder.mkdir()
+        for i, column in enumerate(columns):
+            rows = pa.table({"id": ["a"], "t": [i], "k": column, "x": [float(i)]})
+            changes, _ = answer_of_files(rows, query, folder, str(i))
+        assert sorted(changes["change"].to_pylist()) == ["enter"] + ["update"] * (len(columns) - 1)
+        (member,) = read_answer(LocalFolder(str(folder / "out")), "out").to_pylist()
+        name = member["k" if query.by else "id"]
+        assert (name, member["arrived"]) == (shown, len(columns) - 1)
+        assert not (isinstance(name, float) and math.copysign(1, name) < 0)
 
 
 @pytest.mark.parametrize("ask", [answer_of_monitor, None], ids=["monitor", "in one line"])
@@ -177,3 +202,9 @@ def test_a_later_file_of_truth_values_names_no_numbers(tmp_path):
     later = table_of(pa.array([True, None])).set_column(1, "t", pa.array([1, 1]))
     _, rejects = answer_of_files(later, IDS, tmp_path, "later")
     assert "'k' is True, which is no whole number" in rejects
+
+
+def test_in_one_line_bytes_are_no_texts():
+    rows = [{"x": 1, "k": b"a"}, {"x": 2, "k": "a"}]
+    assert len(fl.skyline(rows, {"x": "max"}, by="k")) == 2
+    assert len(fl.skyline(pd.DataFrame(rows), {"x": "max"}, by="k")) == 2

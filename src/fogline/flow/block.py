@@ -31,6 +31,7 @@ from fogline.kernels.clouds import dense
 from fogline.model import Query
 from fogline.packing import Arrays, table_as_bytes, table_from_bytes
 from fogline.rows.clock import REAL
+from fogline.rows.ids import without_sign_of_zero
 from fogline.rows.joined import joined
 from fogline.rows.reader import Decoded
 from fogline.rows.show import row_of
@@ -101,7 +102,9 @@ def block_of(rows: Decoded, names: Sequence[str], query: Query, width: int) -> R
     batch = rows.source.batch
     assert batch is not None, "a stage takes Arrow batches"
     kept = [name for name in names if name not in query.attributes or batch.schema.field(name).type != REAL]
-    columns = pa.RecordBatch.from_arrays([batch.column(name) for name in kept], kept)
+    came = {name: batch.column(name) for name in kept}
+    came[query.id] = without_sign_of_zero(came[query.id])
+    columns = pa.RecordBatch.from_arrays(list(came.values()), kept)
     known = np.full((len(rows.arrived), width), np.nan)
     none = np.zeros(len(rows.arrived), np.bool_)
     block = RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds, none)

@@ -22,7 +22,8 @@ from fogline.rows.clock import is_missing
 from fogline.rows.joined import joined_column
 from fogline.rows.usual import usual_table
 
-_ALONE = bool, np.bool_, date, timedelta, np.datetime64, np.timedelta64  # what Arrow would make numbers of beside some
+# Beside other kinds Arrow would make numbers of these, and bytes of texts.
+_ALONE = bool, np.bool_, date, timedelta, np.datetime64, np.timedelta64, bytes
 
 Cells = Any  # an Arrow array; or a list of Python values, where Arrow has no type for them
 

@@ -36,8 +36,6 @@ def read_objects(
     if not isinstance(column, pa.Array):
         return _python_objects(column, name, refused, kind)
     column = nameable(column, name, refused)
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     own, values = plain_type(column.type), column.to_pylist()
     if own != kind and is_number(own) and is_number(kind):
         return [_fitting(each, i, name, refused, kind) for i, each in enumerate(values)], kind
@@ -54,16 +52,31 @@ def nameable(column: pa.Array, name: str, refused: Reasons) -> pa.Array:
         column = without_nan(column)
     wrong = _unnameable(column)
     if wrong is None or not wrong.any():
-        return column
+        return in_micros(column)
     why = "infinite" if pa.types.is_floating(column.type) else "out of range"
     for i in np.flatnonzero(wrong).tolist():
         refused.setdefault(i, f"{name!r} is {why}, {NAMELESS}")
-    return pc.if_else(pa.array(wrong), None, column)
+    return in_micros(pc.if_else(pa.array(wrong), None, column))
 
 
 def without_nan(column: pa.Array) -> pa.Array:
     """Floats as names: null for NaN, and no negative zero."""
-    return pc.add(pc.if_else(pc.is_nan(column), None, column), pa.scalar(0.0, column.type))
+    return without_sign_of_zero(pc.if_else(pc.is_nan(column), None, column))
+
+
+def in_micros(column: pa.Array) -> pa.Array:
+    """Instants and times of day without their nanoseconds; other values as they are."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return column.cast(pa.time64("us"), safe=False) if column.type == pa.time64("ns") else column
+
+
+def without_sign_of_zero(column: pa.Array) -> pa.Array:
+    """Names as they came, but for -0.0, which is 0.0."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) and pa.types.is_floating(kind.value_type):
+        return without_sign_of_zero(column.dictionary_decode())
+    return pc.add(column, pa.scalar(0.0, kind)) if pa.types.is_floating(kind) else column
 
 
 def _unnameable(column: pa.Array) -> Flags | None:

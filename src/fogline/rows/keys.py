@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Ints
-from fogline.rows.ids import decimal_text, nameable, plain_value, without_nan
+from fogline.rows.ids import decimal_text, in_micros, nameable, plain_value, without_nan
 
 Key = str
 NO_COLUMNS = "[]"
@@ -46,7 +46,9 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.array([None if each is None else bytes.fromhex(each) for each in values]).cast(kind)
     plain = pa.array(values, _letters(kind))
-    return (plain.cast(pa.timestamp("us")) if pa.types.is_timestamp(kind) else plain).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return plain.cast(pa.timestamp("us")).cast(kind)
+    return (plain.cast(pa.time64("us")) if kind == pa.time64("ns") else plain).cast(kind)
 
 
 def _letters(kind: pa.DataType) -> pa.DataType:
@@ -65,8 +67,6 @@ def _lettered(column: pa.Array) -> pa.Array:
     """The column in a type that JSON can hold; no negative zero."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return pa.array([None if each is None else each.hex() for each in column.to_pylist()], pa.string())
     if pa.types.is_floating(column.type):
@@ -87,9 +87,7 @@ def grouped(column: pa.Array | list[Any]) -> Ints:
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    found = coded(column)
+    found = coded(in_micros(column))
     return np.asarray(found.indices.fill_null(len(found.dictionary)).to_numpy(zero_copy_only=False), np.int64)
 
 
