@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import product
 from math import inf, prod
 from typing import Any
@@ -114,7 +115,14 @@ def missing(value: Any) -> bool:
 
 
 def number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def held(value: Any) -> bool:
+    """Whether float64 holds a number, so that it is taken for no other one."""
+    if isinstance(value, Decimal) and value != value.to_integral_value():
+        return len("".join(map(str, value.as_tuple().digits)).strip("0")) <= 15
+    return isinstance(value, float) or float(value) == value
 
 
 def infinite(value: Any) -> bool:
@@ -130,7 +138,7 @@ def read(question: Question, place: Any, row: Row) -> Read | str:
     t: Any = row.get(question.time)
     if missing(name):
         return "id"
-    if not isinstance(name, str | int | float) or infinite(name):
+    if not isinstance(name, str | int | float | Decimal) or infinite(name):
         return "id"
     group = tuple(None if missing(row.get(column)) else row[column] for column in question.by)
     if any(isinstance(part, list) or infinite(part) for part in group):
@@ -176,12 +184,13 @@ def _cells(question: Question, out: Read) -> str | None:
 
 
 def _cell(question: Question, name: str, given: Any) -> Cell | str:
-    pairs = given if isinstance(given, list) else [] if missing(given) else [(given, 1)]
-    for value, weight in pairs:
-        if not number(value) or not math.isfinite(value) or abs(value) > 2**53:
+    came = given if isinstance(given, list) else [] if missing(given) else [(given, 1)]
+    for value, weight in came:
+        if not number(value) or not math.isfinite(value) or not held(value):
             return "value"
         if not number(weight) or not math.isfinite(weight) or weight <= 0:
             return "value"
+    pairs = [(float(value), weight) for value, weight in came]
     low, high = question.limits.get(name, (-inf, inf))
     inside = [(value, weight) for value, weight in pairs if low <= value <= high]
     if len(inside) < len(pairs) and question.outside == "reject":
@@ -209,10 +218,34 @@ def rank(question: Question, row: Read) -> tuple[Any, ...]:
     ]
     given: list[Any] = [row.row.get(name) for name in question.attributes]  # of equal ones: what is beyond its limits
     came = [
-        -inf if missing(value) else question.sign(name) * value if number(value) else known
+        -inf if missing(value) else question.sign(name) * float(value) if number(value) else known
         for name, value, known in zip(question.attributes, given, numbers, strict=True)
     ]
     return numbers, row.until, lists, came
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Of which kind the values of a column are that name rows or groups: settled by the first call that has any."""
+
+    of: Mapping[str, type] = field(default_factory=dict)
+
+    def after(self, column: str, values: Sequence[Any]) -> Kinds:
+        """With what most of these are; of as many, what came first."""
+        names = [value for value in values if isinstance(value, str | int | float | Decimal) and not missing(value)]
+        types = [type(value) for value in names]
+        return self if column in self.of or not types else Kinds({**self.of, column: max(types, key=types.count)})
+
+    def has(self, column: str, value: Any) -> bool:
+        """Whether a value is of the column's kind; of numbers, whether one of that kind is the same."""
+        kind = self.of.get(column)
+        if kind is None or missing(value) or type(value) is kind:
+            return True
+        if not number(value) or kind in (bool, str):
+            return False
+        if kind is float:
+            return held(value)
+        return bool(value == (int(value) if kind is int else round(Decimal(value), 2)))
 
 
 # --- Probability ------------------------------------------------------------------------------------------------------
@@ -588,14 +621,22 @@ class MonitorTruth:
         self.question, self.imputing = question, imputing
         self.groups: dict[tuple[Any, ...], Group] = {}
         self.clock = -inf
+        self.kinds = Kinds()
 
     def call(self, now: float, rows: Sequence[tuple[Any, Row]]) -> Report:
         """Rows, each with its place in the stream."""
         report, by_group = Report(counts={"rows": len(rows)}), dict[Any, list[Read]]()
+        names = (self.question.id, *self.question.by)
+        for column in names:
+            self.kinds = self.kinds.after(column, [row.get(column) for _, row in rows])
         for place, row in rows:
             found = read(self.question, place, row)
             if isinstance(found, Read) and found.t > now:
                 found = "future"
+            if unfit := [column for column in names if not self.kinds.has(column, row.get(column))]:
+                reasons = {"group" if column in self.question.by else "id" for column in unfit}
+                report.rejects[place] = reasons | ({found} if isinstance(found, str) else set())
+                continue
             if isinstance(found, str):
                 report.rejects[place] = {found}
             else:
@@ -687,9 +728,15 @@ class PipelineTruth:
     """A pipeline: each group has a clock of its own, the greatest time taken in it minus the lateness."""
 
     def __init__(
-        self, question: Question, imputing: Imputing | None, lateness: float = 0, ahead: float | None = None
+        self,
+        question: Question,
+        imputing: Imputing | None,
+        lateness: float = 0,
+        ahead: float | None = None,
+        idle: float | None = None,
     ) -> None:
-        self.question, self.imputing, self.lateness, self.ahead = question, imputing, lateness, ahead
+        self.question, self.imputing, self.lateness, self.ahead, self.idle = question, imputing, lateness, ahead, idle
+        self.heard: dict[Any, float] = {}  # (group, id) -> its newest time
         self.grounds: dict[tuple[Any, ...], Ground] = {}
         self.groups: dict[tuple[Any, ...], Group] = {}
         self.reached: dict[tuple[Any, ...], float] = {}  # the greatest time taken
@@ -705,11 +752,25 @@ class PipelineTruth:
                 report.rejects[place] = {found}
             else:
                 by_group.setdefault(found.group, []).append(found)
+        together = self._together()
         for key, some in by_group.items():
             self._turn(key, some, report)
+        if self.idle is not None and together > -inf:
+            self._move_silent(together - self.idle, report)
         report.counts["rejected"] = len(report.rejects)
         report.waiting = {row.place for each in self.waiting.values() for row in each if _copied(row, each)}
         return report
+
+    def _together(self) -> float:
+        """The query's clock: where two (group, id) pairs have come together. (Of slices of a few rows.)"""
+        return sorted(self.heard.values())[-2] if len(self.heard) > 1 else -inf
+
+    def _move_silent(self, until: float, report: Report) -> None:
+        """Silent groups follow the query's clock at a distance."""
+        for key, group in self.groups.items():
+            if until > self.reached[key] > -inf:
+                report.add(key, group.take(self.reached[key], until, []))
+                self.reached[key] = until
 
     def _turn(self, key: tuple[Any, ...], came: list[Read], report: Report) -> None:
         group = self.groups.setdefault(key, Group(self.question, self.imputing, pipeline=True))
@@ -729,6 +790,8 @@ class PipelineTruth:
             report.held |= {row.place for row in held}
             report.counts["held"] = report.counts.get("held", 0) + len(held)
             report.counts["released"] = report.counts.get("released", 0) + released
+        for row in came:
+            self.heard[key, row.id] = max(row.t, self.heard.get((key, row.id), -inf))
         rows = self.waiting.pop(key, []) + came
         self.reached[key] = max([before, *(row.t for row in came)])
         now = self.reached[key] - self.lateness

@@ -122,6 +122,12 @@ def test_cells_may_be_distributions():
     assert [row["probability"] for row in fl.skyline(rows, {"x": "max", "y": "max"}, alpha=0.4)] == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("make", [list, lambda rows: pd.DataFrame(rows, dtype=object)], ids=["dicts", "frame"])
+def test_all_cells_of_a_column_may_be_distributions(make):
+    found = fl.skyline(make([{"x": [(1, 1), (3, 1)]}, {"x": [(2, 1)]}]), {"x": "max"}, front="possible")
+    assert list(pd.DataFrame(found)["probability"]) == [0.5, 0.5]
+
+
 # --- The table's own kind ---------------------------------------------------------------------------------------------
 
 EXPECTED = {"name": ["Dogwood", "Elm"], "probability": [0.8125, 0.8125], "front": ["likely", "likely"]}
@@ -276,6 +282,7 @@ FAR = [2**60, 2**60 + 1, -(2**60)]
         (lambda: skyline(pd.DataFrame({"x": [np.inf, sys.float_info.max]}), {"x": "max"}), "scale those down"),
         (lambda: skyline(pd.DataFrame({"x": [{"a": 1}]}), {"x": "max"}), "holds no numbers; leave it out"),
         (lambda: skyline([{"x": [(1, 1), (2, 1)], "y": 1}, {"x": 1, "y": None}], {"x": "max", "y": "max"}), "distr"),
+        (lambda: skyline([{"x": [(1, 1), (2, 1)]}, {"x": None}], {"x": "max"}), "'x' has gaps, which cannot be learnt"),
     ],
 )
 def test_mistakes_have_one_sentence_with_the_way_out(call, text):

@@ -9,33 +9,49 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import runners
+from tests.fuzz import crowds, runners, tables
 from tests.fuzz.judging import Difference
 from tests.fuzz.shrinking import shown, shrunk
-from tests.fuzz.streams import Stream, drawn
+from tests.fuzz.streams import Stream
+from tests.fuzz.streams import drawn as stream_of
 
 BLOCK = 50  # seeds of one task
 SHOWN = 2  # differences of one kind that are made smaller
 Found = tuple[int, str, str, str]  # seed, runner, kind, what differs
 
 
-def runners_of(seed: int) -> tuple[str, str]:
-    """A monitor always; the embedded engine and Spark's stages in turn."""
-    return "run_monitor", "run_embedded" if seed % 2 else "run_stages"
+DRAWN: dict[str, tuple[Callable[[Any], None], Callable[[int], Any]]] = {
+    "run_table": (tables.run_table, tables.drawn),
+    "run_crowd": (crowds.run_crowd, crowds.drawn),
+}
+
+
+def runners_of(seed: int) -> list[str]:
+    """A monitor always, the embedded engine and Spark's stages in turn; now and then what is rarer, or takes longer."""
+    found = ["run_monitor", "run_embedded" if seed % 2 else "run_stages"]
+    found += ["run_table"] * (seed % 2 == 1) + ["run_disturbed"] * (seed % 5 == 0)
+    return found + ["run_files"] * (seed % 40 == 20) + ["run_crowd"] * (seed % 200 == 100)
+
+
+def case_of(seed: int, runner: str) -> tuple[Callable[[Any], None], Any]:
+    """A runner, and what it runs: a stream, if nothing else."""
+    run, drawn = DRAWN.get(runner) or (getattr(runners, runner), stream_of)
+    return run, drawn(seed)
 
 
 def differences(seed: int) -> Iterator[Found]:
     """What differs in the stream of a seed."""
     for runner in runners_of(seed):
+        run, case = case_of(seed, runner)
         try:
-            getattr(runners, runner)(drawn(seed))
+            run(case)
         except Difference as found:
             yield seed, runner, found.kind, str(found)
         except Exception as error:
@@ -47,9 +63,11 @@ def block(first: int, end: int) -> list[Found]:
 
 
 def least(seed: int, runner: str, kind: str) -> str:
-    """The difference as a test, as small as it gets."""
-    run = getattr(runners, runner)
-    stream: Stream = shrunk(drawn(seed), run, kind)
+    """The difference as a test, as small as it gets; what is no stream is shown as it is."""
+    run, case = case_of(seed, runner)
+    if not isinstance(case, Stream):
+        return repr(case)
+    stream = shrunk(case, run, kind)
     try:
         run(stream)
     except Exception as error:
@@ -81,6 +99,8 @@ def main(words: list[str] | None = None) -> int:
             draft = record.with_suffix(".draft")
             draft.write_text(json.dumps(known))
             draft.replace(record)
+        if found and asked.first:
+            break
     for kind, count in kinds.most_common():
         print(f"{count:6} {kind}")
     print(f"{ran} streams, {sum(kinds.values())} differences")
@@ -115,5 +135,6 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=None, help="stop after that long")
     parser.add_argument("--record", default=None, help="a ledger: the same command goes on where it was left")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--first", action="store_true", help="stop when something differs")
     parser.add_argument("--shown", type=int, default=SHOWN, help="differences of a kind that are made smaller")
     return parser.parse_args(words)

@@ -6,8 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from tests.fuzz.streams import NUMBER, Row, Stream
@@ -58,9 +60,10 @@ def _pairs(value: Any) -> Any:
 
 
 def _float(value: Any) -> Any:
-    if value in ("nan", "inf"):  # as a reject shows it
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, str):  # as a reject shows a number that JSON has not
+        with suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return value
     return None if math.isnan(value) else float(value) + 0.0
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import fogline as fl
+from fogline.flow.embedded import Embedded
 from fogline.flow.embedded_batch import Evaluation
 from fogline.flow.embedded_state import EmbeddedState, Entry
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
+from fogline.flow.output import EMBEDDED, RunConfig
 from fogline.flow.plans import plan_of
 from fogline.rows.queries import Queries
 from tests.contracts import DISTRIBUTION
@@ -49,7 +56,8 @@ def schema(stream: Stream) -> pa.Schema:
     columns += [("e", pa.int64())] if "expires" in asked else []
     columns += [("v", pa.int64())] if "version" in asked else []
     columns += [("gone", pa.bool_())] if "gone" in asked else []
-    columns += [(a, DISTRIBUTION if stream.wide else pa.float64()) for a in asked["attributes"]]
+    kind = {"whole": pa.int64(), "decimals": pa.decimal128(38, 20)}.get(stream.numbers, pa.float64())
+    columns += [(a, DISTRIBUTION if stream.wide else kind) for a in asked["attributes"]]
     return pa.schema([*columns, (NUMBER, pa.int64())])
 
 
@@ -59,6 +67,8 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([None if v is None else [{"value": a, "weight": w} for a, w in v] for v in pairs], kind)
     if kind == pa.float64():
         return pa.array([None if v is None else float(v) for v in values], kind)
+    if pa.types.is_int64(kind) or pa.types.is_decimal(kind):
+        return pa.array([None if _none(v) else v for v in values], kind)
     return pa.array(values, kind)
 
 
@@ -78,11 +88,12 @@ def run_monitor(stream: Stream) -> None:
     stream, reports = settled(stream, make, monitor=True)
     asked, judge = query(stream), Judge(stream, "monitor", stream.query["by"])
     own = own_imputer(stream)
-    monitor = fl.Monitor(asked, known(stream), imputer=own, eager=stream.eager)
+    how: dict[str, Any] = {"imputer": own, "remember": stream.remember}
+    monitor = fl.Monitor(asked, known(stream), eager=stream.eager, **how)
     for call, ((now, rows), report) in enumerate(zip(stream.calls, reports, strict=True)):
         given: Any = table(stream, rows) if stream.tables else [dict(row) for row in rows]
         if own is not None and call in stream.raises:
-            _raise_once(monitor, own, now, given, call not in stream.ends)
+            _raise_once(monitor, how, now, given, call not in stream.ends)
         before = monitor.counts["rejected"]
         try:
             changes = monitor.advance(now, given, ticks=call not in stream.ends)
@@ -100,7 +111,7 @@ def run_monitor(stream: Stream) -> None:
         judge.rejects(call, report, rejects, {row[NUMBER]: row for row in rows})
         judge.compare(_answer(monitor, stream), f"call {call}, the answer at its end")
         if call in stream.restored:
-            monitor = fl.Monitor.restore(asked, monitor.snapshot(), known(stream), imputer=own)
+            monitor = fl.Monitor.restore(asked, monitor.snapshot(), known(stream), **how)
     stats = monitor.stats()
     counted = {"rows": stats["rows"], "rejected": stats["rejected"], "late": stats["late"]}
     counted |= {"stale": stats["stale"]} if asked.latest else {}
@@ -108,8 +119,32 @@ def run_monitor(stream: Stream) -> None:
     judge.counted(counted)
 
 
-def _raise_once(monitor: fl.Monitor, own: Any, now: int, given: Any, ticks: bool) -> None:
+def run_disturbed(stream: Stream) -> None:
+    """The stream through two monitors with a repository that knows more than the reference, with hindsight: of one the
+    user's imputer raises now and then, and it is saved and restored. Both report the same."""
+    if not stream.own or stream.query.get("latest") or stream.keys != "texts" or stream.numbers:
+        return
+    stream = replace(stream, repository="learnt", query={**stream.query, "max_sensors": 100_000})
+    asked, calm, own = query(stream), own_imputer(stream), own_imputer(stream)
+    plain, monitor = (fl.Monitor(asked, known(stream), imputer=each, eager=stream.eager) for each in (calm, own))
+    for call, (now, rows) in enumerate(stream.calls):
+        given: Any = table(stream, rows) if stream.tables else [dict(row) for row in rows]
+        ticks = call not in stream.ends
+        if own is not None and call in stream.raises:
+            _raise_once(monitor, {"imputer": own}, now, given, ticks)
+        expected, found = (each.advance(now, given, ticks=ticks) for each in (plain, monitor))
+        if not found.equals(expected) or plain.stats() != monitor.stats():
+            several = {name: (n, monitor.stats()[name]) for name, n in plain.stats().items()}
+            counts = {name: both for name, both in several.items() if both[0] != both[1]}
+            text = f"call {call}: reported {found.to_pylist()}, undisturbed {expected.to_pylist()}; counts {counts}"
+            raise Difference("disturbed answer", text)
+        if call in stream.restored:
+            monitor = fl.Monitor.restore(asked, monitor.snapshot(), known(stream), imputer=own)
+
+
+def _raise_once(monitor: fl.Monitor, how: dict[str, Any], now: int, given: Any, ticks: bool) -> None:
     """The user's imputer raises in its midst, if it is asked at all: nothing has happened then."""
+    own = how["imputer"]
     own.armed = True
     before = monitor.snapshot()
     try:
@@ -123,7 +158,7 @@ def _raise_once(monitor: fl.Monitor, own: Any, now: int, given: Any, ticks: bool
         raise Difference(f"monitor {type(error).__name__}", f"a call that is repeated: {error}") from error
     own.armed = False
     if not own_asked:  # it went through: back to where it was
-        again = fl.Monitor.restore(monitor.query, before, monitor.repository, imputer=own)
+        again = fl.Monitor.restore(monitor.query, before, monitor.repository, **how)
         again.rejects = monitor.rejects
         monitor.__dict__.update(again.__dict__)
 
@@ -152,6 +187,8 @@ class Memory(EmbeddedState):
 
 def run_embedded(stream: Stream) -> None:
     """The stream through the embedded engine's stages, held to the reference."""
+    if stream.idle:  # what silent groups report comes with later batches
+        stream = replace(stream, calls=[*stream.calls, *([(stream.calls[-1][0], [])] * 3)])
 
     def start(plan: Any) -> Any:
         engine = Evaluation(plan, Memory())
@@ -161,7 +198,8 @@ def run_embedded(stream: Stream) -> None:
 
 
 def run_stages(stream: Stream) -> None:
-    """The stream through the stages as Spark calls them."""
+    """The stream through the stages as Spark calls them. (There silent groups follow where a slice has two ids.)"""
+    stream = replace(stream, idle=0)
 
     def start(plan: Any) -> Any:
         kind = ShelfEngine if stream.shelved and stream.query["by"] else Engine
@@ -174,15 +212,77 @@ def run_stages(stream: Stream) -> None:
     _run_pipeline(stream, "stages", start)
 
 
+class _Sink:
+    """Keeps batches; it raises at some, once, before it takes them or afterwards."""
+
+    def __init__(self) -> None:
+        self.taken: dict[int, dict[str, list[Row]]] = {}
+        self.raises = ""
+
+    def put(self, number: int, *parts: Any) -> None:
+        raises, self.raises = self.raises, ""
+        if raises == "before":
+            raise ConnectionError("the sink is away")
+        kinds = zip((CHANGES, REJECTS, HEALTH), parts, strict=True)
+        found = {kind: [row for each in part for row in each.to_pylist()] for kind, part in kinds}
+        if number in self.taken and found[CHANGES] != self.taken[number][CHANGES]:
+            raise Difference("files again", f"batch {number} was {self.taken[number]}, and then {found}")
+        self.taken[number] = found
+        if raises == "after":
+            raise ConnectionError("the sink has the batch, and is away")
+
+
+def run_files(stream: Stream) -> None:
+    """The stream as files, one a batch, through the embedded engine into a folder and a sink, held to the reference.
+
+    It is started again for every file; and when its sink has raised, perhaps after it was called on."""
+    with TemporaryDirectory(prefix="fogline-fuzz-") as root:
+        _run_pipeline(replace(stream, own="", others=(), idle=0), "files", partial(_files, stream, Path(root)))
+
+
+def _files(stream: Stream, root: Path, plan: Any) -> Any:
+    sink, count = _Sink(), itertools.count()
+    (root / "in").mkdir()
+    how: dict[str, Any] = {"every": stream.every, "lateness": stream.lateness, "ahead": stream.ahead or "off"}
+    where = str(root / "in"), str(root / "out"), query(_unbound(stream)), known(stream)
+    config = RunConfig(*where, **how, engine=EMBEDDED, sinks=(sink,))
+    disturbed = set(stream.ends) | set(stream.restored)
+
+    def batch(rows: pa.Table) -> Any:
+        number = next(count)
+        pq.write_table(rows, root / "in" / f"{number:04}.parquet")
+        sink.raises = "" if number not in disturbed else "after" if number in stream.restored else "before"
+        if not any(_ran(config, called_on=number % 2 == 1) for _ in range(3)):  # the sink raises once
+            raise Difference("files error", f"batch {number} cannot be done")
+        return [(kind, pa.Table.from_pylist(some)) for kind, some in sink.taken.get(number, {}).items() if some]
+
+    return batch
+
+
+def _ran(config: RunConfig, *, called_on: bool) -> bool:
+    """A start, until all files are read; False: it failed."""
+    running = Embedded(config)
+    begun = running.start(files_per_batch=1)
+    try:
+        return begun.awaitTermination()
+    except fl.FoglineError:
+        if called_on:  # it does nothing more, and states so
+            with suppress(fl.FoglineError):
+                begun.awaitTermination()
+        return False
+    finally:
+        running.close()
+
+
+def _unbound(stream: Stream) -> Stream:
+    """Without a bound of sensors: on a pipeline it is one of each bucket."""
+    return replace(stream, query={k: v for k, v in stream.query.items() if k != "max_sensors"})
+
+
 def _run_pipeline(stream: Stream, who: str, start: Any) -> None:
     if not stream.typed:
         return
-    bound = stream.query.get("max_sensors")  # there it is one of each bucket
-    stream = (
-        stream
-        if bound is None
-        else replace(stream, query={k: v for k, v in stream.query.items() if k != "max_sensors"})
-    )
+    stream = _unbound(stream)
     asked: dict[str, dict[str, Any]] = {"first" if stream.others else "": {}}
     asked |= {f"q{k}": more for k, more in enumerate(stream.others)}
     for more in asked.values():  # one stream for all, without what any of them leaves open
@@ -193,7 +293,7 @@ def _run_pipeline(stream: Stream, who: str, start: Any) -> None:
     counts = {name: dict.fromkeys(COUNTED, 0) for name in asked}
     numbered = {row[NUMBER]: row for row in stream.rows}
     for call, (_, rows) in enumerate(stream.calls):
-        if not rows:
+        if not rows and not stream.idle:
             continue
         try:
             journal = batch(table(stream, rows))
@@ -239,12 +339,14 @@ def _truths(more: dict[str, Any], stream: Stream) -> Any:
 
 def _truth(stream: Stream, more: dict[str, Any]) -> PipelineTruth:
     question = Question(**{**stream.query, **more})
-    return PipelineTruth(question, imputing(stream, pipeline=True), stream.lateness, stream.ahead or None)
+    where = stream.lateness, stream.ahead or None, stream.idle or None
+    return PipelineTruth(question, imputing(stream, pipeline=True), *where)
 
 
 def _plan(stream: Stream, asked: dict[str, dict[str, Any]]) -> Any:
     queries = {name: query(stream, **more) for name, more in asked.items()}
     how: dict[str, Any] = {"every": stream.every, "lateness": stream.lateness, "ahead": stream.ahead or "off"}
+    how |= {"idle": stream.idle} if stream.idle else {}
     if (found := known(stream)) is not None:
         how["opened"] = lambda: found
     if stream.own:

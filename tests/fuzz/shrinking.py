@@ -62,6 +62,8 @@ def _less(stream: Stream) -> Iterator[Stream]:
         "lateness",
         "every",
         "own",
+        "idle",
+        "remember",
     ):
         if getattr(stream, name) != getattr(plain, name):
             yield replace(stream, **{name: getattr(plain, name)})

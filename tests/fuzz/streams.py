@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,16 @@ LIVES = (3, 1, 2, 4, 5, 7, 0, 12, 1000)
 HISTORY = {"a0": (0, 3, 1, 1), "a1": (2, 0, 0, 3), "a2": (1, 1, 2, 0)}
 NAN = float("nan")
 NUMBER = "n"
+FAR, LONG = 2**53, Decimal("0.1234567890123456")
+CELLS = {  # whole numbers and decimals, of which floats hold some
+    "whole": (0, 1, 2, FAR, FAR + 1, FAR + 2),
+    "decimals": (Decimal("0.10"), Decimal("0.25"), LONG, LONG + Decimal("1e-17"), Decimal(FAR), Decimal(FAR + 1)),
+    "mixed": (1, 0.5, FAR, FAR + 1, Decimal("0.25"), LONG, [(FAR + 1, 1), (0, 1)], [(1, 1), (FAR, 2)]),
+}
+MIXED: tuple[tuple[Any, ...], ...] = (  # what may name rows and groups, of several kinds
+    (5, 5.0, 6, Decimal("5.00")), (5.0, 5, 5.5, Decimal("5.50")), (True, 1, 1.0, False), ("5", 5, 5.0), (1, True, "1"),
+    (FAR + 1, float(FAR), FAR), (None, 1, NAN, 1.0),
+)  # fmt: skip
 
 
 @dataclass
@@ -34,12 +45,14 @@ class Stream:
 
     seed: int
     query: dict[str, Any]  # fields of the query
-    repository: str = ""  # "", whole, last, empty: see `repository`
+    repository: str = ""  # "", whole, last, empty, learnt: see `repository`
+    remember: bool = True  # whether a monitor remembers sensors
     own: str = ""  # "", some, other: a function of the user's; late: an imputer that is asked when it matters
     calls: list[tuple[int, list[Row]]] = field(default_factory=list)
     typed: bool = True  # whether rows fit into an Arrow table, and so into a pipeline
     wide: bool = False  # whether cells may be distributions
-    keys: str = "texts"  # what ids and groups are: texts, or odd
+    keys: str = "texts"  # what ids and groups are: texts, odd, or of several kinds (mixed)
+    numbers: str = ""  # what numbers attributes have: see CELLS
     ends: tuple[int, ...] = ()  # calls of which only the end is asked for (`ticks=False`)
     raises: tuple[int, ...] = ()  # calls in which the user's imputer raises at first
     restored: tuple[int, ...] = ()  # calls after which the monitor is restored from its snapshot
@@ -48,6 +61,7 @@ class Stream:
     every: str = "tick"
     lateness: int = 0
     ahead: int = 0  # the length of a stretch; 0: off
+    idle: int = 0  # at which distance silent groups follow; 0: they do not
     parts: int = 1  # partitions of a batch
     shelved: bool = False
     others: tuple[dict[str, Any], ...] = ()  # further queries of a pipeline: what differs from the first one
@@ -147,8 +161,9 @@ def _number(value: Any) -> Any:
 
 @cache
 def repository(kind: str, d: int, by: tuple[str, ...]) -> fl.Repository | None:
-    """What history knows: all of it (`whole`), sensors' last readings and all of it (`last`), or nothing of the first
-    attribute beside such readings (`empty`)."""
+    """What history knows: all of it (`whole`), sensors' last readings and all of it (`last`), nothing of the first
+    attribute beside such readings (`empty`), or how sensors change, with hindsight (`learnt`): more than the reference
+    knows."""
     if not kind:
         return None
     names = NAMES[:d]
@@ -156,6 +171,8 @@ def repository(kind: str, d: int, by: tuple[str, ...]) -> fl.Repository | None:
     rows = [
         {"id": "history", "g": "history", "t": -1000 + k, **{a: float(HISTORY[a][k]) for a in names}} for k in range(4)
     ]
+    if kind == "learnt":
+        return fl.Repository.fit(_walks(names, by), query)
     if kind == "whole":
         return fl.Repository.fit(pa.Table.from_pylist(rows), query, rules=[], retention=0)
     if kind == "empty":
@@ -163,6 +180,19 @@ def repository(kind: str, d: int, by: tuple[str, ...]) -> fl.Repository | None:
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     columns = {k: pa.array(v, pa.float64()) if k in names else pa.array(v) for k, v in columns.items()}
     return fl.Repository.fit(pa.table(columns), query, method="last")
+
+
+def _walks(names: tuple[str, ...], by: tuple[str, ...]) -> pa.Table:
+    """Sensors that move by a step, or not at all: a history from which hindsight is learnt."""
+    r, sensors, steps = random.Random("walks"), 6, 60
+    rows: list[Row] = []
+    at = [[r.randint(0, 3) for _ in names] for _ in range(sensors)]
+    for t in range(steps):
+        for k, values in enumerate(at):
+            values[:] = [min(3, max(0, value + r.choice((-1, 0, 0, 1)))) for value in values]
+            cells = {name: float(value) for name, value in zip(names, values, strict=True)}
+            rows.append({"id": f"history {k}", "t": t - 1000, **({"g": "history"} if by else {}), **cells})
+    return pa.Table.from_pylist(rows)
 
 
 def imputing(stream: Stream, *, pipeline: bool = False) -> Imputing | None:
@@ -173,7 +203,7 @@ def imputing(stream: Stream, *, pipeline: bool = False) -> Imputing | None:
     whole = {a: HISTORY[a] for a in names} if stream.repository else {}
     if stream.repository == "empty":
         whole.pop("a0")
-    last = stream.repository in ("last", "empty")
+    last = stream.repository in ("last", "empty") and (stream.remember or pipeline)
     return Imputing(
         OWN.get(stream.own), last, whole, late=stream.own == "late", rejects=bool(stream.repository) or pipeline
     )
@@ -188,12 +218,18 @@ def drawn(seed: int) -> Stream:
     query = _query(r)
     stream = Stream(seed, query)
     stream.repository = r.choice(("whole", "last", "last", "empty", "empty", ""))
+    stream.remember = r.random() < 0.85
     stream.own = r.choice(("", "", "some", "other"))
     if query.get("carry") and not stream.repository and r.random() < 0.7:
         stream.repository = "whole"
     stream.typed = r.random() < 0.65
     stream.wide = stream.own != "other" and r.random() < 0.6
     stream.keys = "odd" if r.random() < 0.08 else "texts"
+    if not stream.typed and r.random() < 0.2:
+        stream.keys = "mixed"
+    if r.random() < 0.07:
+        stream.numbers, stream.own = r.choice(("whole", "decimals") if stream.typed else ("mixed",)), ""
+        stream.wide = not stream.typed
     stream.tables = stream.typed and r.random() < 0.3
     stream.eager = r.random() < 0.15
     stream.every = r.choice(("tick", "tick", "batch"))
@@ -205,6 +241,9 @@ def drawn(seed: int) -> Stream:
         query["max_sensors"] = r.choice((1, 2, 3))
     if stream.typed and stream.repository in ("", "whole") and not stream.own and not query.get("carry"):
         stream.ahead = r.choice((0, 3, 5))
+    still = stream.lateness == stream.ahead == 0 and ("lifetime" in query or "expires" in query)
+    if stream.typed and query["by"] and still and r.random() < 0.25:
+        stream.idle = r.choice((5, 10, 20))
     _Drawing(r, stream).calls()
     count = len(stream.calls)
     stream.ends = tuple(k for k in range(count) if r.random() < 0.1)
@@ -268,7 +307,10 @@ class _Drawing:
         if stream.keys == "odd":
             self.ids = r.choice(((0.0, -0.0, 1.0), (0.0, NAN, 2.0), ("None", "", "a"), (0.0, -0.0, None)))
             self.groups = r.choice(((None, "None", ""), (0.0, -0.0, NAN), (NAN, None, 1.0), ("x", "y")))
-        self.late = r.choice((0.0, 0.0, 0.1, 0.3))
+        elif stream.keys == "mixed":
+            self.ids, self.groups = r.choice(MIXED), r.choice(MIXED)
+            self.gap = max(self.gap, 0.1)  # a call that is an error settles no kind
+        self.late = 0.0 if stream.idle else r.choice((0.0, 0.0, 0.1, 0.3))
         self.copy = r.choice((0.0, 0.1, 0.3))
         self.bad = r.choice((0.0, 0.05, 0.15))
 
@@ -278,6 +320,8 @@ class _Drawing:
             return r.choice((None, None, NAN)) if not self.stream.tables else None
         if name in self.query.get("limits", {}) and r.random() < 0.2:
             return 9
+        if self.stream.numbers:
+            return r.choice(CELLS[self.stream.numbers])
         if not self.stream.wide or r.random() < 0.6:
             return r.randint(0, self.top)
         return [(r.randint(0, self.top), r.choice((1, 2, 5))) for _ in range(r.choice((1, 2, 2, 3)))]
@@ -297,7 +341,8 @@ class _Drawing:
         row |= {"gone": False} if "gone" in query else {}
         kinds: list[Row] = [{"id": None}, {"t": None}]
         name = r.choice(self.names)
-        kinds += [{name: [(1, -1)]}, {name: [(NAN, 1)]}] if self.stream.wide else [{name: float("inf")}]
+        kinds += [{name: [(1, -1)]}, {name: [(NAN, 1)]}] if self.stream.wide else []
+        kinds += [] if self.stream.wide or self.stream.numbers else [{name: float("inf")}]
         kinds += [{"e": t - 1}, {"e": None}] if "expires" in query else []
         if not self.stream.typed:
             kinds += [{name: "x"}, {name: 2**53 + 1}, {"id": ["a"]}, {"t": "x"}, {"t": t + 50}]
@@ -309,6 +354,8 @@ class _Drawing:
         """A copy, mostly with other content."""
         r = self.r
         out = dict(row)
+        if r.random() < 0.2:
+            return out | {r.choice(self.names): r.choice((None, self.cell(self.names[0])))}
         if r.random() < 0.8:
             out |= {a: self.cell(a) for a in self.names if r.random() < 0.7}
             out |= {"e": row["t"] + r.choice(LIVES)} if "expires" in self.query and r.random() < 0.5 else {}
@@ -320,11 +367,11 @@ class _Drawing:
         """Rows in the order of time, but for late ones and copies, cut anywhere."""
         r, t, rows = self.r, 0, list[Row]()
         for _ in range(r.choice((3, 5, 8, 8, 12, 16))):
-            t += r.choice((0, 1, 0, 1, 1, 2, 5))
+            t += r.choice((0, 1, 0, 1, 1, 2, 5) if not self.stream.idle else (0, 1, 1, 2, 5, 10))
             at = t - r.choice((1, 2, 4)) if r.random() < self.late else t
             rows.append(self.row(at))
             while r.random() < self.copy:
-                rows.append(self.again(r.choice(rows[-3:])))
+                rows.append(self.again(r.choice(rows[-1:] if self.stream.idle else rows[-3:])))
         for row in list(rows):
             if self.stream.ahead and r.random() < 0.15:
                 rows.insert(r.randint(0, len(rows)), self.row(row["t"] + r.choice((6, 12, 13, 30, 60, 61, 200))))
@@ -334,6 +381,7 @@ class _Drawing:
             row[NUMBER] = k
         ends = sorted(r.randint(0, len(rows)) for _ in range(r.choice((0, 1, 2, 3, 4, 6))))
         ends = list(range(1, len(rows))) if r.random() < 0.1 else ends
+        ends = list(range(1, len(rows), r.choice((1, 1, 2, 3)))) if self.stream.idle else ends
         calls, clock = [], 0
         for a, b in zip([0, *ends], [*ends, len(rows)], strict=True):
             times = [row["t"] for row in rows[a:b] if isinstance(row["t"], int) and row["t"] < t + 20]

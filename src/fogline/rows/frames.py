@@ -24,6 +24,7 @@ from fogline.rows.usual import usual_table
 
 # Beside other kinds Arrow would make numbers of these, and bytes of texts.
 _ALONE = bool, np.bool_, date, timedelta, np.datetime64, np.timedelta64, bytes
+_LISTS = {list, tuple, np.ndarray}  # (value, weight) pairs, of which Arrow would make lists of lists
 
 Cells = Any  # an Arrow array; or a list of Python values, where Arrow has no type for them
 
@@ -128,10 +129,10 @@ class _Dicts(Frame):
 def _column(values: list[Any]) -> Cells:
     """Python's values as Arrow, where that keeps what they are: else as they came.
 
-    Arrow would cut the nanoseconds of pandas' instants, and take True for 1.0 beside floats.
+    Arrow would cut the nanoseconds of pandas' instants, take True for 1.0 beside floats, and pairs for lists.
     """
     kinds = {type(each) for each in values if not is_missing(each)}
-    if len(kinds) > 1 and any(issubclass(kind, _ALONE) for kind in kinds):
+    if kinds & _LISTS or (len(kinds) > 1 and any(issubclass(kind, _ALONE) for kind in kinds)):
         return values
     try:
         column = pa.array(values, from_pandas=True)

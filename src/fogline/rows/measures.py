@@ -54,7 +54,8 @@ def measure(column: pa.Array | list[Any], name: Hashable, label: Callable[[int],
             return _numbers(column, name)
     cells, unheld = _read(column, name, label)
     if cells.type == PAIRS:
-        return Measure(cells, None, cells.null_count > 0, len(cells) > 0 and cells.null_count == len(cells))
+        gaps = int(np.count_nonzero(pc.fill_null(pc.list_value_length(cells), 0).to_numpy(zero_copy_only=False) == 0))
+        return Measure(cells, None, gaps > 0, len(cells) > 0 and gaps == len(cells))
     values = np.array(cells.to_numpy(zero_copy_only=False), np.float64)
     if not unheld:
         return _of(values, name)
