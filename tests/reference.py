@@ -327,10 +327,12 @@ class Memory:
         for name, value in values.items():
             some = known.setdefault(name, [])
             there = [each for each in some if each[0] == t]
-            may = self.corrects and (t == newest or bool(there) and there[0][3] == self.call)
+            may = self.corrects and (t == newest or (bool(there) and there[0][3] == self.call))
             if there and not (may and there[0][1] <= version):
                 continue
-            known[name] = sorted([each for each in some if each not in there] + [(t, version, value, self.call)])[-KEPT:]
+            known[name] = sorted([each for each in some if each not in there] + [(t, version, value, self.call)])[
+                -KEPT:
+            ]
 
 
 # --- A group ----------------------------------------------------------------------------------------------------------
