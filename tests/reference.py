@@ -213,7 +213,7 @@ def rank(question: Question, row: Read) -> tuple[Any, ...]:
     cells = [row.cells[name] for name in question.attributes]
     numbers = [-inf if each is None or len(each) > 1 else each[0][0] for each in cells]
     lists = [
-        ([v for v, _ in each], [w for _, w in each]) if each is not None and len(each) > 1 else ([], [])
+        ([v for v, _ in each], [round(w, 12) for _, w in each]) if each is not None and len(each) > 1 else ([], [])
         for each in cells
     ]
     given: list[Any] = [row.row.get(name) for name in question.attributes]  # of equal ones: what is beyond its limits
@@ -525,9 +525,15 @@ class Group:
 
         best = max(fine, key=order)
         for row in fine:
+            if order(row) == order(best) and self._bare(row) != self._bare(best):
+                raise Unstated(row.place, "a copy that is the same once its gap is filled")
             if row is not best and reason:
                 outcome.rejects[row.place] = set(reason)
         return best
+
+    def _bare(self, row: Read) -> Any:
+        """What a row came with."""
+        return rank(self.question, replace(row, cells=_cells_of(self.question, row)))
 
     def _gaps(self, row: Read) -> list[str]:
         """The attributes that no imputer can fill."""
@@ -785,14 +791,17 @@ class PipelineTruth:
         outcome = self._rejected(group, clock, came)
         rejected = outcome.rejects
         report.add(key, Outcome(rejects=rejected, maybe=outcome.maybe))
-        came = [row for row in came if row.place not in rejected]
+        came, heard = [row for row in came if row.place not in rejected], came
+        if not self.settles:  # else gaps are looked at when the query's clock has moved
+            heard = came
         if self.ahead is not None and came:
             ground = self.grounds.setdefault(key, Ground(self.ahead))
             came, held, released = ground.sift(came)
+            heard = came
             report.held |= {row.place for row in held}
             report.counts["held"] = report.counts.get("held", 0) + len(held)
             report.counts["released"] = report.counts.get("released", 0) + released
-        for row in came:
+        for row in heard:
             self.heard[key, row.id] = max(row.t, self.heard.get((key, row.id), -inf))
         rows = self.waiting.pop(key, []) + came
         self.reached[key] = max([before, *(row.t for row in came)])

@@ -69,6 +69,11 @@ MENDED = {
         [(6, [{"t": 1, "a0": 0}, {"id": "d", "t": 6, "a0": None}])], LIFE | {"latest": True, "carry": ["a0"]},
         repository="empty",
     ),
+    "with carry, a row that is rejected for its gap moves silent groups, however rows are cut": _find(
+        [(10, [{"id": "c", "t": 10, "e": 22, "g": "y", "a0": 0}]), (27, [{"t": 27, "e": 31, "g": "x", "a0": None}]),
+         (32, [{"t": 32, "e": 40, "g": "z", "a0": None}])],
+        {"expires": "e", "latest": True, "carry": ["a0"], "by": ["g"]}, repository="empty", idle=5,
+    ),
     "what an imputer of the user's own gives is not carried": _find(
         [(4, [{"t": 2, "a0": None, "a1": 0}]),
          (6, [{"t": 4, "a0": None, "a1": 1}, {"id": "b", "t": 6, "a0": 0, "a1": 0}])],
