@@ -74,6 +74,11 @@ MENDED = {
          (32, [{"t": 32, "e": 40, "g": "z", "a0": None}])],
         {"expires": "e", "latest": True, "carry": ["a0"], "by": ["g"]}, repository="empty", idle=5,
     ),
+    "a late row that is rejected when it is due has not expired": _find(
+        [(6, [{"t": 3, "e": 7, "a0": 0}, {"t": 6, "e": 9, "a0": 0}]), (8, [{"id": "b", "t": 4, "e": 4, "a0": None}]),
+         (9, [{"id": "c", "t": 0, "e": 1, "a0": 0}, {"id": "c", "t": 0, "e": 2, "a0": 0}])],
+        {"expires": "e"}, repository="empty", lateness=1,
+    ),
     "what an imputer of the user's own gives is not carried": _find(
         [(4, [{"t": 2, "a0": None, "a1": 0}]),
          (6, [{"t": 4, "a0": None, "a1": 1}, {"id": "b", "t": 6, "a0": 0, "a1": 0}])],

@@ -198,7 +198,6 @@ class Keeper:
         group, settled = loaded.group, None
         late, before = group.late, (group.live.counts.revised, self._clipped)
         rows, rejects, conflicts = self._without_duplicates(key, loaded, rows)
-        expired = self._expired(rows, loaded.clock)
         imputed = np.zeros((0 if rows is None else len(rows.arrived), 0), np.bool_)
         if rows is not None and self.settling is not None:
             settled, loaded.sensors, imputed, newest = self.settling.settle(
@@ -208,6 +207,7 @@ class Keeper:
             if not np.isfinite(clock):
                 return Stepped([], rejects, settled, {}, clock)
             rows, revised = settled.rows if len(settled.rows.arrived) else None, settled.revisions
+        expired = self._expired(rows, loaded.clock)  # of late rows none is screened
         if isinstance(group, LatestGroup):
             return self._step_latest(group, GroupTurn(loaded.clock, clock, rows, imputed), settled, expired)
         batch = None if rows is None else rows.batch(self.plan.query)
