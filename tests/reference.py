@@ -470,8 +470,7 @@ class Group:
             for name in self.question.carry:
                 if row.cells[name] is None and there is not None:
                     row.cells = row.cells | {name: there.cells[name]}
-        came = {row.place: _cells_of(self.question, row) for row in rows} if self.question.carry else None
-        best = self._chosen(rows, outcome, set(), before=came)
+        best = self._chosen(rows, outcome, set())
         outcome.counts["late"] += len(removals) + (best is not None) if same[0].t < clock else 0
         if len(rows) > 1 or len(removals) > 1 or (rows and removals):
             outcome.loose |= {"late", "expired"}
@@ -491,13 +490,11 @@ class Group:
             if self.pipeline and self._gaps(row):
                 raise Unstated(row.place, "a stale row with a gap that no imputer can fill")
         if rows:
-            self._remember(max(rows, key=lambda row: rank(self.question, row)))
+            self._remember(self._best(rows))
 
     # --- Gaps
 
-    def _chosen(
-        self, copies: list[Read], outcome: Outcome, reason: set[str], before: Mapping[Any, Any] | None = None
-    ) -> Read | None:
+    def _chosen(self, copies: list[Read], outcome: Outcome, reason: set[str]) -> Read | None:
         """The row that counts, of those that are not rejected for a gap; the others are rejected with the reason."""
         fine = []
         for row in copies:
@@ -517,19 +514,25 @@ class Group:
                 outcome.rejects[row.place] |= reason
                 outcome.maybe |= set() if reason else {row.place}
 
-        def order(row: Read) -> Any:
-            """By what it came with; without `carry`, a list by the user's own function counts among that."""
-            if before is not None:
-                return rank(self.question, replace(row, cells=before[row.place]))
-            return rank(self.question, replace(row, cells={name: self._listed(row, name) for name in row.cells}))
-
-        best = max(fine, key=order)
+        best = self._best(fine)
         for row in fine:
-            if order(row) == order(best) and self._bare(row) != self._bare(best):
-                raise Unstated(row.place, "a copy that is the same once its gap is filled")
             if row is not best and reason:
                 outcome.rejects[row.place] = set(reason)
         return best
+
+    def _best(self, copies: list[Read]) -> Read:
+        """The one that counts."""
+        best = max(copies, key=self._order)
+        for row in copies:
+            if self._order(row) == self._order(best) and self._bare(row) != self._bare(best):
+                raise Unstated(row.place, "a copy that is the same once its gap is filled")
+        return best
+
+    def _order(self, row: Read) -> Any:
+        """By what it came with; without `carry`, a list by the user's own function counts among that."""
+        if self.question.carry:
+            return self._bare(row)
+        return rank(self.question, replace(row, cells={name: self._listed(row, name) for name in row.cells}))
 
     def _bare(self, row: Read) -> Any:
         """What a row came with."""

@@ -74,6 +74,13 @@ MENDED = {
          (32, [{"t": 32, "e": 40, "g": "z", "a0": None}])],
         {"expires": "e", "latest": True, "carry": ["a0"], "by": ["g"]}, repository="empty", idle=5,
     ),
+    "of stale copies, too, the chosen one is the reading, with what an imputer of the user's own gave": _find(
+        [(2, [{"t": 1, "e": 2, "v": 1, "a0": None, "a1": 0}, {"t": 2, "e": 6, "v": None, "a0": None, "a1": None}]),
+         (3, [{"t": 1, "e": 13, "v": None, "a0": None, "a1": 0}, {"t": 1, "e": 2, "v": None, "a0": 0, "a1": 0},
+              {"t": 3, "e": 5, "v": 0, "a0": 0, "a1": 0}])],
+        {"attributes": {"a0": "min", "a1": "min"}, "expires": "e", "latest": True, "version": "v"}, repository="empty",
+        own="other", lateness=1,
+    ),
     "a late row that is rejected when it is due has not expired": _find(
         [(6, [{"t": 3, "e": 7, "a0": 0}, {"t": 6, "e": 9, "a0": 0}]), (8, [{"id": "b", "t": 4, "e": 4, "a0": None}]),
          (9, [{"id": "c", "t": 0, "e": 1, "a0": 0}, {"id": "c", "t": 0, "e": 2, "a0": 0}])],
