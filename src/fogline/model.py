@@ -39,6 +39,8 @@ from fogline.shown import call, count_of, quoted
 
 MAX_SENSORS = 100_000
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
+NO_VALUE = "the repository has no value for it"  # why a row with a gap is rejected
+NO_REPOSITORY = "there is no repository to impute it from"
 
 
 @dataclass(frozen=True, slots=True)
