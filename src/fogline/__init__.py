@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fogline.repository.verify import Violation, verify
     from fogline.rows.queries import Queries
     from fogline.rows.source import RowSource
-    from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
+    from fogline.skyline.explanation import Decisive, Explanation, Flip, Outside, Rival
 
 __version__ = "0.2.0"
 
@@ -67,6 +67,7 @@ __all__ = [
     "LimitError",
     "Monitor",
     "Node",
+    "Outside",
     "Quality",
     "Queries",
     "Query",
@@ -129,7 +130,7 @@ offer(
         "repository.verify": ("Violation", "verify"),
         "rows.queries": ("Queries",),
         "rows.source": ("RowSource",),
-        "skyline.explanation": ("Decisive", "Explanation", "Flip", "Rival"),
+        "skyline.explanation": ("Decisive", "Explanation", "Flip", "Outside", "Rival"),
         "sinks": ("sinks",),
         "spark": ("spark",),
     },
