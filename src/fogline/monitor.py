@@ -197,9 +197,10 @@ class Monitor:
     def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
         """The answer now: by…, id, arrived, probability, exact, within, attributes as they came, front.
 
-        `front`: of each row whether it is in under all values of what is missing (`certain`), with a probability above
-        alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those before it are
-        given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be in.
+        `front`: of each row whether it is in the skyline under every value that was imputed (`certain`), with a
+        probability above alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those
+        before it are given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be
+        in.
         `alpha`: the answer cut at a higher probability than the query's.
         `top`: so many rows of each group that stand for the others (see `fogline.skyline.representatives`), with the
         column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is
