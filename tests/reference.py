@@ -37,10 +37,6 @@ class Unstated(Exception):
         self.place = place
 
 
-class CallError(Exception):
-    """The whole call is an error, and changes nothing."""
-
-
 @dataclass(frozen=True)
 class Question:
     """What is asked: the fields of a query."""
@@ -80,7 +76,6 @@ class Imputing:
     last: bool = False
     whole: Mapping[str, Sequence[float]] = field(default_factory=dict)  # an attribute's values in history
     late: bool = False  # whether the user's own is asked only when it matters: copies are chosen before
-    rejects: bool = True  # whether a row whose gap is left is rejected; else the call is an error
 
 
 # --- Rows as they come ------------------------------------------------------------------------------------------------
@@ -364,7 +359,7 @@ class Outcome:
 class Group:
     """One group: its window, the newest of its ids, what its sensors have read."""
 
-    def __init__(self, question: Question, imputing: Imputing | None, *, pipeline: bool = False) -> None:
+    def __init__(self, question: Question, imputing: Imputing, *, pipeline: bool = False) -> None:
         self.question, self.imputing, self.pipeline = question, imputing, pipeline
         self.window: list[Read] = []
         self.seen: set[Any] = set()  # (id, time) of all that was taken
@@ -498,12 +493,7 @@ class Group:
         """The row that counts, of those that are not rejected for a gap; the others are rejected with the reason."""
         fine = []
         for row in copies:
-            gaps = self._gaps(row)
-            if gaps and (self.imputing is None or not self.imputing.rejects):
-                if len(copies) > 1:
-                    raise Unstated(row.place, "a copy with a gap that is an error of the call")
-                raise CallError(f"{row.name} lacks {gaps}")
-            if gaps:
+            if self._gaps(row):
                 outcome.rejects[row.place] = {"gap"}
             else:
                 fine.append(row)
@@ -548,8 +538,6 @@ class Group:
     def _imputed(self, row: Read, name: str) -> Cell:
         """What a gap may be: the first imputer that has an answer decides."""
         imputing, sign = self.imputing, self.question.sign(name)
-        if imputing is None:
-            return None
         if (given := self._given(row, name)) is not None:
             return given
         if imputing.last:
@@ -561,7 +549,7 @@ class Group:
 
     def _given(self, row: Read, name: str) -> Cell:
         """What a function of the user's own gives, within the limits."""
-        if self.imputing is None or self.imputing.own is None:
+        if self.imputing.own is None:
             return None
         found = self.imputing.own(self._shown(row)).get(name)
         low, high = self.question.limits.get(name, (-inf, inf))
@@ -573,7 +561,7 @@ class Group:
         """The cell, or what the user's own function gives, unless it is asked late."""
         if row.cells[name] is not None:
             return row.cells[name]
-        return None if self.imputing is None or self.imputing.late else self._given(row, name)
+        return None if self.imputing.late else self._given(row, name)
 
     def _shown(self, row: Read) -> Row:
         """A row as a function of the user's sees it: its numbers, None where it has none."""
@@ -628,7 +616,7 @@ class Report:
 class MonitorTruth:
     """A monitor: all groups have one clock, the caller's."""
 
-    def __init__(self, question: Question, imputing: Imputing | None) -> None:
+    def __init__(self, question: Question, imputing: Imputing) -> None:
         self.question, self.imputing = question, imputing
         self.groups: dict[tuple[Any, ...], Group] = {}
         self.clock = -inf
@@ -741,7 +729,7 @@ class PipelineTruth:
     def __init__(
         self,
         question: Question,
-        imputing: Imputing | None,
+        imputing: Imputing,
         lateness: float = 0,
         ahead: float | None = None,
         idle: float | None = None,
@@ -752,7 +740,7 @@ class PipelineTruth:
         self.groups: dict[tuple[Any, ...], Group] = {}
         self.reached: dict[tuple[Any, ...], float] = {}  # the greatest time taken
         self.waiting: dict[tuple[Any, ...], list[Read]] = {}
-        remembers = imputing is not None and imputing.last
+        remembers = imputing.last
         self.settles = bool(question.carry) or (remembers and lateness > 0)  # gaps are looked at when rows are due
 
     def batch(self, rows: Sequence[tuple[Any, Row]]) -> Report:

@@ -231,5 +231,6 @@ def test_a_stale_row_with_a_gap_disturbs_no_monitor_that_has_nothing_to_impute_f
     monitor.advance(6, [row(3), row(6)])
     assert place_of(monitor) == ((2.0, 1.0),)
     assert monitor.stats()["stale"] == 1
-    with pytest.raises(fl.RowsError, match="nothing to impute it from"):
+    with pytest.warns(fl.RowsWarning, match="'place' is missing, and there is no repository"):
         monitor.advance(7, [{"id": "b", "g": "x", "t": 7, "heat": 1}])
+    assert [each.row["id"] for each in monitor.rejects] == ["b"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.errors import ClockError, FoglineError
+from fogline.errors import ClockError
 from fogline.flow.plan import make_plan
 from fogline.packing import unpack
 from tests.flow.driving import DISTRIBUTION, Engine, rows_of
@@ -278,7 +278,7 @@ def test_a_call_whose_rows_are_all_rejected_moves_the_clock_and_no_more():
 def test_a_call_that_raises_settles_no_kinds():
     query = fl.Query(attributes={"x": "max"}, id="id", time="t", lifetime=3)
     monitor = fl.Monitor(query)
-    with pytest.raises(FoglineError):
+    with pytest.raises(fl.RowsWarning):  # here warnings are errors
         monitor.advance(1, [row("a", 1, x=None)])  # a gap, and nothing to impute it from
     assert monitor.counts["rows"] == 0
     monitor.advance(1, [{"id": 7, "t": 1.5 - 0.5, "x": 1.0}])

@@ -55,13 +55,44 @@ def test_numbers_written_as_text_are_numbers():
     assert monitor.answer()["gas"].to_pylist() == [3.5]
 
 
-def test_a_missing_cell_without_a_distribution_is_an_error_that_names_it():
-    monitor = fl.Monitor(QUERY)
+def test_without_a_repository_a_row_with_a_gap_is_rejected_and_the_first_one_is_warned_of():
     nothing: list[Any] = [None, float("nan"), []]
     for missing in nothing:
-        with pytest.raises(fl.RowsError, match=r"row 'b'.*'gas'.*nothing to impute it from"):
-            monitor.advance(1, [row("a", gas=[(1, 1)]), row("b", gas=missing)])
-    assert monitor.advance(1, [row("a")])["id"].to_pylist() == ["a"]
+        monitor = fl.Monitor(QUERY)
+        with pytest.warns(fl.RowsWarning) as caught:
+            changes = monitor.advance(1, [row("a", gas=[(1, 1)]), row("b", gas=missing), row("c", gas=missing)])
+        [warning] = caught
+        assert str(warning.message) == (
+            "row 'b' is rejected, as every row is with a gap that nothing fills: 'gas' is missing, and there is no "
+            "repository to impute it from. Fit one to complete history, "
+            "Monitor(query, fl.Repository.fit(history, query)), or give such a cell a list of (value, weight) pairs."
+        )
+        assert warning.filename == __file__
+        assert changes["id"].to_pylist() == ["a"]
+        monitor.advance(2, [row("d", t=2, gas=missing)])  # not once more: here a warning would be an error
+        assert [each.row["id"] for each in monitor.rejects] == ["b", "c", "d"]
+        assert {each.reason for each in monitor.rejects} == {
+            "'gas' is missing, and there is no repository to impute it from"
+        }
+        assert monitor.stats()["rejected"] == 3
+
+
+def test_a_warning_of_gaps_that_is_made_an_error_has_changed_nothing():
+    for query in (QUERY, fl.Query({"gas": "max", "oxygen": "min"}, id="id", time="t", latest=True, carry=["gas"])):
+        monitor = fl.Monitor(query)
+        monitor.advance(1, [row("a")])
+        saved = monitor.snapshot()
+        for _ in range(2):
+            with pytest.raises(fl.RowsWarning):
+                monitor.advance(2, [row("b", t=2), row("c", t=2, gas=None), row("d", t=2, oxygen=None)])
+            assert monitor.snapshot() == saved
+
+
+def test_of_copies_the_one_without_a_gap_counts_where_there_is_no_repository():
+    monitor = fl.Monitor(QUERY)
+    with pytest.warns(fl.RowsWarning):
+        monitor.advance(1, [row(gas=9.0, oxygen=None), row(gas=1.0)])
+    assert monitor.answer()["gas"].to_pylist() == [1.0]
 
 
 def test_an_unknown_column_is_an_error_with_a_guess():
@@ -96,8 +127,9 @@ def test_values_outside_their_limits_are_missing_or_reject_the_row():
     monitor.advance(1, [row(gas=[(294, 1), (50, 1)])])
     assert monitor.answer()["probability"].to_pylist() == [1.0]
     assert monitor.stats()["outside_limits"] == 1
-    with pytest.raises(fl.RowsError, match="outside its limits"):
+    with pytest.warns(fl.RowsWarning, match="'gas' is outside its limits .0, 100., and there is no repository"):
         monitor.advance(2, [row(t=2, gas=294)])
+    assert monitor.stats()["rejected"] == 1
     strict = fl.Monitor(fl.Query.from_dict(base | {"outside": "reject"}))
     strict.advance(2, [row("a", t=2, gas=294), row("b", t=2)])
     assert strict.rejects[0].reason == "'gas' is outside its limits (0, 100)"
@@ -200,7 +232,7 @@ def test_sliced_and_chunked_tables_are_read_like_whole_ones():
 def test_a_null_cell_in_a_column_of_distributions_is_missing():
     kind = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
     table = pa.table({"id": [1, 2], "t": [1, 1], "gas": pa.array([[(1.0, 1.0)], None], kind), "oxygen": [1.0, 1.0]})
-    with pytest.raises(fl.RowsError, match=r"row 2.*'gas'"):
+    with pytest.warns(fl.RowsWarning, match=r"row 2 is rejected.*'gas' is missing"):
         fl.Monitor(QUERY).advance(1, table)
     null_pair = table.set_column(2, "gas", pa.array([[(1.0, 1.0)], [None]], kind))
     monitor = fl.Monitor(QUERY)

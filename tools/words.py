@@ -1,4 +1,4 @@
-"""Are there words in the project that made readers stumble, or names that stand for two things?
+"""Are there words in the project that made readers stumble, names that stand for two things, or promises not kept?
 
 python tools/words.py                    everything
 python tools/words.py --only docs src/fogline/rows
@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LOOKED_AT = ("src", "tests", "benchmarks", "docs", "tools", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
-             "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")  # fmt: skip
+LOOKED_AT = ("src", "tests", "benchmarks", "docs", "examples", "tools", "README.md", "ARCHITECTURE.md",
+             "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")  # fmt: skip
 LEFT_OUT = ("docs/results", "tools/words.py", "tests/formats/kept")
-KINDS = (".py", ".md", ".toml", "", ".yaml")
+SHOWN = (".js", ".html", ".ipynb")  # of these only what they promise is looked at
+KINDS = (".py", ".md", ".toml", "", ".yaml", *SHOWN)
 GLOSSARY = ("<!-- glossary -->", "<!-- end of glossary -->")
 STEMS, OFTEN = ("screen", "score", "memory"), 3  # modules of one name so often are one too many
 
@@ -59,6 +60,14 @@ NAMES = {
     "ours": "name what it holds, or 'fogline' beside rivals",
     "yours": "name what it holds",
 }
+
+# --- Promises of more than is computed, of what is in, and what is stated instead ------------------------------------
+PROMISED = "under every value that was imputed"
+PROMISES = (
+    r"whatever (?:is missing|(?:the|its) (?:missing|unknown) values)",
+    r"(?:all|every) values? (?:of what is missing|that (?:the )?missing cells may have)",
+)
+RIVALS = "src/fogline/lab"  # what is stated of rivals there holds
 
 ALLOWED = {"mine": ("src/fogline/demo", "tests/demo", "tests/spark/test_demo_on_spark.py")}  # a coal mine
 
@@ -119,6 +128,13 @@ def words(path: Path, text: str) -> Iterator[Find]:
                 yield _find(path, number, f"{match[0]!r}: use {WORDS[match[0].lower()]}")
 
 
+def promises(path: Path, text: str) -> Iterator[Find]:
+    """Sentences that promise more than is computed, over the ends of lines, quoted or not."""
+    for promise in () if _below(path, ROOT / RIVALS) else PROMISES:
+        for match in re.finditer(promise.replace(" ", r'["\s]+'), text, re.IGNORECASE):
+            yield _find(path, text.count("\n", 0, match.start()) + 1, f"{match[0]!r}: use {PROMISED!r}")
+
+
 def names(path: Path, text: str) -> Iterator[Find]:
     """Names in Python code that do not name what they hold."""
     for node in ast.walk(ast.parse(text)):
@@ -160,7 +176,9 @@ def finds(only: Iterable[str] = ()) -> list[Find]:
     chosen = files(only)
     for path in chosen:
         text = path.read_text(encoding="utf-8")
-        found += words(path, text)
+        found += promises(path, text)
+        if path.suffix not in SHOWN:
+            found += words(path, text)
         if path.suffix == ".py":
             found += names(path, text)
             found += shape(path, text) if ROOT / "src" in path.parents else []

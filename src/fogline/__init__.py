@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LimitError,
         QueryError,
         RowsError,
+        RowsWarning,
         RuleError,
         SinkError,
         SnapshotError,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from fogline.repository.verify import Violation, verify
     from fogline.rows.queries import Queries
     from fogline.rows.source import RowSource
-    from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
+    from fogline.skyline.explanation import Decisive, Explanation, Flip, Outside, Rival
 
 __version__ = "0.2.0"
 
@@ -66,6 +67,7 @@ __all__ = [
     "LimitError",
     "Monitor",
     "Node",
+    "Outside",
     "Quality",
     "Queries",
     "Query",
@@ -76,6 +78,7 @@ __all__ = [
     "Rival",
     "RowSource",
     "RowsError",
+    "RowsWarning",
     "Rule",
     "RuleError",
     "RunInfo",
@@ -105,6 +108,7 @@ offer(
             "LimitError",
             "QueryError",
             "RowsError",
+            "RowsWarning",
             "RuleError",
             "SinkError",
             "SnapshotError",
@@ -126,7 +130,7 @@ offer(
         "repository.verify": ("Violation", "verify"),
         "rows.queries": ("Queries",),
         "rows.source": ("RowSource",),
-        "skyline.explanation": ("Decisive", "Explanation", "Flip", "Rival"),
+        "skyline.explanation": ("Decisive", "Explanation", "Flip", "Outside", "Rival"),
         "sinks": ("sinks",),
         "spark": ("spark",),
     },

@@ -29,6 +29,10 @@ class HistoryWarning(UserWarning):
     """The history was fitted, and what can be learnt of it is worth little."""
 
 
+class RowsWarning(UserWarning):
+    """Rows are rejected for a reason that the caller can do away with."""
+
+
 class RowsError(FoglineError, ValueError):
     """The rows as a whole cannot be taken (a single bad row is rejected instead, and disturbs nothing)."""
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from fogline.documents import read_document
 from fogline.errors import QueryError, RuleError, did_you_mean
@@ -39,6 +40,8 @@ from fogline.shown import call, count_of, quoted
 
 MAX_SENSORS = 100_000
 TOLERANCE = 1e-9  # a probability this close to alpha counts as equal to it, hence out
+NO_VALUE = "the repository has no value for it"  # why a row with a gap is rejected
+NO_REPOSITORY = "there is no repository to impute it from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Query:
     by: Sequence[str] = ()
     """One independent skyline per combination of these columns."""
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Plausible values; what lies outside is treated as missing …"""
+    """Plausible values; what lies outside is treated, and shown, as missing …"""
     outside: Literal["missing", "reject"] = "missing"
     """… or rejects the row."""
     max_sensors: int = MAX_SENSORS
@@ -120,6 +123,13 @@ class Query:
     def signs(self) -> tuple[float, ...]:
         """+1 where more is better, -1 where less is: multiplied in, larger is better everywhere."""
         return tuple(1.0 if way == "max" else -1.0 for way in self.attributes.values())
+
+    def plausible(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n, d) attributes as rows came with them; NaN, as where nothing came, for what is outside its limits."""
+        if not self.limits:
+            return values
+        low, high = np.array([self.limits.get(name, (-np.inf, np.inf)) for name in self.names]).T
+        return np.where((values < low) | (values > high), np.nan, values)
 
     @property
     def lifetime_us(self) -> int | None:

@@ -72,6 +72,8 @@ class Monitor:
     ) -> None:
         """A monitor for rows that come with their own distributions, or with a repository that gives them.
 
+        Without a repository a row with a gap is rejected, and the first one is warned of.
+
         `places`: up to how many places a row's probability is worked out exactly (beyond, to 1e-3, see `within`).
         `eager`: impute every row as it comes instead of when it matters; the answers are the same.
         `imputer`: is asked first what a missing value may be: an `Imputer`, or a function, see `fogline.impute`.
@@ -98,6 +100,7 @@ class Monitor:
         self.kinds = Kinds()
         self.groups: dict[Key, AnyGroup] = {}
         self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
+        self.warned = False  # that rows are rejected for gaps, since there is no repository
         self.counts = {"rows": 0, "rejected": 0, "outside_limits": 0, "incomplete": 0}
         self.past: dict[str, int] = {}  # counters of groups that are gone
         also = None if imputer is not None else () if repository is None else repository.determinants
@@ -194,9 +197,10 @@ class Monitor:
     def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
         """The answer now: by…, id, arrived, probability, exact, within, attributes as they came, front.
 
-        `front`: of each row whether it is in under all values of what is missing (`certain`), with a probability above
-        alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those before it are
-        given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be in.
+        `front`: of each row whether it is in the skyline under every value that was imputed (`certain`), with a
+        probability above alpha (`likely`), or only under some values (`possible`). Asked for one of these, it and those
+        before it are given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be
+        in.
         `alpha`: the answer cut at a higher probability than the query's.
         `top`: so many rows of each group that stand for the others (see `fogline.skyline.representatives`), with the
         column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is

@@ -3,7 +3,8 @@
     fl.skyline(hotels, {"price": "min", "rating": "max"})
 
 The rows of the table that came in, in its kind and order, with their probabilities. Gaps are imputed from the table
-itself. No row is dropped on the way: what cannot be compared is an error that names the row.
+itself, which is its own repository. No row is dropped on the way: what cannot be compared is an error that names the
+row.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def skyline(
 
     `query` maps columns to "min" or "max". The rows come back in the kind of table that they came in (pandas, Polars or
     Arrow; a list of dicts as one; a DuckDB relation, and whatever else Arrow can read, as an Arrow table), in its
-    order, with two more columns: `probability`, that no other row beats it, and `front`: "certain", whatever the
-    missing values are; "likely", with a probability above `alpha` (0.5 unless stated); or "possible". A missing value
-    (None, NaN, NA) is imputed from the table's own rows, or from a repository.
+    order, with two more columns: `probability`, that no other row beats it, and `front`: "certain", in
+    the skyline under every value that was imputed; "likely", with a probability above `alpha` (0.5 unless stated); or
+    "possible". A missing value (None, NaN, NA) is imputed from the table's own rows, or from a repository.
 
     `front` asks for the certain rows only, or for all possible ones. `by` names columns: each of their combinations has
     a skyline of its own. `top=12` gives so many representatives (of each group), with `stands_for`: for how many of the

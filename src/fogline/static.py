@@ -45,7 +45,7 @@ class Judged(NamedTuple):
     rows: Ints  # (m,)
     probability: Floats  # (m,)
     within: Floats  # (m,) how far the truth may lie from it
-    kind: Ints  # (m,) CERTAIN: in whatever the missing values are; OPEN
+    kind: Ints  # (m,) CERTAIN: in under every value that was imputed; OPEN
     middle: Floats  # (m, d) the mean of each cell, larger is better
     group: Ints  # (m,) the number of its group
 
@@ -230,6 +230,6 @@ def _shown(plain: pa.Table, query: Query, read: Named, judged: Judged) -> pa.Tab
     }
     columns |= {"id": ids.take(pa.array(rows)), "probability": judged.probability}
     columns |= {"exact": within == 0.0, "within": within}
-    raw = np.ascontiguousarray(read.rows.raw[rows].T)
+    raw = np.ascontiguousarray(query.plausible(read.rows.raw[rows]).T)
     columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
     return pa.table(columns)

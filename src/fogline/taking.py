@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from warnings import warn
 
 import numpy as np
 
 from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, Removals, Revisions, objects
-from fogline.errors import RowsError
+from fogline.errors import RowsWarning
 from fogline.impute.intake import (
-    NO_VALUE,
     Asked,
+    Imputed,
     answered_at_once,
     decided,
     lacking_context,
     put,
     refused_first,
     unable,
+    unlooked,
+    why_rejected,
 )
 from fogline.kernels.clouds import extent
 from fogline.kernels.sensors import COPY
@@ -132,29 +135,47 @@ def _carried(monitor: Monitor, read: Named, keys: Keys, columns: Ints) -> tuple[
         which = np.delete(which, others(copies)) if copies else which
         carried = called.carried(which, columns)
         rows = _answered_at_once(monitor, carried, which)
-        if len(rows.refused) == before and monitor.intake is not None and monitor.repository is not None:
+        if len(rows.refused) == before:
             asked = Asked(which, _sensors(monitor, read, keys, which), [], _among(which, ignored))
-            _refuse_first(monitor, rows, asked, called.names(which), columns, bool(copies))
+            _refuse_first(monitor, read._replace(rows=rows), asked, called.names(which), columns, bool(copies))
         if len(rows.refused) == before:
             called.read = read._replace(rows=rows)
             return called, which, ignored, [], np.isnan(carried.clouds.lo[which][:, columns])
 
 
-def _refuse_first(monitor: Monitor, rows: Decoded, asked: Asked, names: list[Any], columns: Ints, copied: bool) -> None:
+def _refuse_first(monitor: Monitor, read: Named, asked: Asked, names: list[Any], columns: Ints, copied: bool) -> None:
     """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
-    intake, which = monitor.intake, asked.which
-    assert intake is not None
+    rows, intake, chain, which = read.rows, monitor.intake, monitor.chain, asked.which
     assert which is not None
-    needs = lacking_context(intake.chain, rows, which, asked.spared)
+    needs = lacking_context(chain, rows, which, asked.spared)
     if needs is None:
         return
     number: dict[Any, int] = {}
     name = np.array([number.setdefault(each, len(number)) for each in names], np.int64)
-    carried = np.arange(needs.shape[1]) if copied else columns  # a copy may have what the row lacks
-    unable = intake.unable(rows, asked, needs)
-    for k in refused_first(intake.chain, needs, unable, carried, name, rows.arrived[which]).tolist():
-        gap = monitor.query.names[int(np.flatnonzero(needs[k])[0])]
-        rows.refused[int(which[k])] = f"{gap!r} is missing, and {NO_VALUE}"
+    carried = np.arange(needs.shape[1]) if copied and chain is not None else columns  # a copy may have what it lacks
+    unable = np.asarray(needs.any(axis=1)) if intake is None else intake.unable(rows, asked, needs)
+    for k in refused_first(chain, needs, unable, carried, name, rows.arrived[which]).tolist():
+        i, j = int(which[k]), int(np.flatnonzero(needs[k])[0])
+        _refuse_gap(monitor, read, i, why_rejected(monitor.query, j, rows.raw[i, j], monitor.repository))
+
+
+def _refuse_gap(monitor: Monitor, read: Named, i: int, reason: str) -> None:
+    """Refuse a row with a gap that nothing can fill; where there is no repository, the first is warned of.
+
+    Nothing has changed yet, so a caller who makes an error of the warning can make the call again.
+    """
+    if i in read.rows.refused:
+        return
+    read.rows.refused[i] = reason
+    if monitor.repository is None and not monitor.warned:
+        warn(
+            f"row {read.id[i]!r} is rejected, as every row is with a gap that nothing fills: {reason}. Fit one to "
+            "complete history, Monitor(query, fl.Repository.fit(history, query)), or give such a cell a list of "
+            "(value, weight) pairs.",
+            RowsWarning,
+            stacklevel=6,
+        )
+        monitor.warned = True
 
 
 def _answered_at_once(monitor: Monitor, rows: Decoded, which: Ints | None) -> Decoded:
@@ -310,42 +331,26 @@ def _impute(
 
     Those with a gap that no imputer can fill are refused. `ignored` (which,): rows whose gaps do not matter.
     """
-    rows, intake = read.rows, monitor.intake
-    clouds = rows.clouds if which is None else rows.clouds.part(which)
-    if monitor.repository is None and rows.gaps:
-        _refuse_gaps(monitor, read, which, ignored)
-    if intake is None:
-        return np.empty((len(clouds.lo), 0)), clouds, None, decided(None, copies, len(clouds.lo))
-    looked, clouds, revised, fate = intake.impute(
-        rows, Asked(which, _sensors(monitor, read, keys, which), copies, ignored)
-    )
+    rows, every = read.rows, slice(None) if which is None else which
+    asked = Asked(which, _sensors(monitor, read, keys, which), copies, ignored)
+    looked, clouds, revised, fate = _imputed(monitor, rows, asked)
     if len(looked.lacking):
-        for k, reason in unable(clouds, looked, monitor.query.names).items():
+        places = np.arange(len(rows.arrived))[every]
+        for k, reason in unable(clouds, looked, rows.raw[every], monitor.query, monitor.repository).items():
             if fate[k] != COPY and (ignored is None or not ignored[k]):
-                rows.refused.setdefault(k if which is None else int(which[k]), reason)
+                _refuse_gap(monitor, read, int(places[k]), reason)
         imputed = ~np.isnan(clouds.lo[looked.lacking]).any(axis=1) & (fate[looked.lacking] != COPY)
         monitor.counts["incomplete"] += int(np.count_nonzero(imputed))
     return looked.of_all(), clouds, revised, fate
 
 
-def _refuse_gaps(monitor: Monitor, read: Named, which: Ints | None, ignored: Flags | None) -> None:
-    """Without a repository a gap that is left is an error of the whole call."""
-    rows, query = read.rows, monitor.query
-    if monitor.chain is None:
-        gaps = np.isnan(rows.clouds.lo if which is None else rows.clouds.lo[which])
-        gaps[slice(0, 0) if ignored is None else ignored] = False
-    else:
-        found = lacking_context(monitor.chain, rows, which, ignored)
-        gaps = np.zeros((0, 0), np.bool_) if found is None else found
-    if gaps.any():
-        row, j = (int(each[0]) for each in np.nonzero(gaps))
-        raise RowsError(
-            f"{int(gaps.any(axis=1).sum())} of {len(gaps)} rows lack a value or have it outside its limits "
-            f"(row {read.id[row if which is None else int(which[row])]!r}: {query.names[j]!r}), and there is "
-            "nothing to impute it from.\n"
-            "Give such a cell a distribution, a list of (value, weight) pairs, or the monitor a repository"
-            f"{'' if query.outside == 'reject' or not query.limits else '; or set outside to reject'}."
-        )
+def _imputed(monitor: Monitor, rows: Decoded, asked: Asked) -> Imputed:
+    """What imputers make of the rows, if there are any."""
+    if monitor.intake is not None:
+        return monitor.intake.impute(rows, asked)
+    looked = unlooked(rows, asked.which)
+    needs = lacking_context(None, rows, asked.which, asked.spared) if len(looked.lacking) else None
+    return Imputed(looked, looked.clouds, None, decided(needs, asked.copies, len(looked.clouds.lo)))
 
 
 def _count(monitor: Monitor, rows: Decoded) -> None:

@@ -43,5 +43,5 @@ def explained(
         return found
     chain.tally = tally  # to explain a row revises nothing
     s = live.slots
-    cells = imputed_cells(chain, s.known[which], s.raw[which], [each.cloud for each in found])
+    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.cloud for each in found])
     return [replace(each, imputed=some) for each, some in zip(found, cells, strict=True)]

@@ -76,7 +76,8 @@ def test_a_row_is_explained_as_of_an_instant(explained):
     ]
     code, lines = explained("--id", "58", "--at", "4")
     assert lines[1] == (
-        "  '58' is certain to be in the answer: no row can beat it; it would leave if its gas were 6 or less."
+        "  '58' is in the answer under every value that was imputed: no row beats it; it would leave if its gas were 6 "
+        "or less."
     )
 
 
@@ -115,8 +116,8 @@ def test_a_forgotten_row_with_a_gap_has_a_guard_by_its_bounds(tmp_path):
     )
     output = ask(tmp_path, stream, "--id", "c", *repository)[1]
     assert (
-        "  'c' is certain to be in the answer: its missing gas is likely 1 (rule oxygen(1) -> gas(9), 1 row of "
-        "history); no row can beat it"
+        "  'c' is in the answer under every value that was imputed: its missing gas is likely 1 (rule oxygen(1) -> "
+        "gas(9), 1 row of history); no row beats it"
     ) in output
     output = ask(tmp_path, stream, "--id", "a", *repository, "--at", "1")[1]
     assert "its missing gas is likely 1 to 3 (rule oxygen(1) -> gas(9), 3 rows of history)" in output

@@ -195,18 +195,14 @@ def _walks(names: tuple[str, ...], by: tuple[str, ...]) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def imputing(stream: Stream, *, pipeline: bool = False) -> Imputing | None:
+def imputing(stream: Stream, *, pipeline: bool = False) -> Imputing:
     """The same, as the reference knows it."""
-    if not stream.repository and not stream.own:
-        return Imputing() if pipeline else None
     names = tuple(stream.query["attributes"])
     whole = {a: HISTORY[a] for a in names} if stream.repository else {}
     if stream.repository == "empty":
         whole.pop("a0")
     last = stream.repository in ("last", "empty") and (stream.remember or pipeline)
-    return Imputing(
-        OWN.get(stream.own), last, whole, late=stream.own == "late", rejects=bool(stream.repository) or pipeline
-    )
+    return Imputing(OWN.get(stream.own), last, whole, late=stream.own == "late")
 
 
 # --- Drawing ----------------------------------------------------------------------------------------------------------

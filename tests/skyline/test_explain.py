@@ -176,8 +176,8 @@ def test_the_sentence_states_what_carries_a_row_and_what_would_flip_it(repositor
         "were 870 or less; to know its co2 would move it most, by 0.4688 on average."
     )
     assert monitor.explain("room 3")[0].sentence == (
-        "'room 3' is certain to be in the answer: no row can beat it; it would leave if its temperature were 24.3 or "
-        "less."
+        "'room 3' is in the answer under every value that was imputed: no row beats it; it would leave if its "
+        "temperature were 24.3 or less."
     )
 
 
@@ -199,7 +199,9 @@ def test_the_sentence_of_a_row_that_is_out_states_who_keeps_it_out():
         "average."
     )
     monitor.advance(5)
-    assert monitor.explain("c")[0].sentence == "'c' is certain to be in the answer: no row can beat it."
+    assert (
+        monitor.explain("c")[0].sentence == "'c' is in the answer under every value that was imputed: no row beats it."
+    )
 
 
 def test_explanations_are_plain_json_and_escaped_html():
@@ -214,7 +216,7 @@ def test_explanations_are_plain_json_and_escaped_html():
     assert (found.to_dict()["arrived"], found.to_dict()["by"]) == ("2024-05-01 12:00:00", ["1.5"])
     assert set(found.to_dict()) == {
         "id", "arrived", "by", "inside", "front", "probability", "within", "approximate", "reason", "sentence",
-        "rivals", "imputed", "flips", "decisive",
+        "rivals", "imputed", "outside", "flips", "decisive",
     }  # fmt: skip
     assert "<img" not in found._repr_html_()
     assert "&lt;img src=x onerror" in found._repr_html_()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,41 @@ def test_almost_certain_is_not_certain_and_a_tie_is():
     assert {row["id"]: row["front"] for row in twins.answer(front="possible").to_pylist()} == {
         "x": "certain", "twin": "certain", "worse": "possible"
     }  # fmt: skip
+
+
+SHOWN = {0: (1, 2), 1: (2, 4), 2: (0, 6), 3: (3,)}  # b -> which a history has seen with it
+BOTH = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=9, limits={"a": (0, 100)})
+
+
+@cache
+def imputing() -> fl.Repository:
+    history = [{"a": a, "b": b} for b, some in SHOWN.items() for a in some for _ in range(5)]
+    return fl.Repository.fit(history, BOTH, rules=["b(0.1) -> a(9)"])
+
+
+@trying(60)
+@given(st.lists(st.tuples(st.none() | st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=6))
+def test_certain_is_in_the_skyline_under_every_value_that_was_imputed(cells):
+    rows = [{"id": k, "t": 0, "a": a, "b": b} for k, (a, b) in enumerate(cells)]
+    worlds = [row | {"a": [(a, 1) for a in SHOWN[row["b"]]]} if row["a"] is None else row for row in rows]
+    *_, tick = oracle.replay([(0, worlds)], BOTH.attributes, (), lifetime=9)
+    true = {name[0] for name, (front, _) in true_fronts(tick.windows, Fraction(1, 2)).items() if front == "certain"}
+    monitor = fl.Monitor(BOTH, imputing())
+    monitor.advance(0, rows)
+    assert set(monitor.answer(front="certain")["id"].to_pylist()) == true
+    table = fl.skyline(rows, BOTH, imputing(), front="certain")
+    assert set(table["id"].to_pylist()) == true
+
+
+def test_a_value_that_was_not_imputed_may_put_a_certain_row_out():
+    top, gap = {"id": "top", "t": 0, "a": 5, "b": 1}, {"id": "gap", "t": 0, "a": None, "b": 1}
+    monitor = fl.Monitor(BOTH, imputing())
+    monitor.advance(0, [top, gap])
+    assert monitor.answer(front="certain")["id"].to_pylist() == ["top"]
+    assert monitor.explain("top")[0].sentence.startswith("'top' is in the answer under every value that was imputed: ")
+    measured = fl.Monitor(BOTH, imputing())
+    measured.advance(0, [top, gap | {"a": 6}])  # within its limits
+    assert measured.answer()["id"].to_pylist() == ["gap"]
 
 
 def test_what_is_asked_for_wrongly_is_an_error_with_the_way_out():

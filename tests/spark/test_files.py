@@ -134,20 +134,27 @@ def test_each_file_is_read_by_its_own_kind(place):
     assert seen() == {"a", "b", "c"}
 
 
-def test_a_run_that_rejects_all_its_rows_ends_in_red_and_not_with_0(place):
+def test_a_run_that_rejects_most_of_its_rows_ends_with_3_and_gaps_are_warned_of_at_once(place):
     csv("1.csv", *(f"a{k},{k},n/a" for k in range(9)))
-    printed = run(*RUN, code=1)
-    assert "all 9 rows were rejected, 9 of them because: 'x' is …, which is not a number. See rejects/." in printed
+    printed = run(*RUN, code=3)
+    assert "all 9 rows were rejected, 9 of them because: 'x' is …, which is not a number.\n" in printed
+    assert "The answer stands, without these rows." in printed
     assert [row["line"] for row in pq.read_table("out/rejects").to_pylist()] == list(range(2, 11))
     csv("2.csv", *(f"b{k},{k + 9},{k if k < 3 else '?'}" for k in range(9)))
-    assert "6 of 9 rows were rejected" in run(*RUN)
+    assert "6 of 9 rows were rejected" in run(*RUN, code=3)
+    csv("3.csv", *(f"c{k},{k + 18}," for k in range(3)), "d,30,1")
+    printed = run(*RUN, code=3)
+    assert printed.count("rows with a gap are rejected: 'x' is missing, and there is no repository to impute it") == 1
+    assert printed.index("rows with a gap are rejected") < printed.index("batch 2:")
+    assert "3 of 4 rows were rejected, 3 of them because: 'x' is missing" in printed
+    assert "`fogline fit` makes one of complete history; give it to the run (--repository" in printed
     assert "was begun with separator not stated, not ';'" in run(*RUN, "--separator", ";", code=2)
 
 
 def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
     Path("q.yaml").write_text("attributes: {x: max, y: min}\nid: s\ntime: t\nlast: 100\n")
     Path("in/1.jsonl").write_text('{"s": 7, "t": 1, "x": 2}\n{"s": 8, "t": 1, "x": null}\n')
-    printed = run(*RUN, code=1)  # all that is there is rejected
+    printed = run(*RUN, code=3)  # all that is there is rejected
     assert "no line has 'y' yet: it counts as missing until one does." in printed
     lines = [
         {"s": 1, "t": 2, "x": 2.5, "y": 1}, {"s": "2", "t": 2.5, "x": "3.5", "y": 1.5, "more": 1},
@@ -157,7 +164,7 @@ def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
         {"s": 9, "t": 3, "x": 9, "y": 0},
     ]  # fmt: skip
     Path("in/2.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n{torn\n")
-    run(*RUN)
+    run(*RUN, code=3)
     assert seen() == {1, 2, 9}
     assert answer() == {9: 3.0}
     found = sorted(why for _, why in rejects())

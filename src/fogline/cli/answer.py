@@ -45,8 +45,8 @@ def answer(
     front: Annotated[
         str,
         typer.Option(
-            help="`certain`: only rows that are in whatever the missing values are; `likely`: the answer; `possible`: "
-            "also rows that are out but may be in, the likeliest of them (of a run with --explain)."
+            help="`certain`: only rows that are in the skyline under every value that was imputed; `likely`: the "
+            "answer; `possible`: also rows that are out but may be in, the likeliest of them (of a run with --explain)."
         ),
     ] = "likely",
     alpha: Annotated[

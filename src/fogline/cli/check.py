@@ -10,6 +10,7 @@ from fogline.cli.engine import Where
 from fogline.cli.reading import Stated, reads_files
 from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import (
+    MOSTLY_REJECTED,
     Ahead,
     Clock,
     Lateness,
@@ -55,10 +56,10 @@ def check(
 ) -> None:
     """A dry run: does everything fit, what is missing, what would fill it, and what would be rejected?
 
-    Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 1
-    where every row would be rejected. The last line states what memory a run would take, estimated on the first rows.
-    Several queries are looked at one after another. Of a topic
-    (kafka://host:port/topic) the newest thousand messages are looked at.
+    Each row is counted once: as one that removes its id, is rejected, is complete, or has gaps. The exit status is 3
+    where more than half of them would be rejected. The last line states what memory a run would take, estimated on the
+    first rows. Several queries are looked at one after another. Of a topic (kafka://host:port/topic) the newest
+    thousand messages are looked at.
     """
     with helpful():
         from fogline.cli.queries import named, queries_of
@@ -91,14 +92,13 @@ def check(
                 found = census_of_topic(stream, one, options, known, clock, read_config(kafka_config), **how)
             else:
                 found = census(stream, one, options, known, clock, where, **how)
-            print_census(found, one, chains[name])
-            useless |= found.rows > 0 and found.rejected == found.rows
+            useless |= print_census(found, one, chains[name])
         if useless:
-            raise typer.Exit(1)
+            raise typer.Exit(MOSTLY_REJECTED)
 
 
-def print_census(found: Census, query: Query, chain: Chain | None) -> None:
-    """What a dry run found, in words; what rejects most rows comes first."""
+def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
+    """What a dry run found, in words; what rejects most rows comes first. Returns whether there is such a thing."""
     from fogline.flow.rejects import mostly_rejected
 
     if (text := mostly_rejected(found.rows, found.rejected, found.reasons, "would be")) is not None:
@@ -123,6 +123,7 @@ def print_census(found: Census, query: Query, chain: Chain | None) -> None:
         from fogline.cli.expecting import state
 
         state(found.expected)
+    return text is not None
 
 
 def gaps_of(found: Census, name: str) -> str:

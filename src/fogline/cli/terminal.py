@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
+MOSTLY_REJECTED = 3  # the exit status where more than half of the rows are rejected
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 QueryFile = Annotated[
@@ -45,7 +47,7 @@ StreamFiles = Annotated[str, typer.Argument(help="Rows as they come, in files: p
 RepositoryFolder = Annotated[str, typer.Option("--repository", "-r", help="The folder that `fogline fit` made.")]
 MaybeRepository = Annotated[
     str | None,
-    typer.Option("--repository", "-r", help="What `fogline fit` made; without it, rows with gaps are rejected."),
+    typer.Option("--repository", "-r", help="What `fogline fit` made; without it, a row with a gap is rejected."),
 ]
 Lateness = Annotated[str, typer.Option(help="How long to wait for rows on their way, such as '30 seconds'.")]
 Ahead = Annotated[

@@ -16,6 +16,7 @@ from fogline.cli.reading import Stated, reads_files
 from fogline.cli.serve import PagePort, WithPage, page_for
 from fogline.cli.settings import Settings, spark_options, starts_spark
 from fogline.cli.terminal import (
+    MOSTLY_REJECTED,
     Ahead,
     Clock,
     Idle,
@@ -126,6 +127,9 @@ def run(
     `health/` (rows, times, sizes per batch). Ctrl-C finishes the batch; the same command then goes on where it stopped,
     and so it does after a crash. See the answer with `fogline answer`.
 
+    A missing value is filled from the repository; without one, a row with a gap is rejected. Where more than half of
+    the rows are rejected, the exit status is 3: the answer of the others stays.
+
     With several `--query` rows are read once for all, and what is written has the name of its query in a column.
 
     `--to` puts the same into other places, beside OUTPUT or, with `--checkpoint`, instead of it.
@@ -199,15 +203,23 @@ def page_beside(wanted: bool, config: RunConfig, port: int | None) -> Iterator[N
 
 
 def warn_of_rejects(status: RunStatus) -> None:
-    """If most rows were rejected that comes last, in red; if all were, the exit status is 1."""
+    """If most rows were rejected that comes last, in red, and the exit status shows it."""
     from fogline.flow.rejects import mostly_rejected
 
-    every = status.each or {"": status}
-    for name, one in every.items():
-        if (text := mostly_rejected(one.total, one.rejected, one.reasons)) is not None:
-            echo(f"{name}{': ' if name else ''}{text} See rejects/.", fg="red", bold=True, err=True)
-    if all(one.total and one.rejected == one.total for one in every.values()):
-        raise typer.Exit(1)
+    texts = {
+        name: text
+        for name, one in (status.each or {"": status}).items()
+        if (text := mostly_rejected(one.total, one.rejected, one.reasons)) is not None
+    }
+    for name, text in texts.items():
+        echo(f"{name}{': ' if name else ''}{text}", fg="red", bold=True, err=True)
+    if texts:
+        echo(
+            "The answer stands, without these rows. Each is among the rejects with its reason; when that is mended, "
+            "run it anew into another output, since a run takes no row twice.",
+            err=True,
+        )
+        raise typer.Exit(MOSTLY_REJECTED)
 
 
 def is_small(stream: str) -> bool:

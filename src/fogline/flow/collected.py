@@ -6,12 +6,13 @@ What is small is at hand, packed; the rest lies in files of the output folder th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from fogline.flow.folder import Folder
-from fogline.flow.journal import CHANGES, HEALTH
+from fogline.flow.journal import CHANGES, HEALTH, REJECTS
 from fogline.flow.limits import LARGE, alarms
 from fogline.flow.names import VIEWS
 from fogline.flow.output import Output, RunStatus
@@ -32,6 +33,7 @@ class Collected:
     health: list[pa.Table]  # what is not in the journals
     queries: Counter[str] = field(default_factory=Counter)  # changes in the files by query, where these have names
     large: list[pa.Table] = field(default_factory=list)  # groups that are near their limit of state
+    refused: list[pa.Table] = field(default_factory=list)  # of rejects in the files: the reason, and the query
 
     def __bool__(self) -> bool:
         return bool(self.files or self.health or any(batch.num_rows for batch in self.journals))
@@ -53,16 +55,30 @@ def collected(
     large: list[pa.Table],
 ) -> Collected:
     """What was reported, with the rows of the files counted."""
-    rows, queries = Counter[str](), Counter[str]()
+    rows, queries, refused = Counter[str](), Counter[str](), list[pa.Table]()
     for kind, name in files:
         file = file_of(place, name)
         rows[kind] += file.metadata.num_rows
         if kind == CHANGES and QUERY in file.schema_arrow.names:
             queries.update(file.read([QUERY])[QUERY].to_pylist())
-    return Collected(journals, files, rows, health, queries, large)
+        if kind == REJECTS:
+            refused.append(file.read(_counted(file.schema_arrow)))
+    return Collected(journals, files, rows, health, queries, large, refused)
 
 
-def write_batch(output: Output, status: RunStatus, found: Collected, number: int, seconds: float) -> None:
+def _counted(schema: pa.Schema) -> list[str]:
+    """The columns of rejects that are counted."""
+    return [name for name in (QUERY, "reason") if name in schema.names]
+
+
+def write_batch(
+    output: Output,
+    status: RunStatus,
+    found: Collected,
+    number: int,
+    seconds: float,
+    remark: Callable[[str], None],
+) -> None:
     """What was reported goes to every sink, and the status knows of it; unless a group is larger than it may be."""
     parts = tables_of(found.journals, number, seconds, found.health)
     full = alarms(output.config.limits, parts.get(HEALTH), found.large)
@@ -75,7 +91,12 @@ def write_batch(output: Output, status: RunStatus, found: Collected, number: int
     put_all(output.sinks, number, reported)
     if found.files or found.health:
         output.place.clear(PIECES)
+    if found.refused:
+        small = [parts[REJECTS].select(_counted(parts[REJECTS].schema))] if REJECTS in parts else []
+        parts[REJECTS] = pa.concat_tables([*small, *found.refused])
     status.update(parts, number, seconds, output.config.query)
+    if (text := status.warning()) is not None:
+        remark(text)
     status.changes += found.rows[CHANGES]
     status.alarms = output.alarms.update(output.config.limits, full, parts.get(HEALTH))
     for name, one in status.each.items():

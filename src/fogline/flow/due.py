@@ -27,7 +27,7 @@ from fogline.flow.readings import ReadingStore, name_of
 from fogline.flow.recall import Recall
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
-from fogline.impute.intake import NO_REPOSITORY, NO_VALUE, lacking_context, refused_first
+from fogline.impute.intake import lacking_context, refused_first, why_rejected
 from fogline.kernels.sensors import UNABLE
 from fogline.rows.clock import Reasons
 from fogline.rows.copies import DUPLICATE, others
@@ -116,10 +116,10 @@ class Settling:
         self, key: Key, state: bytes | None, piece: Piece, sensors: list[Key], parts: Cells, *, copied: bool
     ) -> None:
         """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
-        rows, chain, gaps = piece.rows, self.plan.chain, np.isnan(piece.rows.clouds.lo)
+        rows, chain = piece.rows, self.plan.chain
         refused = np.zeros(len(rows.arrived), np.bool_)
         refused[list(rows.refused)] = True
-        needs = gaps & ~refused[:, None] if chain is None else lacking_context(chain, rows, None, refused)
+        needs = lacking_context(chain, rows, None, refused)
         if needs is None:
             return
         unable = np.asarray(needs.any(axis=1))
@@ -129,8 +129,8 @@ class Settling:
             unable = self.recall.recall(opened.kept, names, piece).fate == UNABLE
         carried = np.arange(needs.shape[1]) if copied and chain is not None else self.carrying.columns
         for k in refused_first(chain, needs, unable, carried, piece.name, rows.arrived).tolist():
-            gap = self.plan.query.names[int(np.flatnonzero(needs[k])[0])]
-            rows.refused[k] = f"{gap!r} is missing, and {NO_REPOSITORY if chain is None else NO_VALUE}"
+            j = int(np.flatnonzero(needs[k])[0])
+            rows.refused[k] = why_rejected(self.plan.query, j, rows.raw[k, j], self.plan.repository)
 
     def _piece(self, key: Key, rows: RowBlock) -> tuple[Piece, list[Key]]:
         """The rows as one piece, and the keys of their sensors."""

@@ -204,7 +204,7 @@ class EmbeddedRun:
         self.left = None if self.left is None else self.left[done:]
         status.behind = 0 if self.left is None else len(self.left)
         if found:
-            write_batch(output, status, found, number, perf_counter() - began)
+            write_batch(output, status, found, number, perf_counter() - began, self.running.remark)
         self.state.commit()
         if found:
             self.running.report(status)

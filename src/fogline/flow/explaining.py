@@ -22,6 +22,7 @@ from fogline.arrays import LEAVE, Delta, Floats, Ints
 from fogline.flow.plan import Plan
 from fogline.flow.viewing import GroupView, NearRows
 from fogline.kernels.states import IN, OUT
+from fogline.model import Query
 from fogline.rows.clock import show_time
 from fogline.rows.keys import Key, key_columns
 from fogline.skyline.asking import questions
@@ -74,7 +75,7 @@ class Explainer:
         s, which = live.slots, near.slots
         inside = s.columns.state[which] == IN
         texts = [why.get(slot) for slot in which.tolist()]
-        cells = _cells(live, which, self.plan.signs)
+        cells = _cells(live, which, self.plan.query)
         front: list[str | None] = near.front.tolist()
         return NearRows(
             s.id[which], s.columns.arrived[which], inside, front, near.probability, near.within, cells, texts
@@ -115,9 +116,10 @@ def _outside_first(slots: Ints, live: Live) -> list[int]:
     return [*slots[~inside].tolist(), *slots[inside].tolist()]
 
 
-def _cells(live: Live, which: Ints, signs: Floats) -> Floats:
+def _cells(live: Live, which: Ints, query: Query) -> Floats:
     """(n, 4 d) of each attribute: as it came, and the least, the greatest and the mean value that it may have."""
+    signs = np.array(query.signs)
     s, c, (n, d) = live.slots, live.slots.clouds, (len(which), len(signs))
     ends = np.sort(np.stack((c.lo[which] * signs, c.hi[which] * signs)) + 0.0, axis=0)
     means = s.means(np.repeat(which, d), np.tile(np.arange(d), n)).reshape(n, d) * signs + 0.0
-    return np.stack((s.raw[which], ends[0], ends[1], means), axis=2).reshape(n, 4 * d)
+    return np.stack((query.plausible(s.raw[which]), ends[0], ends[1], means), axis=2).reshape(n, 4 * d)

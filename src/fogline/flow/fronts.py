@@ -1,6 +1,6 @@
 """Which rows of an output's answer are certain, which are likely, and which others are possible?
 
-- *certain*: in under every value that missing cells may have. A run with --explain has found that out of each row;
+- *certain*: in the skyline under every value that was imputed. A run with --explain has found that out of each row;
   without, a row is taken for certain whose probability is 1 to nine digits, which is as exactly as changes hold it.
 - *likely*: its probability is above alpha. Every movement of a member's probability is reported, so alpha may be
   raised afterwards; not lowered, since of rows that are out nothing is reported.

@@ -38,7 +38,7 @@ from fogline.flow.refusing import (
     refuse_other_engine,
     refuse_subfolders,
 )
-from fogline.flow.rejects import kind_of_reason
+from fogline.flow.rejects import kind_of_reason, rejected_for_gaps
 from fogline.flow.reported import schemas_of
 from fogline.flow.sink import RunInfo, Sink, places_of
 from fogline.flow.spill import PIECES
@@ -143,6 +143,7 @@ class RunStatus:
     behind: int = 0  # files (messages of a topic) that are there, and were not read when the last batch ended
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # group -> live rows, members; those with any
     each: dict[str, RunStatus] = field(default_factory=dict)  # by query, where there are several
+    warned: bool = False  # that rows are rejected for gaps
 
     @property
     def live(self) -> int:
@@ -183,6 +184,12 @@ class RunStatus:
         self.waiting = _sum(health["waiting"])
         for each in pc.value_counts(parts[REJECTS]["reason"]).to_pylist() if REJECTS in parts else ():
             self.reasons[kind_of_reason(each["values"])] += each["counts"]
+
+    def warning(self) -> str | None:
+        """What the user should know at once, the first time that it is asked after it is known."""
+        text = None if self.warned else rejected_for_gaps(self.reasons)
+        self.warned |= text is not None
+        return text
 
     def _sum_up(self, number: int, seconds: float) -> None:
         """What several queries add up to: rows are those of the one that has seen most, the rest is of all."""

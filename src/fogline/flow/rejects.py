@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fogline.files.origin import CORRUPT, FILE, LINE, ORIGIN
+from fogline.model import NO_REPOSITORY
 
 LONGEST = 10_000  # characters of one text; a person will not read more
 MOST = 0.5  # of the rows: if more are rejected, something is wrong with all of them
 HELD = "held: "  # how the reasons begin of rows that may yet enter
+REPOSITORY = "`fogline fit` makes one of complete history; give it to the run (--repository, in Python repository=)."
 
 
 class RejectedRow(NamedTuple):
@@ -69,7 +71,18 @@ def mostly_rejected(rows: int, rejected: int, reasons: Counter[str], verb: str =
     which = "all" if rejected == rows else f"{rejected:,} of"
     common = [(reason, count) for reason, count in reasons.most_common() if not reason.startswith(HELD)]
     why = f", {common[0][1]:,} of them because: {common[0][0]}" if common else ""
-    return f"{which} {rows:,} rows {verb} rejected{why}."
+    way_out = f" {REPOSITORY}" if common and common[0][0].endswith(NO_REPOSITORY) else ""
+    return f"{which} {rows:,} rows {verb} rejected{why}.{way_out}"
+
+
+def rejected_for_gaps(reasons: Counter[str]) -> str | None:
+    """A sentence, if rows with gaps were rejected since there is no repository.
+
+    >>> str(rejected_for_gaps(Counter({"'gas' is missing, and there is no repository to impute it from": 8})))[:68]
+    "rows with a gap are rejected: 'gas' is missing, and there is no repo"
+    """
+    reason = next((reason for reason in reasons if reason.endswith(NO_REPOSITORY)), None)
+    return None if reason is None else f"rows with a gap are rejected: {reason}. {REPOSITORY}"
 
 
 def as_json(row: Any) -> str:

@@ -34,7 +34,7 @@ from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.watermark import HeardPair, few_pairs, together
 from fogline.impute.imputer import Evidence
-from fogline.impute.intake import Looked, bounded, look, unable
+from fogline.impute.intake import Looked, bounded, look, unable, unlooked
 from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
 from fogline.kernels.batches import borders, repeats
@@ -222,14 +222,13 @@ class Screening:
             clouds = rows.clouds if which is None else rows.clouds.part(which)
             return which, Looked(clouds, np.empty(0, np.int64), np.empty((0, self.plan.width)))
         if chain is None:
-            clouds = rows.clouds if which is None else rows.clouds.part(which)
-            lacking = np.flatnonzero(np.isnan(clouds.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)
-            looked = Looked(clouds, lacking, np.empty((len(lacking), 0)))
+            looked = unlooked(rows, which)
         else:
             near = context if context is None or which is None else context[which]
             looked = look(chain, rows, which, near, rows.refused, at_once=False)
             looked = looked._replace(clouds=bounded(chain, looked, rough=True))
-        for k, reason in unable(looked.clouds, looked, self.query.names, self.plan.repository is not None).items():
+        raw = rows.raw if which is None else rows.raw[which]
+        for k, reason in unable(looked.clouds, looked, raw, self.query, self.plan.repository).items():
             rows.refused.setdefault(k if which is None else int(which[k]), reason)
         self._refuse_copies(piece)
         left = rows.left()

@@ -22,9 +22,11 @@ Pairs = tuple[tuple[float, float], ...]
 CLOSE = 1e-9  # weights that differ by less are the same
 
 
-def imputed_cells(chain: Chain, known: Floats, raw: Floats, clouds: Sequence[Cloud]) -> list[tuple[ImputedCell, ...]]:
-    """Of each row, one per missing value: known (n, width), raw (n, d) as they came, and their n clouds now."""
-    gaps = np.isnan(raw) & ~(known == SETTLED).any(axis=1)[:, None]
+def imputed_cells(
+    chain: Chain, known: Floats, values: Floats, clouds: Sequence[Cloud]
+) -> list[tuple[ImputedCell, ...]]:
+    """Of each row, one per missing value: known (n, width), values (n, d) that were taken, their n clouds now."""
+    gaps = np.isnan(values) & ~(known == SETTLED).any(axis=1)[:, None]
     now = _answers(chain, known, gaps)
     before = _as_it_came(chain, known)
     first = now if before is known else _answers(chain, before, gaps)

@@ -22,14 +22,13 @@ from fogline.impute.imputer import Evidence
 from fogline.impute.scores import Sums, add
 from fogline.impute.scoring import Scorer
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
+from fogline.model import NO_REPOSITORY, NO_VALUE, Query
+from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import SensorState
 from fogline.rows.clock import Reasons
 from fogline.rows.copies import Copies, in_order, others, stamps
 from fogline.rows.reader import Decoded
-
-NO_VALUE = "the repository has no value for it"  # why a row is rejected
-NO_REPOSITORY = "there is no repository to impute it from"
 
 
 class Looked(NamedTuple):
@@ -96,15 +95,30 @@ def filled(chain: Chain, looked: Looked) -> Clouds:
     return put(looked.clouds, looked.lacking, chain.fill_sharing(few, looked.known, few.start == VAGUE))
 
 
-def unable(clouds: Clouds, looked: Looked, names: tuple[str, ...], repository: bool = True) -> dict[int, str]:
-    """The rows with a gap that no imputer can fill, with that as the reason."""
-    why = NO_VALUE if repository else NO_REPOSITORY
+def unlooked(rows: Decoded, which: Ints | None) -> Looked:
+    """The rows `which` (None: all), where there is no imputer to look at them."""
+    clouds = rows.clouds if which is None else rows.clouds.part(which)
+    lacking = np.flatnonzero(np.isnan(clouds.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)
+    return Looked(clouds, lacking, np.empty((len(lacking), 0)))
+
+
+def unable(clouds: Clouds, looked: Looked, raw: Floats, query: Query, repository: Repository | None) -> dict[int, str]:
+    """The rows with a gap that no imputer can fill, with that as the reason; raw (n, d): as they came."""
     still = np.isnan(clouds.lo[looked.lacking])
     rows, attributes = np.nonzero(still)
     reasons: dict[int, str] = {}
     for row, j in zip(looked.lacking[rows].tolist(), attributes.tolist(), strict=True):
-        reasons.setdefault(row, f"{names[j]!r} is missing, and {why}")
+        reasons.setdefault(row, why_rejected(query, j, raw[row, j], repository))
     return reasons
+
+
+def why_rejected(query: Query, j: int, came: float, repository: Repository | None) -> str:
+    """Why a row is rejected whose gap in attribute j nothing can fill; `came`: what it came with, NaN for nothing."""
+    name, why = query.names[j], NO_REPOSITORY if repository is None else NO_VALUE
+    if np.isnan(came):
+        return f"{name!r} is missing, and {why}"
+    low, high = query.limits[name]
+    return f"{name!r} is outside its limits ({low:g}, {high:g}), and {why}"
 
 
 def put_bounds(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
@@ -150,12 +164,16 @@ def answered_at_once(chain: Chain, rows: Decoded, which: Ints | None) -> Decoded
     return rows._replace(clouds=found if which is None else put(rows.clouds, which, found))
 
 
-def lacking_context(chain: Chain, rows: Decoded, which: Ints | None, spared: Flags | None = None) -> Flags | None:
+def lacking_context(
+    chain: Chain | None, rows: Decoded, which: Ints | None, spared: Flags | None = None
+) -> Flags | None:
     """(which, d) the gaps of rows that only their sensors' past can fill, if anything can; None: there are none."""
     clouds = rows.clouds if which is None else rows.clouds.part(which)
     missing = np.isnan(clouds.lo)
     if spared is not None:
         missing[spared] = False
+    if chain is None:
+        return missing if missing.any() else None
     if not (missing & ~chain.always).any():
         return None
     values = chain.values(clouds, rows.raw if which is None else rows.raw[which])

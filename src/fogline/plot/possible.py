@@ -32,7 +32,7 @@ class Possible:
     group: str
     front: str
     probability: float
-    value: Mapping[str, float | None]  # as it came
+    value: Mapping[str, float | None]  # as it came; None: it is missing, or was outside its limits
     range: Mapping[str, Range]  # of what is missing
 
 
@@ -53,7 +53,7 @@ def _of_monitor(monitor: Monitor) -> list[Possible]:
     for key, group in monitor.groups.items():
         found, slots = standing(group.live, "possible"), group.live.slots
         for slot, chance, front in zip(found.slots.tolist(), found.probability, found.front, strict=True):
-            cloud, raw = cloud_of(slots.clouds, slot, query), slots.raw[slot]
+            cloud, [raw] = cloud_of(slots.clouds, slot, query), query.plausible(slots.raw[slot : slot + 1])
             value = {name: None if math.isnan(raw[j]) else float(raw[j]) for j, name in enumerate(query.names)}
             ranges = {name: _range(cloud.values[name]) for name, known in value.items() if known is None}
             rows.append(Possible(str(slots.id[slot]), _group(key), str(front), float(chance), value, ranges))

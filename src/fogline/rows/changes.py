@@ -1,6 +1,7 @@
 """How do changes become a table, and the answer again?
 
-In the types the stream has shown: times, ids and group columns come back as they came, missing attributes as null.
+In the types the stream has shown: times, ids and group columns come back as they came, missing attributes as null, and
+so do those that were outside their limits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class ChangeColumns(NamedTuple):
     change: Ints
     probability: Floats
     within: Floats
-    raw: Floats  # (n, d)
+    raw: Floats  # (n, d) as it came
     reason: Ints
     rival: pa.Array | None  # null: none is named; None: none of all
     rival_time: Floats | None
@@ -71,7 +72,7 @@ class Tables:
     def table(self, changes: ChangeColumns, kinds: Kinds) -> pa.Table:
         """Changes as one table, in their order."""
         self._know(kinds)
-        raw, left = np.ascontiguousarray(changes.raw.T), changes.change == LEAVE
+        raw, left = np.ascontiguousarray(self.query.plausible(changes.raw).T), changes.change == LEAVE
         gone = left if left.any() else None  # None is quicker
         columns = [
             write_times(changes.time, kinds.time),

@@ -20,7 +20,7 @@ from fogline.kernels.flips import FROM, NEVER
 from fogline.kernels.states import IN, OUT, SEALED
 from fogline.model import TOLERANCE, Cloud, Query
 from fogline.question import as_text
-from fogline.skyline.explanation import Decisive, Explanation, Flip, Rival
+from fogline.skyline.explanation import Decisive, Explanation, Flip, Outside, Rival
 from fogline.skyline.fronts import words_of
 from fogline.skyline.live import Live
 from fogline.skyline.revision import fill_within
@@ -129,7 +129,15 @@ class _Words:
             decisive=decisive,
             approximate=not found.exact[k],
             alpha=live.alpha,
+            outside=tuple(self._outside(slot)),
         )
+
+    def _outside(self, slot: int) -> Iterator[Outside]:
+        """What was measured outside its limits."""
+        for name, value in zip(self.query.names, self.live.slots.raw[slot].tolist(), strict=True):
+            low, high = self.query.limits.get(name, (-np.inf, np.inf))
+            if value < low or value > high:
+                yield Outside(name, value, low, high)
 
     def _name(self, g: int) -> tuple[Any, Any]:
         return self.live.slots.id[g], self.show(self.live.slots.columns.arrived[g])
@@ -150,24 +158,24 @@ class _Words:
     def _own_flips(self, k: int, slot: int, inside: bool) -> list[Flip]:
         """Of its own cells, the nearest first: in parts of how far apart the open rows lie."""
         found, clouds, flips = self.found, self.clouds, []
-        raw = self.live.slots.raw[slot]
+        [values] = self.query.plausible(self.live.slots.raw[slot : slot + 1])
         for j, (name, sign) in enumerate(zip(self.query.names, self.query.signs, strict=True)):
             if found.side[k, j] == NEVER:
                 continue
             start, size = clouds.start[slot, j], clouds.size[slot, j]
-            missing = bool(np.isnan(raw[j]) or size > 1)
+            missing = bool(np.isnan(values[j]) or size > 1)
             part = slice(start, start + size) if start >= 0 else slice(0, 0)
-            values = clouds.value[part] if start >= 0 else clouds.lo[slot, j : j + 1]
+            may = clouds.value[part] if start >= 0 else clouds.lo[slot, j : j + 1]
             weight = clouds.weight[part] if start >= 0 else np.ones(1)
             value, enters = float(found.value[k, j]), ">=" if found.side[k, j] == FROM else ">"
-            beyond = _such(values, enters if not inside else _OPPOSITE[enters], value)
+            beyond = _such(may, enters if not inside else _OPPOSITE[enters], value)
             if beyond.all():
                 continue  # a coarser row was looked at, and it lies on the other side
             side = enters if not inside else _OPPOSITE[enters]
             shown = float(value * sign + 0.0), side if sign > 0 else _TURNED[side]
             if not self._plausible(name, *shown):
                 continue
-            far = abs(float(values @ weight) - value) / self.spread[j]
+            far = abs(float(may @ weight) - value) / self.spread[j]
             chance = float(weight[beyond].sum()) if missing else None
             flip = Flip(*self._name(slot), name, *shown, missing, not inside, float(found.then[k, j]), chance)
             flips.append((far, j, flip))

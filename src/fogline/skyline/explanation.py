@@ -62,6 +62,24 @@ class Decisive(NamedTuple):
     """Whether it is a cell of the row itself."""
 
 
+class Outside(NamedTuple):
+    """A value that was measured outside the limits of its attribute, and is treated as missing."""
+
+    attribute: str
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """
+        >>> str(Outside("temperature", 133.4, 5, 60))
+        '133.4 was outside 5…60 and is treated as missing'
+        """
+        near = number(self.value) in (number(self.low), number(self.high))
+        value = f"{self.value:.9g}" if near else number(self.value)
+        return f"{value} was outside {number(self.low)}…{number(self.high)} and is treated as missing"
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """A live row, its probability, which rows beat it how likely (the strongest first, ten at most), what was imputed
@@ -88,16 +106,18 @@ class Explanation:
     """Whether the row has too many places: flips and what is decisive are then those of a coarser row."""
     alpha: float = 0.0
     """What its probability is compared with."""
+    outside: tuple[Outside, ...] = ()
+    """Its values that are treated as missing, since they were outside their limits."""
 
     @property
     def gaps(self) -> tuple[ImputedCell, ...]:
         """What was imputed, and the cells that came as distributions, or that were imputed as they came: in order of
         the attributes."""
-        known = {each.attribute: each for each in self.imputed}
+        known, outside = {each.attribute: each for each in self.imputed}, {each.attribute for each in self.outside}
         cells = [
             known.get(name) or ImputedCell(name, pairs, "", pairs, "", False)
             for name, pairs in self.cloud.values.items()
-            if name in known or len(pairs) > 1
+            if name in known or name in outside or len(pairs) > 1
         ]
         return tuple(cells)
 
@@ -121,6 +141,7 @@ class Explanation:
             "sentence": self.sentence,
             "rivals": [_named(each) | {"probability": each.probability} for each in self.rivals],
             "imputed": [imputed_dict(each) for each in self.gaps],
+            "outside": [dict(zip(Outside._fields, map(plain, each), strict=True)) for each in self.outside],
             "flips": [
                 _named(each)
                 | {"attribute": each.attribute, "value": each.value, "side": each.side, "missing": each.missing}
@@ -135,10 +156,11 @@ class Explanation:
 
     def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
         """The same as small tables of texts: a title, and rows of cells; only those that have any."""
+        measured = {each.attribute: each for each in self.outside}
         verdict = f"{self.front or 'out'}, P = {number(self.probability)}{_within(self.within)}"
         found: list[tuple[str, list[tuple[str, ...]]]] = [
             ("row", [(where(self), verdict)]),
-            ("missing", [_imputed(each) for each in self.gaps]),
+            ("missing", [_imputed(each, measured.get(each.attribute)) for each in self.gaps]),
             ("rivals", [(where(each), f"beats it with {number(each.probability)}") for each in self.rivals]),
             ("what would flip it", [_flip(each) for each in self.flips]),
         ]
@@ -194,11 +216,12 @@ def _within(within: float) -> str:
     return f" ± {within:.2g}" if within else ""
 
 
-def _imputed(cell: ImputedCell) -> tuple[str, ...]:
+def _imputed(cell: ImputedCell, measured: Outside | None) -> tuple[str, ...]:
     by = f", by {cell.source}" if cell.source else ""
     first = "" if cell.first == cell.now else f" (at first {_span(cell.first)}, by {cell.first_by})"
     later = ", still open" if cell.open else ""
-    return f"{cell.attribute} is missing", f"{_span(cell.now)}, mean {number(cell.mean)}{by}{first}{later}"
+    what = f"{cell.attribute} is missing" if measured is None else f"{cell.attribute} of {measured}"
+    return what, f"{_span(cell.now)}, mean {number(cell.mean)}{by}{first}{later}"
 
 
 def _span(pairs: tuple[tuple[float, float], ...]) -> str:

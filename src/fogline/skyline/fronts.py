@@ -1,6 +1,7 @@
-"""Is a row in for all values of what is missing, probably, or only for some?
+"""Is a row in under every value that was imputed, probably, or only under some?
 
-- *certain*: in under every value that the missing cells may have; exactly, not as a number close to 1;
+- *certain*: in the skyline under every value that was imputed, or that came as a distribution; exactly, not as a number
+  close to 1. A true value that was not among these may put it out;
 - *likely*: its probability is above alpha, though some values would put it out;
 - *possible*: in under some values, but not above alpha.
 

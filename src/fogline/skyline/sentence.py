@@ -8,7 +8,7 @@ from fogline.rows.text import quoted
 
 if TYPE_CHECKING:
     from fogline.model import ImputedCell
-    from fogline.skyline.explanation import Explanation, Flip
+    from fogline.skyline.explanation import Explanation, Flip, Outside
 
 _SIDES = {"<": "below {}", "<=": "{} or less", ">=": "{} or more", ">": "above {}"}
 _RIVALS = 2  # that are named
@@ -30,7 +30,8 @@ def where(row: Any) -> str:
 
 def sentence_of(row: Explanation) -> str:
     """What carries it or keeps it out, and what would change that."""
-    parts = [*(_gap(each) for each in row.gaps), _rivals(row)]
+    measured = {each.attribute: each for each in row.outside}
+    parts = [*(_gap(each, measured.get(each.attribute)) for each in row.gaps), _rivals(row)]
     if (own := next((each for each in row.flips if each.own), None)) is not None:
         parts.append(_flip(own))
     if row.decisive is not None:
@@ -44,7 +45,7 @@ def _verdict(row: Explanation) -> str:
     within = f" ± {row.within:.2g}" if row.within else ""
     name, chance = quoted(row.id), f"{_close(row.probability, row.alpha)}{within}"
     if row.front == "certain":
-        return f"{name} is certain to be in the answer"
+        return f"{name} is in the answer under every value that was imputed"
     if row.inside:
         return f"{name} is in the answer with probability {chance}"
     if not row.front:
@@ -60,15 +61,17 @@ def _close(probability: float, alpha: float) -> str:
     return text
 
 
-def _gap(cell: ImputedCell) -> str:
+def _gap(cell: ImputedCell, measured: Outside | None) -> str:
     span = f"{number(cell.low)}" if cell.low == cell.high else f"{number(cell.low)} to {number(cell.high)}"
     by = f" ({cell.source})" if cell.source else ""
+    if measured is not None:
+        return f"its {cell.attribute} of {measured}, likely {span}{by}"
     return f"its missing {cell.attribute} is likely {span}{by}"
 
 
 def _rivals(row: Explanation) -> str:
     if not row.rivals:
-        return "no row can beat it"
+        return "no row beats it"
     sure = [each for each in row.rivals if each.probability >= 1.0]
     if sure:
         return f"{_other(sure[0], row)} surely beats it"

@@ -115,7 +115,7 @@ class Writing:
         seconds = perf_counter() - began
         if self.synced is not None:
             self.synced.sync()
-        write_batch(self.output, self.status, collected, number, seconds)
+        write_batch(self.output, self.status, collected, number, seconds, self.remark)
         self.report(self.status)
 
 

@@ -179,7 +179,7 @@ function sure(rows, near) {
   const certain = rows.filter((row) => row.front === "certain").length, gaps = rows.filter((row) => row.values.includes(null)).length;
   const last = model.points.slice(-20), came = last.reduce((a, b) => a + b.rows, 0), missing = last.reduce((a, b) => a + b.incomplete, 0);
   fill(byId("sure"), make("dl", { class: "facts-list" },
-    [["certain", certain, "in, whatever is missing"], ["likely", rows.length - certain, `above ${query().alpha}`], ["possible", near.length, "near, but out"]]
+    [["certain", certain, "in under every value that was imputed"], ["likely", rows.length - certain, `above ${query().alpha}`], ["possible", near.length, "near, but out"]]
       .map(([front, n, what]) => make("div", {}, make("dt", {}, badge(front)), make("dd", {}, make("b", {}, count(n)), make("span", { class: "quiet" }, ` ${what}`)))),
     make("div", {}, make("dt", {}, make("span", { class: "gap" }, "gap")), make("dd", {}, make("b", {}, count(gaps)), make("span", { class: "quiet" }, ` of them rest on missing values; ${came ? Math.round((100 * missing) / came) : 0} % of rows came with a gap`)))));
 }

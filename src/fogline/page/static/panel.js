@@ -50,8 +50,9 @@ function details(why) {
     [">", "<"].includes(flip.side) ? `${SIDES[flip.side]} ${number(flip.value)}` : `${number(flip.value)} ${SIDES[flip.side] ?? flip.side}`, `${flip.to ? "in" : "out"}, P ${chance(flip.probability)}`]))));
   if (why.rivals?.length) parts.push(section("Strongest rivals", table(["row", "arrived", "chance to beat it"], why.rivals.map((rival) => [
     String(rival.id), instant(rival.arrived, why.arrived), make("span", { class: "odds" }, bar(rival.probability), chance(rival.probability))]))));
+  const outside = new Map((why.outside ?? []).map((each) => [each.attribute, `${number(each.value)} was outside ${each.low}…${each.high}`]));
   if (why.imputed?.length) parts.push(section("Missing values", table(["attribute", "range", "mean", "imputed by"], why.imputed.map((each) => [
-    make("span", { class: "gap" }, each.attribute), each.low === each.high ? number(each.low) : `${number(each.low)} … ${number(each.high)}`, number(each.mean),
+    make("span", {}, make("span", { class: "gap" }, each.attribute), outside.has(each.attribute) ? make("span", { class: "quiet" }, ` ${outside.get(each.attribute)}`) : null), each.low === each.high ? number(each.low) : `${number(each.low)} … ${number(each.high)}`, number(each.mean),
     [each.imputer, each.rule && each.rule !== each.imputer ? each.rule : null, each.rows ? `${each.rows} rows of history` : null].filter(Boolean).join(", ")]))));
   return make("div", {}, parts);
 }

@@ -55,7 +55,7 @@ export function instant(text, other) {
 }
 
 export const FRONTS = {
-  certain: { sign: "●", word: "certain", title: "in, whatever the missing values are" },
+  certain: { sign: "●", word: "certain", title: "in the skyline under every value that was imputed" },
   likely: { sign: "◆", word: "likely", title: "in with a probability above alpha" },
   possible: { sign: "○", word: "possible", title: "in under some values only" },
 };
