@@ -60,7 +60,6 @@ def test_marks_separators_and_nulls_are_looked_for_in_each_file_unless_they_are_
     (tmp_path / "d.csv").write_text("sep=;\ns;t;x\ng;1;4.5\n")
     assert column(tmp_path, "x") == ["1.5", None, None, None, "2.5", "3.5", "4.5"]
     assert [row[LINE] for row in read(tmp_path) if row["s"] in "ag"] == [2, 3]
-    assert column(tmp_path / "a.csv", "x", nulls=["none"]) == ["1.5", "-", "N/A", "null"]
     assert column(tmp_path / "a.csv", "x", decimal=".") == ["1,5", None, None, None]
     with pytest.raises(QueryError, match=r"no file .* has the column 's'; a.csv has s;t;x"):
         read(tmp_path / "a.csv", separator=",")

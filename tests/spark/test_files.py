@@ -135,11 +135,11 @@ def test_each_file_is_read_by_its_own_kind(place):
 
 
 def test_a_run_that_rejects_all_its_rows_ends_in_red_and_not_with_0(place):
-    csv("1.csv", *(f"a{k},{k},n/a" for k in range(9)))
+    csv("1.csv", *(f"a{k},{k},broken" for k in range(9)))
     printed = run(*RUN, code=1)
     assert "all 9 rows were rejected, 9 of them because: 'x' is …, which is not a number. See rejects/." in printed
     assert [row["line"] for row in pq.read_table("out/rejects").to_pylist()] == list(range(2, 11))
-    csv("2.csv", *(f"b{k},{k + 9},{k if k < 3 else '?'}" for k in range(9)))
+    csv("2.csv", *(f"b{k},{k + 9},{k if k < 3 else 'broken'}" for k in range(9)))
     assert "6 of 9 rows were rejected" in run(*RUN)
     assert "was begun with separator not stated, not ';'" in run(*RUN, "--separator", ";", code=2)
 
@@ -151,7 +151,7 @@ def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
     assert "no line has 'y' yet: it counts as missing until one does." in printed
     lines = [
         {"s": 1, "t": 2, "x": 2.5, "y": 1}, {"s": "2", "t": 2.5, "x": "3.5", "y": 1.5, "more": 1},
-        {"s": 3, "t": "3", "x": "n/a", "y": 1}, {"s": "north", "t": 4, "x": 1, "y": 1},
+        {"s": 3, "t": "3", "x": "broken", "y": 1}, {"s": "north", "t": 4, "x": 1, "y": 1},
         {"s": 4.5, "t": 4, "x": 1, "y": 1},
         {"s": 5, "t": "soon", "x": 1, "y": 1}, {"s": 6, "t": 4, "x": True, "y": {"z": 1}},
         {"s": 9, "t": 3, "x": 9, "y": 0},
@@ -162,7 +162,7 @@ def test_later_json_lines_may_hold_other_numbers_texts_and_attributes(place):
     assert answer() == {9: 3.0}
     found = sorted(why for _, why in rejects())
     assert found == sorted([
-        "'x' is 'n/a', which is not a number", "'t' is 'soon', which is not a number",
+        "'x' is 'broken', which is not a number", "'t' is 'soon', which is not a number",
         "'x' is 'true', which is not a number", "'s' is 'north', which is no whole number",
         "'s' is '4.5', which is no whole number", "the line cannot be read: it is no JSON object",
         "'y' is missing, and there is no repository to impute it from",
