@@ -102,7 +102,7 @@ def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Gue
     out.sure = {name for name in out.attributes if _is(name, _LESS) or _is(name, _MORE)}
     out.others = can[COMPARED:]
     out.ranges = {name: (float(np.nanmin(numbers[name])), float(np.nanmax(numbers[name]))) for name in can}
-    out.suspects = {name: found for name in can if (found := _suspect(numbers[name])) is not None}
+    out.suspects = {name: each for name in can if (each := _suspect(numbers[name])) is not None}
     out.odd = {name: found for name, found in out.odd.items() if name in can and found}
     if out.id is not None:
         out.repeats = pc.count_distinct(looked[out.id]).as_py() < looked.num_rows

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("max", "min", "skip")
 STATION = "station"  # the column of the only sensor of files that name none
-INCOMING = "incoming"
+INCOMING, NEW = "incoming", "new"  # the folder of rows that come; the second where the past lies in the first
+ZONE = "# zone: Europe/Berlin  # of times without one; else they are UTC"
 LISTED = 5  # texts of a column that are no numbers
 
 
@@ -63,9 +64,9 @@ def init(
         written(output, text)
         Query.load(output)  # what was written can be read
         echo(f"Written: {output}. {guessed(found)}")
-        for line in doubts(found, options):
+        for line in doubts(found, options, output):
             echo(line)
-        echo(f"Look at it, then, with the rows that come in a folder of their own, here {INCOMING}:")
+        echo(f"Look at it, then, with the rows that come in a folder of their own, here {incoming(file)}:")
         for line in next_commands(file, output):
             echo(f"  {line}")
 
@@ -173,7 +174,8 @@ def document(found: Guess, file: str, options: Options) -> str:
     lines += [f"lifetime: {json.dumps(found.lifetime)}", ""]
     lines += ["# With this, only the newest row of each id counts: which are best now?", "# latest: true", ""]
     lines += ["# Rows that are in the answer with a probability above this.", "alpha: 0.5", ""]
-    name, (low, high) = next((name, found.ranges[name]) for name in found.attributes if name in found.ranges)
+    name = next(name for name in found.attributes if name in found.ranges)
+    low, high = found.suspects[name][2:] if name in found.suspects else found.ranges[name]
     lines += [f"# Values outside are taken for missing. Of {name}, from {low:.6g} to {high:.6g} were seen."]
     lines += [f"# limits: {{{_plain(name)}: [{low:.6g}, {high:.6g}]}}"]
     return "\n".join([*lines, *source_lines(found, file, options)]) + "\n"
@@ -189,19 +191,23 @@ def source_lines(found: Guess, file: str, options: Options) -> list[str]:
         ways = {str(getattr(each, name)) for each in dialects}
         if name not in stated and len(ways) == 1 and ways != {usual}:
             stated[name] = ways.pop()
-    if not stated:
+    if any(each.thousands for each in dialects):
+        stated["decimal"] = "."  # so commas stand between thousands, whatever a file shows
+    words = [str(each) for each in found.suspects.values()]
+    words += [text for texts in found.odd.values() for text, _ in texts.most_common(LISTED)]
+    hints = [] if found.time_format is None or "zone" in stated else [ZONE]
+    if words:
+        listed = json.dumps([*(options.nulls or ()), *dict.fromkeys(words)], ensure_ascii=False)
+        hints.append(f"# nulls: {listed}  # if these stand for missing values")
+    if not stated and not hints:
         return []
     lines = [
         "",
         "# How the files are written, as they show it; what is left out is looked for in each file.",
-        "source:",
+        "source:" if stated else "# source:",
     ]
     lines += [f"  {name}: {json.dumps(each, ensure_ascii=False)}" for name, each in stated.items()]
-    zone = [] if "zone" in stated else ["  # zone: Europe/Berlin  # of times without one; else they are UTC"]
-    nulls = (
-        [] if "nulls" in stated else ["  # nulls: [ERR, -999]  # what stands for missing values, beside n/a and such"]
-    )
-    return [*lines, *zone, *nulls]
+    return [*lines, *(f"  {each}" for each in hints)]
 
 
 def _dialects(found: Guess, file: str, options: Options) -> list[Dialect]:
@@ -241,14 +247,14 @@ def guessed(found: Guess) -> str:
 
 
 def lifetime_in_words(found: Guess) -> str:
-    """How long a row counts, as people say it."""
+    """How long a row counts, in words."""
     from fogline.cli.guess import unit_of
     from fogline.shown import in_words
 
     return str(found.lifetime) if found.epoch is None else in_words(round(float(found.lifetime) * unit_of(found.epoch)))
 
 
-def doubts(found: Guess, options: Options) -> list[str]:
+def doubts(found: Guess, options: Options, output: Path) -> list[str]:
     """What a person should look at, and the option that settles it."""
     lines = []
     for name, value in (options.constants or {}).items():
@@ -261,26 +267,36 @@ def doubts(found: Guess, options: Options) -> list[str]:
         more = f" and {len(texts) - LISTED:,} more" if len(texts) > LISTED else ""
         way = " ".join(f"--null {shlex.quote(text)}" for text, _ in texts.most_common(LISTED))
         lines.append(
-            f"{name!r} holds numbers, and texts that are none: {few}{more}. Rows with them are rejected; if they stand "
-            f"for missing values, state it: {way}."
+            f"{name!r} holds numbers, and texts that are none: {few}{more}. Where it is compared, rows with them are "
+            f"rejected; if they stand for missing values, state it: {way}, or `nulls` in {output}."
         )
-    for name, each in found.suspects.items():
+    for value in dict.fromkeys(map(str, found.suspects.values())):
+        where = [(name, each) for name, each in found.suspects.items() if str(each) == value]
+        few = ", ".join(
+            f"{name!r} ({each.times:,} rows; else {each.low:.6g} to {each.high:.6g})" for name, each in where[:LISTED]
+        )
+        more = f" and {len(where) - LISTED:,} more" if len(where) > LISTED else ""
         lines.append(
-            f"{name!r} is {each} in {each.times:,} rows, and else from {each.low:.6g} to {each.high:.6g}: if that "
-            f"stands for a missing value, state it: --null {each}."
+            f"{value} stands apart from the other values of {few}{more}; it counts as a number like others. If it "
+            f"stands for a missing value, state it: --null {value}, or `nulls` in {output}."
         )
     return lines
 
 
 def next_commands(file: str, query: Path) -> list[str]:
     """From here to an answer."""
-    stem, rows, asked = stem_of(file), shlex.quote(file), shlex.quote(str(query))
+    stem, rows, asked, stream = stem_of(file), shlex.quote(file), shlex.quote(str(query)), incoming(file)
     return [
         f"fogline fit {rows} -q {asked} -o {stem}.repo",
-        f"fogline check {INCOMING} -q {asked} -r {stem}.repo",
-        f"fogline run {INCOMING} -q {asked} -r {stem}.repo -o watched",
+        f"fogline check {stream} -q {asked} -r {stem}.repo",
+        f"fogline run {stream} -q {asked} -r {stem}.repo -o watched",
         "fogline answer watched",
     ]
+
+
+def incoming(file: str) -> str:
+    """A folder of rows that come; never what was looked at, for what is learnt from a row says nothing new of it."""
+    return NEW if INCOMING in Path(file).parts else INCOMING
 
 
 def stem_of(file: str) -> str:

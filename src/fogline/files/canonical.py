@@ -19,6 +19,8 @@ from fogline.rows.text import is_null_word, is_text, read_numbers
 
 _COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
 _THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d+)?\s*$"
+_COMMAS = r"^\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*$"
+_SURE_COMMAS = r"^\s*[+-]?\d{1,3}(,\d{3})*,\d{3}(,\d{3}|\.\d*)\s*$"
 _POINT = r"^\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*$"
 _FRACTION = r"^(?P<before>.*\d)[.,](?P<digits>\d{1,9})(?P<after>\D*(?:[+-]\d\d:?\d\d)?)$"
 _ISO = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
@@ -74,6 +76,20 @@ def with_point(texts: pa.Array, *, strict: bool) -> pa.Array:
         if pc.any(point).as_py():
             out = pc.if_else(point, _behind(texts, " (numbers here have a decimal comma)"), out)
     return out
+
+
+def without_thousands(texts: pa.Array, *, shown: bool) -> pa.Array:
+    """Numbers without the commas between their thousands; `shown`: also where a cell alone does not show what they are.
+
+    >>> without_thousands(pa.array(["1,234.5", "-12,345", "1,5", "a,bcd"]), shown=True).to_pylist()
+    ['1234.5', '-12345', '1,5', 'a,bcd']
+    >>> without_thousands(pa.array(["1,234.5", "-12,345", "1,234,567"]), shown=False).to_pylist()
+    ['1234.5', '-12,345', '1234567']
+    """
+    if not pc.any(pc.match_substring(texts, ",")).as_py():
+        return texts
+    grouped = pc.match_substring_regex(texts, _COMMAS if shown else _SURE_COMMAS).fill_null(False)
+    return pc.if_else(grouped, pc.replace_substring(texts, ",", ""), texts) if pc.any(grouped).as_py() else texts
 
 
 def as_instants(texts: pa.Array, time_format: str | None, zone: str | None) -> pa.Array:

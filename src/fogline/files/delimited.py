@@ -103,7 +103,7 @@ def _rows(block: Block, dialect: Dialect, wanted: frozenset[str], *, closely: bo
         blank[one] = np.frombuffer(block.data, np.uint8)[begins[one]] == 13
     lines = lines[~blank]
     if not len(lines):
-        return Raw({}, 0, lines, tuple(bad), dialect.decimal)
+        return Raw({}, 0, lines, tuple(bad), dialect.decimal, dialect.thousands)
     table, misfits = _parsed(data, dialect, wanted)
     if quotes and not closely and table.num_rows + len(misfits) < len(lines):  # a line has taken in others
         return _rows(block, dialect, wanted, closely=True)
@@ -112,7 +112,7 @@ def _rows(block: Block, dialect: Dialect, wanted: frozenset[str], *, closely: bo
         why = f"the line cannot be read: {_too(cells, dialect)}"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
     fitting = np.delete(lines, [row - 1 for row, *_ in misfits]) if known else None
-    return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal)
+    return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal, dialect.thousands)
 
 
 def _too(cells: int, dialect: Dialect) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from fogline.files.canonical import as_instants, with_point, without_nulls
+from fogline.files.canonical import as_instants, with_point, without_nulls, without_thousands
 from fogline.files.casting import cast, unfit
 from fogline.files.origin import CORRUPT, FILE, LINE, WHY
 from fogline.files.raw import Raw
@@ -52,7 +52,7 @@ def _column(raw: Raw, field: pa.Field, layout: Layout, stated: Mapping[str, str]
     if pa.types.is_dictionary(given.type):
         given = given.dictionary_decode()
     if is_text(given.type):
-        given = _usual(_as_text(given, name, layout, why), name, raw.decimal, layout)
+        given = _usual(_as_text(given, name, layout, why), name, raw, layout)
     if name not in layout.roles.names:
         stated_words = () if name in layout.roles.times else layout.options.nulls or ()
         given = without_nulls(given, stated_words)
@@ -80,12 +80,15 @@ def _as_text(given: pa.Array, name: str, layout: Layout, why: Reasons) -> pa.Arr
     return whole
 
 
-def _usual(given: pa.Array, name: str, decimal: str, layout: Layout) -> pa.Array:
+def _usual(given: pa.Array, name: str, raw: Raw, layout: Layout) -> pa.Array:
     """Texts as others write them."""
     roles, options = layout.roles, layout.options
     instants = name in roles.times and layout.clock != "number"
-    if decimal == "," and name not in roles.names and not instants:
-        given = with_point(given, strict=name in roles.numbers or name in roles.times)
+    if name not in roles.names and not instants:
+        if raw.decimal == ",":
+            given = with_point(given, strict=name in roles.numbers or name in roles.times)
+        else:
+            given = without_thousands(given, shown=raw.thousands)
     if instants and (options.time_format or options.zone):
         given = as_instants(given, options.time_format, options.zone)
     return given

@@ -184,7 +184,8 @@ def _unusual(look: Look, options: Options) -> bool:
     usual = "\t" if look.kind == "tsv" else ",", ".", "utf-8"
     found = look.dialect.separator, look.dialect.decimal, look.dialect.encoding.removesuffix("-sig")
     stated = options.separator, options.decimal, options.encoding
-    return any(a != b and c is None for a, b, c in zip(found, usual, stated, strict=True))
+    looked = any(a != b and c is None for a, b, c in zip(found, usual, stated, strict=True))
+    return looked or (look.dialect.thousands and options.decimal is None)
 
 
 def _absent(looks: list[Look], roles: Roles, root: str) -> Iterator[str]:
