@@ -55,6 +55,13 @@ def test_columns_are_known_by_what_they_hold_and_are_called():
     assert found.lifetime == "10 minutes"  # 20 readings, one in 30 seconds
 
 
+def test_what_rows_of_one_time_share_is_not_their_name():
+    k = np.arange(200)
+    wind, place = [f"{'NESW'[i * 7 % 3]}" for i in k], [f"p{i % 5}" for i in k]
+    assert guess(pa.table({"wind": wind, "place": place, "t": k // 5, "x": k % 17})).id == "place"
+    assert guess(pa.table({"place": place, "wind": wind, "t": k // 5, "x": k % 17})).id == "place"
+
+
 def test_clocks_that_count_and_texts_that_are_times():
     k = np.arange(100)
     counting = pa.table({"room": [f"r{i % 4}" for i in k], "minute": k // 4, "co2": k * 1.5, "number": k[::-1] % 7})
@@ -270,6 +277,16 @@ def test_rows_of_one_station_are_named_by_a_constant(tmp_path, monkeypatch):
     assert "roof' at" in run("explain", "roof.csv", "-q", "query.yaml", "--id", "roof")
     with pytest.raises(fl.FoglineError, match="there is no column"):
         guess(readings(), id="station")
+
+
+def test_what_most_rows_lack_is_not_compared_but_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        f"s{k % 4},{k},{k * 3 % 17 if k % 3 == 0 else 'n/a'},{k * 7 % 31},{k},{k * 5 % 23},{k % 7}" for k in range(99)
+    ]
+    Path("x.csv").write_text("\n".join(["device,t,rare,a,b,c,d", *lines, ""]))
+    assert "by a (max), b (max), c (max), d (max)" in run("init", "x.csv")
+    assert "#  rare: max  # missing in 67% of the rows" in Path("query.yaml").read_text()
 
 
 def test_on_a_terminal_one_station_and_a_length_in_words_are_answers_too(tmp_path, monkeypatch):

@@ -27,6 +27,8 @@ LOOKED = 100_000  # rows
 COMPARED = 4  # attributes: of more, nearly every row is unbeaten
 READINGS = 20  # of a sensor in a lifetime
 MOST = 0.9  # of the cells of a column of times can be read so
+APART = 0.9  # of the rows have a name and a time that no other has
+MISSING = 0.5  # of the rows lack what is compared only where nothing else is left
 FEW = 3  # different values at least, of what is compared
 NUMBERS = 0.9  # of the texts of a column that holds numbers are numbers
 LEVELS = 10  # different values at least, among which a sentinel stands out …
@@ -80,6 +82,7 @@ class Guess:
     epoch: str | None = None  # what times that are numbers count since 1970
     odd: dict[str, Counter[str]] = field(default_factory=dict)  # of columns of numbers: the texts that are none
     suspects: dict[str, Suspect] = field(default_factory=dict)
+    missing: dict[str, float] = field(default_factory=dict)  # name -> share of the rows
 
 
 def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Guess:
@@ -94,9 +97,14 @@ def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Gue
     out.time = time or _best({name: _time_score(name, looked, found) for name, found in times.items() if name != id})
     numbers = {name: found for name in names if (found := _numbers(looked, name, out.odd)) is not None}
     free = [name for name in names if name != out.time]
-    out.id = id or _best({name: _id_score(name, looked, name in out.odd) for name in free})
+    scores = {name: _id_score(name, looked, name in out.odd) for name in free}
+    out.id = id or _best(
+        {name: score + int(score > 0 and _tells_apart(looked, name, out.time)) for name, score in scores.items()}
+    )
     can = [name for name in numbers if name not in (out.id, out.time) and _compares(numbers[name])]
     can = [name for name in can if not _is(name, _TIMES) and not _is(name, _NAMES)]
+    out.missing = {name: float(np.isnan(numbers[name]).mean()) for name in can}
+    can.sort(key=lambda name: out.missing[name] > MISSING)  # stable: the others stay in their order
     for name in can[:COMPARED]:
         out.attributes[name] = "min" if _is(name, _LESS) else "max"
     out.sure = {name for name in out.attributes if _is(name, _LESS) or _is(name, _MORE)}
@@ -187,6 +195,12 @@ def _id_score(name: str, rows: pa.Table, numbers: bool) -> int:
     if whole:
         return 4 + 2 * int(again) if named else 0
     return 2 + 4 * int(named) + 2 * int(again)
+
+
+def _tells_apart(rows: pa.Table, name: str, time: str | None) -> bool:
+    """Whether hardly any two rows of one time have the same name; of one wind direction many may have."""
+    pairs = rows.select([name] if time is None else [name, time])
+    return bool(pairs.group_by(pairs.schema.names).aggregate([]).num_rows >= APART * rows.num_rows)
 
 
 def _all_whole(values: pa.Array) -> bool:

@@ -161,7 +161,7 @@ def document(found: Guess, file: str, options: Options) -> str:
         lines.append(f"  {_plain(name)}: {direction}{why}")
     if found.others:
         lines.append("# Also numbers; but of many attributes nearly every row is unbeaten:")
-        lines += [f"#  {_plain(name)}: max" for name in found.others]
+        lines += [f"#  {_plain(name)}: max{_gaps(found, name)}" for name in found.others]
     lines += [
         "",
         "# What names the sensor, or whatever else sends rows, and when a row came.",
@@ -179,6 +179,13 @@ def document(found: Guess, file: str, options: Options) -> str:
     lines += [f"# Values outside are taken for missing. Of {name}, from {low:.6g} to {high:.6g} were seen."]
     lines += [f"# limits: {{{_plain(name)}: [{low:.6g}, {high:.6g}]}}"]
     return "\n".join([*lines, *source_lines(found, file, options)]) + "\n"
+
+
+def _gaps(found: Guess, name: str) -> str:
+    from fogline.cli.guess import MISSING
+
+    share = found.missing.get(name, 0.0)
+    return f"  # missing in {share:.0%} of the rows" if share > MISSING else ""
 
 
 def source_lines(found: Guess, file: str, options: Options) -> list[str]:
@@ -295,7 +302,7 @@ def next_commands(file: str, query: Path) -> list[str]:
 
 
 def incoming(file: str) -> str:
-    """A folder of rows that come; never what was looked at, for what is learnt from a row says nothing new of it."""
+    """A folder of rows that come; never what was looked at, which knows nothing new of its own rows."""
     return NEW if INCOMING in Path(file).parts else INCOMING
 
 
