@@ -37,7 +37,7 @@ def rows(*lines: str) -> str:
 def test_each_row_is_counted_once_and_gaps_only_of_rows_that_are_taken(place):
     fl.Repository.fit(walks(sensors=4, steps=40), fl.Query.load("q.yaml"), retention=0).save("repo")
     lines = [f"s{k % 4},{k},1.0,2.0,3.0" for k in range(6)]
-    lines += ["s1,7,,2.0,3.0", "s2,8,,99.0,3.0", "s3,9,,2.0,n.a.", "s1,10,1.0,2.0", ",11,1.0,2.0,3.0"]
+    lines += ["s1,7,,2.0,3.0", "s2,8,,99.0,3.0", "s3,9,,2.0,broken", "s1,10,1.0,2.0", ",11,1.0,2.0,3.0"]
     (place / "in.csv").write_text(rows(*lines))
     printed = run("in.csv", "-q", "q.yaml", "-r", "repo")
     counts = {name: int(n) for name, n in re.findall(r"^  (complete|with gaps|rejected) +(\d+)", printed, re.MULTILINE)}
@@ -46,6 +46,7 @@ def test_each_row_is_counted_once_and_gaps_only_of_rows_that_are_taken(place):
     assert re.search(r"heat: 2 missing", printed)
     assert "damp: 1 outside its limits" in printed
     assert "'light' is …, which is not a number" in printed
+    assert "state it: --null TEXT, or `nulls` in the query's `source`" in printed
     assert "the id 'sensor' is missing" in printed
 
 

@@ -55,6 +55,13 @@ def test_columns_are_known_by_what_they_hold_and_are_called():
     assert found.lifetime == "10 minutes"  # 20 readings, one in 30 seconds
 
 
+def test_what_rows_of_one_time_share_is_not_their_name():
+    k = np.arange(200)
+    wind, place = [f"{'NESW'[i * 7 % 3]}" for i in k], [f"p{i % 5}" for i in k]
+    assert guess(pa.table({"wind": wind, "place": place, "t": k // 5, "x": k % 17})).id == "place"
+    assert guess(pa.table({"place": place, "wind": wind, "t": k // 5, "x": k % 17})).id == "place"
+
+
 def test_clocks_that_count_and_texts_that_are_times():
     k = np.arange(100)
     counting = pa.table({"room": [f"r{i % 4}" for i in k], "minute": k // 4, "co2": k * 1.5, "number": k[::-1] % 7})
@@ -79,8 +86,13 @@ def test_from_a_file_to_a_plan_by_the_commands_that_it_prints(place):
     )  # fmt: skip
     commands = [line.split()[1:] for line in printed.splitlines() if line.startswith("  fogline ")]
     assert [words[0] for words in commands] == ["fit", "check", "run", "answer"]
+    assert commands[0][1] == "rows.parquet"
+    assert commands[1][1] == commands[2][1] == "incoming"  # not what was learnt from
     assert "200 rows" in run(*commands[0])
-    assert "complete          200  100.0%" in run(*commands[1])
+    Path("incoming").mkdir()
+    pq.write_table(readings().slice(0, 90), "incoming/new.parquet")
+    assert "complete           90  100.0%" in run(*commands[1])
+    assert " new " in run("init", "incoming", "-o", "other.yaml").partition("fogline check")[2]
 
 
 def test_it_overwrites_nothing_and_states_what_it_cannot_find(place):
@@ -88,9 +100,7 @@ def test_it_overwrites_nothing_and_states_what_it_cannot_find(place):
     assert "'query.yaml' is there already, and is not overwritten" in run("init", "rows.parquet", code=2)
     assert (place / "query.yaml").read_text() == "mine"
     pq.write_table(readings().drop_columns(["device", "note"]), "nameless.parquet")
-    missing = run("init", "nameless.parquet", "-o", "other.yaml", code=2)
-    assert "no column looks like the name of a row's sensor" in missing
-    assert "--id COLUMN" in missing
+    assert "No column names a row's sensor" in run("init", "nameless.parquet", "-o", "nameless.yaml")
     pq.write_table(readings().drop_columns(["when"]), "timeless.parquet")
     assert "State it: --time COLUMN" in run("init", "timeless.parquet", "-o", "other.yaml", code=2)
     pq.write_table(readings().select(["when", "device", "same"]), "bare.parquet")
@@ -161,3 +171,183 @@ def test_whole_numbers_of_json_may_be_ids(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text("".join(f'{{"id": {k % 3}, "t": {k}, "v": {k % 7}}}\n' for k in range(30)))
     assert "Rows of 'id' at 't'" in run("init", "x.jsonl")
+
+
+def german(room: str, k: int, co2: str) -> str:
+    time = f"{23 + k // 1440}.08.2013 {k // 60 % 24:02}:{k % 60:02}:00"
+    return f"{room};{time};{co2};{50 + k * 7 % 11},{k % 10};{20 + k % 9},5"
+
+
+def test_days_of_german_files_with_null_words_and_copies_lead_to_an_answer(tmp_path, monkeypatch):
+    """As smart_building_rooms of the shared data, written by a German Excel."""
+    monkeypatch.chdir(tmp_path)
+    marks = ("n/a", "NaN", "", "k.A.", "-")
+    for folder, first in (("past", 0), ("incoming", 1440)):
+        Path(folder).mkdir()
+        for day in range(first, first + 1440, 1440):
+            lines = [
+                german(f"{500 + k % 7}", day + k, marks[k // 41 % 5] if k % 41 == 0 else f"{400 + k * 37 % 97},{k % 7}")
+                for k in range(200)
+            ]
+            text = "room;Zeit;co2;humidity;temperature\n" + "\n".join([*lines, *lines[5:8], ""])
+            Path(folder, f"tag_{day}.csv").write_text(text, encoding="cp1252", newline="\r\n")
+    printed = run("init", "past")
+    assert "Rows of 'room' at 'Zeit'" in printed
+    assert "by co2 (max), humidity (max), temperature (max)" in printed
+    fit, check, watch, answer = (line.split()[1:] for line in printed.splitlines() if line.startswith("  fogline "))
+    assert "texts" not in run(*fit)
+    checked = " ".join(run(*check).split())
+    assert "complete 195 96.1% with gaps 5 2.5% rejected 3 1.5%" in checked
+    assert "3: a row with this id and time is there already" in checked
+    assert "3 rejected" in run(*watch, "--engine", "embedded")
+    assert "the answer at 2013-08-24 03:19:00" in run(*answer)
+
+
+def test_odd_texts_of_a_column_of_numbers_are_named_with_what_settles_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    odd = {3: "ERR", 30: "ERR", 60: "too hot", 61: "n/a"}
+    lines = [f"s{k % 4},{k},{odd.get(k, k * 7 % 31)},{k * 5 % 23}" for k in range(100)]
+    Path("x.csv").write_text("\n".join(["device,t,co2,noise", *lines, ""]))
+    printed = run("init", "x.csv")
+    assert "by co2 (max), noise (max)" in printed
+    assert "'co2' holds numbers, and texts that are none: 'ERR' (2 times), 'too hot' (1 times)." in printed
+    assert "--null ERR --null 'too hot', or `nulls` in query.yaml" in printed
+    assert '# nulls: ["ERR", "too hot"]' in Path("query.yaml").read_text()
+    checked = run("check", "x.csv", "-q", "query.yaml")
+    assert "3: 'co2' is …, which is not a number" in checked
+    assert "state it: --null TEXT" in checked
+    settled = run("init", "x.csv", "-o", "settled.yaml", "--null", "ERR", "--null", "too hot")
+    assert "holds numbers, and texts" not in settled
+    assert "is not a number" not in run("check", "x.csv", "-q", "settled.yaml")
+
+
+@pytest.mark.parametrize(
+    ("value", "others", "suspected"),
+    [
+        (-999, lambda k: 350 + k * 37 % 997, True),
+        (-1, lambda k: k * 37 % 997, True),  # where nothing else is below 0
+        (-1, lambda k: k * 37 % 997 - 400, False),
+        (9999, lambda k: k * 37 % 997, True),
+        (999, lambda k: k * 37 % 998, False),  # one of many
+        (0, lambda k: 982 + k * 37 % 61, True),
+        (-200, lambda k: k * 37 % 340, True),
+    ],
+)
+def test_a_sentinel_at_an_end_of_the_range_is_suspected_aloud_and_stays_a_number(
+    tmp_path, monkeypatch, value, others, suspected
+):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"s{k % 4},{k},{value if k % 25 == 0 else others(k)}.0,{k * 5 % 23 + 1}" for k in range(500)]
+    Path("x.csv").write_text("\n".join(["device,t,co2,noise", *lines, ""]))
+    printed = run("init", "x.csv")
+    assert (f"{value} stands apart from the other values of 'co2' (20 rows; else" in printed) == suspected
+    assert (f"--null {value}, or `nulls` in query.yaml" in printed) == suspected
+    assert "complete          500" in run("check", "x.csv", "-q", "query.yaml")
+    if suspected:
+        assert "stands apart" not in run("init", "x.csv", "-o", "settled.yaml", "--null", str(value))
+        assert f'nulls: ["{value}"]' in Path("settled.yaml").read_text()
+        assert "complete          480" in run("check", "x.csv", "-q", "settled.yaml")
+
+
+@pytest.mark.parametrize(("unit", "each"), [("seconds", 1), ("milliseconds", 1000), ("microseconds", 1_000_000)])
+def test_numbers_since_1970_are_times_and_named_in_words(tmp_path, monkeypatch, unit, each):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{k * 7 % 31},{(1_377_299_040 + 60 * (k // 4)) * each},s{k % 4},{k * 5 % 23}" for k in range(400)]
+    Path("x.csv").write_text("\n".join(["co2,stamp,device,noise", *lines, ""]))
+    printed = run("init", "x.csv")
+    assert f"Rows of 'device' at 'stamp' ({unit} since 1970), which count for {1800 * each} (30 minutes)" in printed
+    assert f"time: stamp  # {unit} since 1970" in Path("query.yaml").read_text()
+    assert fl.Query.load("query.yaml").lifetime == 1800 * each
+    assert "complete          400" in run("check", "x.csv", "-q", "query.yaml")
+
+
+def test_rows_of_one_station_are_named_by_a_constant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{k},{k * 7 % 31},{k * 5 % 23}" for k in range(100)]
+    Path("roof.csv").write_text("\n".join(["minute,co2,noise", *lines, ""]))
+    printed = run("init", "roof.csv")
+    assert "No column names a row's sensor, so all rows are taken for those of one: 'station' is 'roof'." in printed
+    assert "state it: --id COLUMN" in printed
+    assert 'constants: {"station": "roof"}' in Path("query.yaml").read_text()
+    fit, _, _, _ = (line.split()[1:] for line in printed.splitlines() if line.startswith("  fogline "))
+    assert "100 rows" in run(*fit)
+    assert "complete          100" in run("check", "roof.csv", "-q", "query.yaml", "-r", "roof.repo")
+    run("run", "roof.csv", "-q", "query.yaml", "-o", "out", "--engine", "embedded")
+    assert "roof" in run("answer", "out")
+    assert "roof' at" in run("explain", "roof.csv", "-q", "query.yaml", "--id", "roof")
+    with pytest.raises(fl.FoglineError, match="there is no column"):
+        guess(readings(), id="station")
+
+
+def test_what_most_rows_lack_is_not_compared_but_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        f"s{k % 4},{k},{k * 3 % 17 if k % 3 == 0 else 'n/a'},{k * 7 % 31},{k},{k * 5 % 23},{k % 7}" for k in range(99)
+    ]
+    Path("x.csv").write_text("\n".join(["device,t,rare,a,b,c,d", *lines, ""]))
+    assert "by a (max), b (max), c (max), d (max)" in run("init", "x.csv")
+    assert "#  rare: max  # missing in 67% of the rows" in Path("query.yaml").read_text()
+
+
+def test_on_a_terminal_one_station_and_a_length_in_words_are_answers_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{1_377_299_040 + 60 * k},{k * 7 % 31}" for k in range(100)]
+    Path("roof.csv").write_text("\n".join(["time,co2", *lines, ""]))
+    monkeypatch.setattr(init, "_on_a_terminal", lambda: True)
+    run("init", "roof.csv", given="\n\n\n2 hours\n")
+    query = fl.Query.load("query.yaml")
+    assert (query.id, query.lifetime) == ("station", 7200)
+
+
+def test_every_option_that_a_message_of_init_names_is_one_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text(
+        "id|at|v|w\n"
+        + "".join(f"s{k % 3}|{k % 28 + 1:02}/04/2024|{'x' if k % 11 == 0 else k % 7}|{k % 5}\n" for k in range(60))
+    )
+    printed = run("init", "x.csv", "--id", "id", "--time", "at", "--separator", "|", "--time-format", "%d/%m/%Y",
+                  "--zone", "Europe/Berlin", "--null", "x", "--decimal", ".", "--encoding", "utf-8")  # fmt: skip
+    assert "--separator" not in printed  # stated, so nothing is assumed
+    text = Path("query.yaml").read_text()
+    for line in ('separator: "|"', 'time_format: "%d/%m/%Y"', 'zone: "Europe/Berlin"', 'nulls: ["x"]', 'decimal: "."'):
+        assert line in text
+    assert "complete           54" in run("check", "x.csv", "-q", "query.yaml")
+
+
+def test_numbers_between_tabs_with_commas_between_thousands_stay_attributes(tmp_path, monkeypatch):
+    """As a table of prices: milliseconds since 1970, NULL, 1,234,567."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        (1_360_281_600_000 + 86_400_000 * (k // 5), f"T{k % 5}", 30 + k * 37 % 997 / 7, 900_000 + k * 7919)
+        for k in range(300)
+    ]
+    for name, some in (("past.tsv", rows[:150]), ("incoming.tsv", rows[150:])):
+        lines = [
+            f"{ts}\t{who}\t{'NULL' if k % 50 == 0 else f'{price:,.2f}'}\t{volume:,}"
+            for k, (ts, who, price, volume) in enumerate(some)
+        ]
+        Path(name).write_text("\n".join(["ts\tticker\tclose\tvolume", *lines, ""]))
+    printed = run("init", "past.tsv")
+    assert "by close (max), volume (max)" in printed
+    assert "'.' in numbers and ',' between thousands" in printed
+    run("fit", "past.tsv", "-q", "query.yaml", "-o", "past.repo")
+    checked = " ".join(run("check", "incoming.tsv", "-q", "query.yaml", "-r", "past.repo").split())
+    assert "complete 147 98.0% with gaps 3 2.0% rejected 0" in checked
+
+
+def test_guesses_about_a_real_set_in_german_lead_to_its_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = pq.read_table(real_sets() / "smart_building_rooms.parquet").slice(0, 20_000).to_pandas()
+    rng = np.random.default_rng(7)
+    rows["timestamp"] = rows["timestamp"].dt.strftime("%d.%m.%Y %H:%M:%S")
+    for name in ("co2", "humidity", "light", "pir", "temperature"):
+        cells = rows[name].map("{:.2f}".format).str.replace(".", ",")
+        rows[name] = cells.mask(rng.random(len(rows)) < 0.02, rng.choice(["n/a", "NaN", ""], len(rows)))
+    rows.to_csv("rooms.csv", sep=";", index=False)
+    assert "Rows of 'room' at 'timestamp', which count for 30 minutes, by co2 (max), humidity (max)" in run(
+        "init", "rooms.csv"
+    )
+    query = fl.Query.load("query.yaml")
+    assert list(query.attributes) == ["co2", "humidity", "light", "pir"]
+    layout_text = run("check", "rooms.csv", "-q", "query.yaml")
+    assert "is not a number" not in layout_text

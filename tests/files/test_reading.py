@@ -80,7 +80,7 @@ def test_lines_that_cannot_be_read_are_put_aside_with_their_numbers(tmp_path):
     (tmp_path / "a.csv").unlink()
     (tmp_path / "a.jsonl").write_text('{"s":"a","t":1,"x":1,"y":1}\n\n{torn\n5\n{"s":"b","t":"2","x":"n/a","y":1}\n')
     found = rows_of(tmp_path)
-    assert [(row["s"], row["x"], row[LINE]) for row in found if row[WHY] is None] == [("a", "1", 1), ("b", "n/a", 5)]
+    assert [(row["s"], row["x"], row[LINE]) for row in found if row[WHY] is None] == [("a", "1", 1), ("b", None, 5)]
     assert [(row[CORRUPT], row[LINE]) for row in found if row[WHY]] == [("{torn", 3), ("5", 4)]
 
 
@@ -211,7 +211,7 @@ def test_a_history_has_numbers_where_all_cells_are_and_names_stay_texts(tmp_path
     remarks: list[str] = []
     found = table(str(tmp_path), QUERY, Options(), remarks.append)
     assert {field.name: str(field.type) for field in found.schema} == {
-        "s": "string", "t": "int64", "x": "double", "y": "string", "word": "string", "when": "timestamp[us, tz=UTC]",
+        "s": "string", "t": "int64", "x": "double", "y": "int64", "word": "string", "when": "timestamp[us, tz=UTC]",
     }  # fmt: skip
     assert found["s"].to_pylist() == ["007", "008"]
     (tmp_path / "h.csv").write_text("s,t,x,y\n1,1,1,1\n2,2\n")
@@ -227,7 +227,7 @@ def test_options_are_stated_in_the_query_or_on_the_command_line_and_unknown_ones
         "source: {separator: ;, decimal: ',', nulls: [null, NO, -1], header: no, zone: Europe/Berlin}\n"
     )
     assert fl.Query.load(path).last == 5
-    assert Options.load(path) == Options(";", ",", None, ("", "null", "NO", "-1"), False, None, "Europe/Berlin")
+    assert Options.load(path) == Options(";", ",", None, ("null", "NO", "-1"), False, None, "Europe/Berlin")
     assert Options.load(path).stated(separator="tab", decimal=None).separator == "\t"
     path.write_text("source: {seperator: ';'}\n")
     with pytest.raises(QueryError, match=r"no option 'seperator'.*\nDid you mean 'separator'"):
@@ -240,6 +240,8 @@ def test_options_are_stated_in_the_query_or_on_the_command_line_and_unknown_ones
         ({"separator": ",", "decimal": ","}, "could not be kept apart"),
         ({"time_format": "dd.mm.yyyy"}, "as strptime does"),
         ({"header": "maybe"}, "true .* or false"),
+        ({"constants": ["roof"]}, "it names columns and their text, such as {station: roof}"),
+        ({"constants": {"station": 7}}, "it names columns and their text, such as {station: roof}"),
     ):
         with pytest.raises(QueryError, match=match):
             Options.from_dict(wrong)

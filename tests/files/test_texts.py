@@ -60,7 +60,6 @@ def test_marks_separators_and_nulls_are_looked_for_in_each_file_unless_they_are_
     (tmp_path / "d.csv").write_text("sep=;\ns;t;x\ng;1;4.5\n")
     assert column(tmp_path, "x") == ["1.5", None, None, None, "2.5", "3.5", "4.5"]
     assert [row[LINE] for row in read(tmp_path) if row["s"] in "ag"] == [2, 3]
-    assert column(tmp_path / "a.csv", "x", nulls=["none"]) == ["1.5", "-", "N/A", "null"]
     assert column(tmp_path / "a.csv", "x", decimal=".") == ["1,5", None, None, None]
     with pytest.raises(QueryError, match=r"no file .* has the column 's'; a.csv has s;t;x"):
         read(tmp_path / "a.csv", separator=",")
@@ -250,8 +249,19 @@ def test_a_year_of_two_digits_is_none_of_four():
 
 
 def test_a_comma_between_thousands_is_not_taken_for_a_decimal_mark(tmp_path):
-    (tmp_path / "a.csv").write_text('s,t,x\na,1,"1,234"\nb,2,7\nc,3,"12,345,678"\n')
-    assert column(tmp_path, "x") == ["1,234", "7", "12,345,678"]  # these rows are refused
+    (tmp_path / "a.csv").write_text('s,t,x\na,1,"1,234"\nb,2,7\nc,3,"12,345"\n')
+    assert column(tmp_path, "x") == ["1,234", "7", "12,345"]  # these rows are refused
+    assert column(tmp_path, "x", decimal=".") == ["1234", "7", "12345"]
+    for shown, mark in (("12,345,678", ","), ("12,345.75", "\t"), ("-1,234,567.5", ";")):
+        rows = ("s", "t", "x"), ("a", "1", "1,234"), ("b", "2", "7"), ("c", "3", shown)
+        lines = [mark.join(f'"{cell}"' if mark in cell else cell for cell in row) for row in rows]
+        (tmp_path / "a.csv").write_text("\n".join([*lines, ""]))
+        remarks: list[str] = []
+        layout_of(str(tmp_path), QUERY, Options(), remark=remarks.append)
+        assert "'.' in numbers and ',' between thousands" in remarks[0]
+        assert column(tmp_path, "x") == ["1234", "7", shown.replace(",", "")]
+    (tmp_path / "a.csv").write_text("s;t;x\na;1;1.234\nb;2;1.234.567\n")
+    assert column(tmp_path, "x") == ["1234", "1234567"]
     (tmp_path / "a.csv").write_text('s,t,x\na,1,"1,234"\nb,2,"0,125"\n')
     assert column(tmp_path, "x") == ["1.234", "0.125"]
 

@@ -61,7 +61,7 @@ def _german(folder: Path, found: Expected) -> None:
         "Süd 1;01.05.2024 12:00:00;1.234,5;0,5",
         "Süd 2;01.05.2024 12:10:00;-;1,5",
         "Süd 3;01.05.2024 12:20:00;12,25;N/A",
-        "Süd 4;01.05.2024 12:30:00;k. A.;1,0",
+        "Süd 4;01.05.2024 12:30:00;defekt;1,0",
         "Süd 5;01.05.2024 12:40:00;7,5",
         "Süd 6;31.04.2024 12:50:00;7,5;1,0",
         "Süd 1;01.05.2024 12:00:00;1.234,5;0,5",
@@ -75,7 +75,7 @@ def _german(folder: Path, found: Expected) -> None:
     found.take("Süd 3", "2024-05-01T10:20:00", 12.25)
     found.take('Süd "7"', "2024-05-01T11:00:00", 8.5)
     found.bad_lines |= {
-        (name, 5, "'Höhe' is 'k. A.', which is not a number"),
+        (name, 5, "'Höhe' is 'defekt', which is not a number"),
         (name, 6, "the line cannot be read: it has 3 cells, and the file 4 columns"),
         (name, 7, "'Zeit' is '31.04.2024 12:50:00', which is not a timestamp"),
         (name, 10, "numbers here have a decimal comma"),

@@ -310,5 +310,8 @@ def table_of(rows: pa.Table) -> Any:
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        text = f"{value:.15g}" if value.is_integer() else f"{value:.4g}"  # whole ones may be times
+    else:
+        text = "" if value is None else str(value)
     return printable(text, keep="")

@@ -119,6 +119,8 @@ def print_census(found: Census, query: Query, chain: Chain | None) -> bool:
         echo(f"  {count:,}: {reason}\n    for instance {found.examples[reason]}")
     if len(found.reasons) > LISTED:
         echo(f"  and {len(found.reasons) - LISTED:,} more reasons")
+    if any(reason.startswith(f"{name!r} is …") for reason in found.reasons for name in query.names):
+        echo("  Where a text stands for a missing value, state it: --null TEXT, or `nulls` in the query's `source`.")
     if found.expected is not None:
         from fogline.cli.expecting import state
 

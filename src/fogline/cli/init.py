@@ -11,49 +11,62 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import app, echo, helpful, must_be_there, remark
 from fogline.errors import FoglineError
 
 if TYPE_CHECKING:
     from fogline.cli.guess import Guess
+    from fogline.files.options import Options
     from fogline.files.sniffing import Dialect
 
 DIRECTIONS = ("max", "min", "skip")
+STATION = "station"  # the column of the only sensor of files that name none
+INCOMING, NEW = "incoming", "new"  # the folder of rows that come; the second where the past lies in the first
+ZONE = "# zone: Europe/Berlin  # of times without one; else they are UTC"
+LISTED = 5  # texts of a column that are no numbers
 
 
 @app.command()
+@reads_files
 def init(
-    file: Annotated[str, typer.Argument(help="Rows of what you want to watch: parquet, csv, jsonl.")],
+    file: Annotated[str, typer.Argument(help="Past rows of what you want to watch: parquet, csv, jsonl.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The query to write; it is never overwritten.")] = Path(
         "query.yaml"
     ),
     id: Annotated[str | None, typer.Option("--id", help="The column that names a row's sensor.")] = None,
     time: Annotated[str | None, typer.Option("--time", help="The column with a row's time.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the guesses; ask nothing.")] = False,
+    *,
+    stated: Stated,
 ) -> None:
-    """Look at a file, and write a query for it.
+    """Look at a file or a folder of files, and write a query for it.
 
     Which column names a row, which is its time, which are compared, and for how long a row counts: guessed from what
-    the columns hold, asked on a terminal, and written with comments into a YAML file to be looked at. Then it prints
-    the four commands that lead to an answer.
+    the columns hold, asked on a terminal, and written with comments into a YAML file to be looked at, and with it how
+    the files are written. Then it prints the four commands that lead to an answer.
     """
     with helpful():
         must_not_be_there(output)
         must_be_there(file)
         from fogline.cli.guess import guess
-        from fogline.files.options import Options
         from fogline.files.reading import table
         from fogline.model import Query
 
-        found = guess(table(file, None, Options(), remark), id, time)
+        options = stated()
+        found = guess(table(file, None, options, remark), id, time)
         if not yes and _on_a_terminal():
             ask(found, file)
         must_be_known(found, file)
-        text = document(found, file)
+        if found.id is None:
+            options = options.stated(constants=one_station(found, file))
+        text = document(found, file, options)
         written(output, text)
         Query.load(output)  # what was written can be read
         echo(f"Written: {output}. {guessed(found)}")
-        echo("Look at it, then:")
+        for line in doubts(found, options, output):
+            echo(line)
+        echo(f"Look at it, then, with the rows that come in a folder of their own, here {incoming(file)}:")
         for line in next_commands(file, output):
             echo(f"  {line}")
 
@@ -79,7 +92,12 @@ def _on_a_terminal() -> bool:
 def ask(found: Guess, file: str) -> None:
     """Ask what was guessed, one thing after the other; Enter takes the guess."""
     remark(f"{file} has {', '.join(found.columns)}. Enter takes what stands in brackets.")
-    found.id = _asked("Which column names a row's sensor (or whatever sends rows)?", found.id, found.columns)
+    sensor = _asked(
+        "Which column names a row's sensor (or whatever sends rows; none: there is only one)?",
+        found.id or "none",
+        [*found.columns, "none"],
+    )
+    found.id = None if sensor == "none" and sensor not in found.columns else sensor
     found.time = _asked("Which column is a row's time?", found.time, found.columns)
     chosen = {}
     for name in (*found.attributes, *found.others):
@@ -92,7 +110,9 @@ def ask(found: Guess, file: str) -> None:
     found.attributes = {name: each for name, each in chosen.items() if each != "skip"}
     found.others = [name for name, each in chosen.items() if each == "skip"]
     found.sure = set(found.attributes)
-    found.lifetime = _length(typer.prompt("How long does a row count?", default=str(found.lifetime), err=True))
+    found.lifetime = _length(
+        typer.prompt("How long does a row count?", default=lifetime_in_words(found), err=True), found
+    )
 
 
 def _asked(question: str, usual: str | None, known: Any) -> str:
@@ -103,25 +123,32 @@ def _asked(question: str, usual: str | None, known: Any) -> str:
         remark(f"{given!r} is none of {', '.join(known)}.")
 
 
-def _length(given: str) -> str | float:
+def _length(given: str, found: Guess) -> str | float:
+    from fogline.cli.guess import unit_of
+    from fogline.question import duration
+
     try:
         return int(given) if float(given).is_integer() else float(given)
     except ValueError:
-        return given
+        return given if found.epoch is None else int(duration(given) / unit_of(found.epoch))
 
 
 def must_be_known(found: Guess, file: str) -> None:
     """Without these there is no query."""
     there = f"{file} has {', '.join(found.columns)}"
-    if found.id is None:
-        raise FoglineError(f"no column looks like the name of a row's sensor: {there}. State it: --id COLUMN.")
     if found.time is None:
         raise FoglineError(f"no column looks like a row's time: {there}. State it: --time COLUMN.")
     if not found.attributes:
         raise FoglineError(f"no column holds numbers that vary, so nothing can be compared: {there}.")
 
 
-def document(found: Guess, file: str) -> str:
+def one_station(found: Guess, file: str) -> dict[str, str]:
+    """The column that all rows get where none names their sensor, and what it is called; it becomes their id."""
+    found.id = next(name for name in (STATION, f"{STATION}_id", f"{STATION}_name") if name not in found.columns)
+    return {found.id: stem_of(file)}
+
+
+def document(found: Guess, file: str, options: Options) -> str:
     """The query as YAML, with what is guessed and what could be changed beside it."""
     lines = [
         f"# Which rows of {file} are not beaten by any other? Guessed by `fogline init`; correct what is wrong.",
@@ -134,50 +161,67 @@ def document(found: Guess, file: str) -> str:
         lines.append(f"  {_plain(name)}: {direction}{why}")
     if found.others:
         lines.append("# Also numbers; but of many attributes nearly every row is unbeaten:")
-        lines += [f"#  {_plain(name)}: max" for name in found.others]
+        lines += [f"#  {_plain(name)}: max{_gaps(found, name)}" for name in found.others]
     lines += [
         "",
         "# What names the sensor, or whatever else sends rows, and when a row came.",
         f"id: {_plain(found.id)}",
     ]
-    lines += [f"time: {_plain(found.time)}", ""]
-    lines += ["# How long a row counts; guessed as about 20 readings of a sensor."]
+    since = "" if found.epoch is None else f"  # {found.epoch} since 1970"
+    lines += [f"time: {_plain(found.time)}{since}", ""]
+    counts = "" if found.epoch is None else f"; {lifetime_in_words(found)}, in {found.epoch} as the times"
+    lines += [f"# How long a row counts; guessed as about 20 readings of a sensor{counts}."]
     lines += [f"lifetime: {json.dumps(found.lifetime)}", ""]
     lines += ["# With this, only the newest row of each id counts: which are best now?", "# latest: true", ""]
     lines += ["# Rows that are in the answer with a probability above this.", "alpha: 0.5", ""]
-    name, (low, high) = next((name, found.ranges[name]) for name in found.attributes if name in found.ranges)
+    name = next(name for name in found.attributes if name in found.ranges)
+    low, high = found.suspects[name][2:] if name in found.suspects else found.ranges[name]
     lines += [f"# Values outside are taken for missing. Of {name}, from {low:.6g} to {high:.6g} were seen."]
     lines += [f"# limits: {{{_plain(name)}: [{low:.6g}, {high:.6g}]}}"]
-    return "\n".join([*lines, *source_lines(found, file)]) + "\n"
+    return "\n".join([*lines, *source_lines(found, file, options)]) + "\n"
 
 
-def source_lines(found: Guess, file: str) -> list[str]:
-    """How the files are written, where that is not the usual way, and the same in all of them."""
+def _gaps(found: Guess, name: str) -> str:
+    from fogline.cli.guess import MISSING
+
+    share = found.missing.get(name, 0.0)
+    return f"  # missing in {share:.0%} of the rows" if share > MISSING else ""
+
+
+def source_lines(found: Guess, file: str, options: Options) -> list[str]:
+    """How the files are written: as it is stated, and where that is not the usual way, and the same in all of them."""
     from fogline.files.listing import kind_of
 
-    stated = {} if found.time_format is None else {"time_format": found.time_format}
-    dialects, between = _dialects(found, file), "\t" if kind_of(file, existing=True) == "tsv" else ","
+    stated = ({} if found.time_format is None else {"time_format": found.time_format}) | options.to_dict()
+    dialects, between = _dialects(found, file, options), "\t" if kind_of(file, existing=True) == "tsv" else ","
     for name, usual in (("separator", between), ("decimal", "."), ("encoding", "utf-8")):
         ways = {str(getattr(each, name)) for each in dialects}
-        if len(ways) == 1 and ways != {usual}:
+        if name not in stated and len(ways) == 1 and ways != {usual}:
             stated[name] = ways.pop()
-    if not stated:
+    if any(each.thousands for each in dialects):
+        stated["decimal"] = "."  # so commas stand between thousands, whatever a file shows
+    words = [str(each) for each in found.suspects.values()]
+    words += [text for texts in found.odd.values() for text, _ in texts.most_common(LISTED)]
+    hints = [] if found.time_format is None or "zone" in stated else [ZONE]
+    if words:
+        listed = json.dumps([*(options.nulls or ()), *dict.fromkeys(words)], ensure_ascii=False)
+        hints.append(f"# nulls: {listed}  # if these stand for missing values")
+    if not stated and not hints:
         return []
     lines = [
         "",
         "# How the files are written, as they show it; what is left out is looked for in each file.",
-        "source:",
+        "source:" if stated else "# source:",
     ]
     lines += [f"  {name}: {json.dumps(each, ensure_ascii=False)}" for name, each in stated.items()]
-    return [*lines, "  # zone: Europe/Berlin  # of times without one; else they are UTC"]
+    return [*lines, *(f"  {each}" for each in hints)]
 
 
-def _dialects(found: Guess, file: str) -> list[Dialect]:
+def _dialects(found: Guess, file: str, options: Options) -> list[Dialect]:
     """How each file of lines is written, of those that can be read; an error if none of them can."""
     from fogline.files.delimited import opened_dialect
     from fogline.files.layout import FILES
     from fogline.files.listing import files_of, kind_of_file, name_in, root_of
-    from fogline.files.options import Options
     from fogline.files.raw import UNREADABLE, reason_of
     from fogline.files.roles import Roles
 
@@ -186,7 +230,7 @@ def _dialects(found: Guess, file: str) -> list[Dialect]:
     for path in map(str, files_of(file)[:FILES]):
         if kind_of_file(path, root) in ("csv", "tsv"):
             try:
-                dialects.append(opened_dialect(path, None, Options(), numbers))
+                dialects.append(opened_dialect(path, None, options, numbers))
             except UNREADABLE as error:
                 failed.append(f"{name_in(path, root)} cannot be read: {reason_of(error)}.")
     if failed and not dialects:
@@ -203,16 +247,65 @@ def _plain(name: str | None) -> str:
 def guessed(found: Guess) -> str:
     """What was guessed, in a sentence."""
     compared = ", ".join(f"{name} ({each})" for name, each in found.attributes.items())
-    return f"Rows of {found.id!r} at {found.time!r}, which count for {found.lifetime}, by {compared}."
+    since, length = "", found.lifetime
+    if found.epoch is not None:
+        since, length = f" ({found.epoch} since 1970)", f"{found.lifetime} ({lifetime_in_words(found)})"
+    return f"Rows of {found.id!r} at {found.time!r}{since}, which count for {length}, by {compared}."
+
+
+def lifetime_in_words(found: Guess) -> str:
+    """How long a row counts, in words."""
+    from fogline.cli.guess import unit_of
+    from fogline.shown import in_words
+
+    return str(found.lifetime) if found.epoch is None else in_words(round(float(found.lifetime) * unit_of(found.epoch)))
+
+
+def doubts(found: Guess, options: Options, output: Path) -> list[str]:
+    """What a person should look at, and the option that settles it."""
+    lines = []
+    for name, value in (options.constants or {}).items():
+        lines.append(
+            f"No column names a row's sensor, so all rows are taken for those of one: {name!r} is {value!r}. If one "
+            "does, state it: --id COLUMN."
+        )
+    for name, texts in found.odd.items():
+        few = ", ".join(f"{text!r} ({count:,} times)" for text, count in texts.most_common(LISTED))
+        more = f" and {len(texts) - LISTED:,} more" if len(texts) > LISTED else ""
+        way = " ".join(f"--null {shlex.quote(text)}" for text, _ in texts.most_common(LISTED))
+        lines.append(
+            f"{name!r} holds numbers, and texts that are none: {few}{more}. Where it is compared, rows with them are "
+            f"rejected; if they stand for missing values, state it: {way}, or `nulls` in {output}."
+        )
+    for value in dict.fromkeys(map(str, found.suspects.values())):
+        where = [(name, each) for name, each in found.suspects.items() if str(each) == value]
+        few = ", ".join(
+            f"{name!r} ({each.times:,} rows; else {each.low:.6g} to {each.high:.6g})" for name, each in where[:LISTED]
+        )
+        more = f" and {len(where) - LISTED:,} more" if len(where) > LISTED else ""
+        lines.append(
+            f"{value} stands apart from the other values of {few}{more}; it counts as a number like others. If it "
+            f"stands for a missing value, state it: --null {value}, or `nulls` in {output}."
+        )
+    return lines
 
 
 def next_commands(file: str, query: Path) -> list[str]:
     """From here to an answer."""
-    stem = re.sub(r"\W+", "_", Path(file.rstrip("/*")).name.split(".")[0]) or "rows"
-    rows, asked = shlex.quote(file), shlex.quote(str(query))
+    stem, rows, asked, stream = stem_of(file), shlex.quote(file), shlex.quote(str(query)), incoming(file)
     return [
         f"fogline fit {rows} -q {asked} -o {stem}.repo",
-        f"fogline check {rows} -q {asked} -r {stem}.repo",
-        f"fogline run {rows} -q {asked} -r {stem}.repo -o {stem}.watched",
-        f"fogline answer {stem}.watched",
+        f"fogline check {stream} -q {asked} -r {stem}.repo",
+        f"fogline run {stream} -q {asked} -r {stem}.repo -o watched",
+        "fogline answer watched",
     ]
+
+
+def incoming(file: str) -> str:
+    """A folder of rows that come; never what was looked at, which knows nothing new of its own rows."""
+    return NEW if INCOMING in Path(file).parts else INCOMING
+
+
+def stem_of(file: str) -> str:
+    """What the files are called."""
+    return re.sub(r"\W+", "_", Path(file.rstrip("/*")).name.split(".")[0]).strip("_") or "rows"

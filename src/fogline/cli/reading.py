@@ -21,7 +21,11 @@ OPTIONS = {
         str | None, typer.Option(help="Of text, such as utf-8 or cp1252; without, each file shows it.")
     ],
     "null": Annotated[
-        list[str] | None, typer.Option(help="A cell that is missing, may be repeated; without: `null`, `N/A`, `-`.")
+        list[str] | None,
+        typer.Option(
+            help="A word or number that stands for a missing value, may be repeated; `n/a`, `NULL`, `-`, `?`, `k.A.` "
+            "and what else is usual are known."
+        ),
     ],
     "header": Annotated[
         bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns.")
@@ -37,15 +41,16 @@ OPTIONS = {
 def reads_files(command: Command) -> Command:
     """The command with these options; in their place it is passed one function, `stated`, that makes `Options` of them.
 
-    That reads the query's file.
+    That reads the query's file, where the command has one.
     """
     return with_options(command, OPTIONS, "stated", _stated)
 
 
 def _stated(given: Mapping[str, Any], found: dict[str, Any]) -> Any:
     from fogline.cli.queries import options_of
+    from fogline.files.options import Options
 
-    named, files = dict(found), given["query"]
+    named, files = dict(found), given.get("query")
     nulls = named.pop("null")
-    options = options_of(files if isinstance(files, list) else [str(files)])
-    return options.stated(**named, nulls=tuple(nulls) if nulls else None)
+    options = Options() if files is None else options_of(files if isinstance(files, list) else [str(files)])
+    return options.stated(**named, nulls=(*(options.nulls or ()), *nulls) if nulls else None)

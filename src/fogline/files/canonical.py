@@ -1,20 +1,26 @@
 """How does a cell look once it is written the usual way?
 
 Texts come in and texts go out: "1,5" becomes "1.5" where the mark is a comma, "01.05.2024 12:00" in Berlin becomes
-"2024-05-01 10:00:00.000000Z". What cannot be read stays as it is, so that the row is refused with the cell of its file;
-where it would be read as something else, the reason is written behind it.
+"2024-05-01 10:00:00.000000Z", and "n/a" becomes null. What cannot be read stays as it is, so that the row is
+refused with the cell of its file; where it would be read as something else, the reason is written behind it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fogline.arrays import Floats
+from fogline.rows.text import is_null_word, is_text, read_numbers
+
 _COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
 _THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d+)?\s*$"
+_COMMAS = r"^\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*$"
+_SURE_COMMAS = r"^\s*[+-]?\d{1,3}(,\d{3})*,\d{3}(,\d{3}|\.\d*)\s*$"
 _POINT = r"^\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*$"
 _FRACTION = r"^(?P<before>.*\d)[.,](?P<digits>\d{1,9})(?P<after>\D*(?:[+-]\d\d:?\d\d)?)$"
 _ISO = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
@@ -24,6 +30,30 @@ GUESSED = (
     "%Y-%m-%d %H:%M:%S,%f",
 )  # fmt: skip
 SLASHED = tuple(f"{date}{time}" for time in (" %H:%M:%S", " %H:%M", "") for date in ("%d/%m/%Y", "%m/%d/%Y"))
+
+
+def without_nulls(cells: pa.Array, more: Collection[str]) -> pa.Array:
+    """A column in which null words are null, and so is what is stated; a number that is stated, however it is written.
+
+    >>> without_nulls(pa.array(["1.5", "n/a", "-999.0", "x"]), ["-999", "x"]).to_pylist()
+    ['1.5', None, None, None]
+    """
+    texts = is_text(cells.type)
+    gone = is_null_word(cells, more) if texts else None
+    marks = as_numbers(more)
+    if len(marks) and (texts or pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
+        values = (
+            read_numbers(cells)[0] if texts else cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        )
+        marked = pa.array(np.isin(values, marks))
+        gone = marked if gone is None else pc.or_(gone, marked)
+    return cells if gone is None or not pc.any(gone).as_py() else pc.if_else(gone, None, cells)
+
+
+def as_numbers(words: Collection[str]) -> Floats:
+    """Those of these words that are numbers, with a point or a comma."""
+    found = read_numbers(with_point(pa.array(list(words), pa.string()), strict=False))[0]
+    return found[np.isfinite(found)]
 
 
 def with_point(texts: pa.Array, *, strict: bool) -> pa.Array:
@@ -46,6 +76,20 @@ def with_point(texts: pa.Array, *, strict: bool) -> pa.Array:
         if pc.any(point).as_py():
             out = pc.if_else(point, _behind(texts, " (numbers here have a decimal comma)"), out)
     return out
+
+
+def without_thousands(texts: pa.Array, *, shown: bool) -> pa.Array:
+    """Numbers without the commas between their thousands; `shown`: also where a cell alone does not show what they are.
+
+    >>> without_thousands(pa.array(["1,234.5", "-12,345", "1,5", "a,bcd"]), shown=True).to_pylist()
+    ['1234.5', '-12345', '1,5', 'a,bcd']
+    >>> without_thousands(pa.array(["1,234.5", "-12,345", "1,234,567"]), shown=False).to_pylist()
+    ['1234.5', '-12,345', '1234567']
+    """
+    if not pc.any(pc.match_substring(texts, ",")).as_py():
+        return texts
+    grouped = pc.match_substring_regex(texts, _COMMAS if shown else _SURE_COMMAS).fill_null(False)
+    return pc.if_else(grouped, pc.replace_substring(texts, ",", ""), texts) if pc.any(grouped).as_py() else texts
 
 
 def as_instants(texts: pa.Array, time_format: str | None, zone: str | None) -> pa.Array:

@@ -58,7 +58,7 @@ def read_delimited(
     for block in found:
         rest, skipped = _behind(block, skipped)
         if rest.data:
-            yield _rows(rest, dialect, options, wanted)
+            yield _rows(rest, dialect, wanted)
 
 
 def _western(found: Iterable[Block]) -> Iterator[Block]:
@@ -80,7 +80,7 @@ def _behind(block: Block, skipped: int) -> tuple[Block, int]:
     return (block if not at else Block(block.data[at:], block.first + skipped - left)), left
 
 
-def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[str], *, closely: bool = False) -> Raw:
+def _rows(block: Block, dialect: Dialect, wanted: frozenset[str], *, closely: bool = False) -> Raw:
     """The rows of a block. `closely`: each line with quotes, or with bytes that are no text, is looked at by itself."""
     ends = block.ends()
     begins = np.concatenate(([0], ends[:-1] + 1))
@@ -103,16 +103,16 @@ def _rows(block: Block, dialect: Dialect, options: Options, wanted: frozenset[st
         blank[one] = np.frombuffer(block.data, np.uint8)[begins[one]] == 13
     lines = lines[~blank]
     if not len(lines):
-        return Raw({}, 0, lines, tuple(bad), dialect.decimal)
-    table, misfits = _parsed(data, dialect, options, wanted)
+        return Raw({}, 0, lines, tuple(bad), dialect.decimal, dialect.thousands)
+    table, misfits = _parsed(data, dialect, wanted)
     if quotes and not closely and table.num_rows + len(misfits) < len(lines):  # a line has taken in others
-        return _rows(block, dialect, options, wanted, closely=True)
+        return _rows(block, dialect, wanted, closely=True)
     known = table.num_rows + len(misfits) == len(lines)
     for row, text, cells in misfits:
         why = f"the line cannot be read: {_too(cells, dialect)}"
         bad.append(BadLine(int(lines[row - 1]) if known else None, text, why))
     fitting = np.delete(lines, [row - 1 for row, *_ in misfits]) if known else None
-    return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal)
+    return Raw(_in_one(table, dialect), table.num_rows, fitting, tuple(bad), dialect.decimal, dialect.thousands)
 
 
 def _too(cells: int, dialect: Dialect) -> str:
@@ -152,9 +152,7 @@ def _amiss(data: bytes, begins: Any, ends: Any, dialect: Dialect) -> dict[int, s
     return found
 
 
-def _parsed(
-    data: bytes, dialect: Dialect, options: Options, wanted: frozenset[str]
-) -> tuple[pa.Table, list[tuple[int, str, int]]]:
+def _parsed(data: bytes, dialect: Dialect, wanted: frozenset[str]) -> tuple[pa.Table, list[tuple[int, str, int]]]:
     """The cells as texts, by the numbers of their columns; and lines that do not fit: row, text, cells."""
     misfits: list[tuple[int, str, int]] = []
 
@@ -171,7 +169,7 @@ def _parsed(
         pa_csv.ConvertOptions(
             column_types=dict.fromkeys(keys, pa.string()),
             include_columns=chosen or keys[:1],
-            null_values=list(options.missing),
+            null_values=[""],  # other null words are none in what names rows: see `files.fitting`
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
             check_utf8=False,

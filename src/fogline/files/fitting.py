@@ -2,7 +2,8 @@
 
 By name, so the order of columns does not matter; columns of the file that the stream does not have are left out, those
 that it lacks are missing. Cells are written the usual way (`files.canonical`) and cast (`files.casting`). A cell of a
-column that the query looks at and that does not fit refuses its row; others become null.
+column that the query looks at and that does not fit refuses its row; others become null. So do null words, but in what
+names rows and groups: there `-` is a name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from fogline.files.canonical import as_instants, with_point
+from fogline.files.canonical import as_instants, with_point, without_nulls, without_thousands
 from fogline.files.casting import cast, unfit
 from fogline.files.origin import CORRUPT, FILE, LINE, WHY
 from fogline.files.raw import Raw
@@ -30,6 +31,7 @@ def fitted(raw: Raw, layout: Layout, file: str | pa.Array, stated: Mapping[str, 
     `file`: its name, or one for each row.
     """
     why: Reasons = {}
+    stated = {**(layout.options.constants or {}), **stated}
     columns = [_column(raw, field, layout, stated, why) for field in layout.columns]
     reasons = pa.nulls(raw.rows, pa.string())
     if why:
@@ -47,8 +49,13 @@ def _column(raw: Raw, field: pa.Field, layout: Layout, stated: Mapping[str, str]
         if value is None:
             return pa.nulls(raw.rows, field.type)
         given = pa.repeat(value, raw.rows)
+    if pa.types.is_dictionary(given.type):
+        given = given.dictionary_decode()
     if is_text(given.type):
-        given = _usual(_as_text(given, name, layout, why), name, raw.decimal, layout)
+        given = _usual(_as_text(given, name, layout, why), name, raw, layout)
+    if name not in layout.roles.names:
+        stated_words = () if name in layout.roles.times else layout.options.nulls or ()
+        given = without_nulls(given, stated_words)
     names_rows = name in layout.roles.names and name in layout.roles.required
     if names_rows and pa.types.is_boolean(given.type) and not _takes_truth(field.type):
         out, bad = pa.nulls(raw.rows, field.type), given.is_valid().to_numpy(zero_copy_only=False)  # True is not 1
@@ -73,12 +80,15 @@ def _as_text(given: pa.Array, name: str, layout: Layout, why: Reasons) -> pa.Arr
     return whole
 
 
-def _usual(given: pa.Array, name: str, decimal: str, layout: Layout) -> pa.Array:
+def _usual(given: pa.Array, name: str, raw: Raw, layout: Layout) -> pa.Array:
     """Texts as others write them."""
     roles, options = layout.roles, layout.options
     instants = name in roles.times and layout.clock != "number"
-    if decimal == "," and name not in roles.names and not instants:
-        given = with_point(given, strict=name in roles.numbers or name in roles.times)
+    if name not in roles.names and not instants:
+        if raw.decimal == ",":
+            given = with_point(given, strict=name in roles.numbers or name in roles.times)
+        else:
+            given = without_thousands(given, shown=raw.thousands)
     if instants and (options.time_format or options.zone):
         given = as_instants(given, options.time_format, options.zone)
     return given

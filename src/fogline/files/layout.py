@@ -74,7 +74,7 @@ def layout_of(
     looks, failed = _looks(path, root, options, roles, contents)
     if not looks:
         raise FoglineError(_nothing(path, failed))
-    found = [each for each in looks if _lacking(each, roles, root) is None] or looks
+    found = [each for each in looks if _lacking(each, roles, options, root) is None] or looks
     assumed = [*_written(found, options, root), *_absent(found, roles, root)]
     layout = Layout(kind, options, _schema(found, roles, options, root, assumed), roles, root=root)
     _must_have(layout, path, found)
@@ -129,7 +129,7 @@ def _json_type(name: str, kind: pa.DataType, roles: Roles) -> pa.DataType:
 def _schema(looks: list[Look], roles: Roles, options: Options, root: str, assumed: list[str]) -> pa.Schema:
     types: dict[str, pa.DataType] = {}
     for look in looks:
-        stated = dict.fromkeys(folder_values(look.path, root), pa.string())
+        stated = dict.fromkeys((*folder_values(look.path, root), *(options.constants or ())), pa.string())
         for name, kind in {**stated, **look.columns}.items():
             types[name] = joined_type(types[name], kind) if name in types else kind
     if options.zone is not None:
@@ -143,8 +143,8 @@ def _schema(looks: list[Look], roles: Roles, options: Options, root: str, assume
     return pa.schema(list(types.items()))
 
 
-def _lacking(look: Look, roles: Roles, root: str) -> str | None:
-    there = {*look.columns, *folder_values(look.path, root)}
+def _lacking(look: Look, roles: Roles, options: Options, root: str) -> str | None:
+    there = {*look.columns, *folder_values(look.path, root), *(options.constants or ())}
     return next((name for name in roles.required if name not in there), None) if look.kind != "json" else None
 
 
@@ -184,7 +184,8 @@ def _unusual(look: Look, options: Options) -> bool:
     usual = "\t" if look.kind == "tsv" else ",", ".", "utf-8"
     found = look.dialect.separator, look.dialect.decimal, look.dialect.encoding.removesuffix("-sig")
     stated = options.separator, options.decimal, options.encoding
-    return any(a != b and c is None for a, b, c in zip(found, usual, stated, strict=True))
+    looked = any(a != b and c is None for a, b, c in zip(found, usual, stated, strict=True))
+    return looked or (look.dialect.thousands and options.decimal is None)
 
 
 def _absent(looks: list[Look], roles: Roles, root: str) -> Iterator[str]:

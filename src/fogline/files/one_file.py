@@ -38,7 +38,8 @@ def batches(path: str, layout: Layout, *, content: bytes | None = None, size: in
     file, stated = name_in(path, layout.root), folder_values(path, layout.root)
     try:
         for raw in _raw(path, content, kind, layout, size):
-            lacking = [name for name in layout.roles.required if name not in raw.columns and name not in stated]
+            known = {*raw.columns, *stated, *(layout.options.constants or ())}
+            lacking = [name for name in layout.roles.required if name not in known]
             if lacking and kind != "json" and (raw.rows or raw.header):
                 there = ", ".join(name for name in raw.columns) or "none"
                 raise Unreadable(f"it has no column {lacking[0]!r}; of the stream's it has {there}")

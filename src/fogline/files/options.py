@@ -20,9 +20,8 @@ import yaml
 from fogline.documents import read_document
 from fogline.errors import QueryError, did_you_mean
 
-NULLS = ("", "null", "N/A", "-")  # cells that are missing, unless others are stated; the empty one always is
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
-_TEXTS = ("separator", "decimal", "encoding", "nulls", "time_format", "zone")
+_TEXTS = ("separator", "decimal", "encoding", "nulls", "time_format", "zone", "constants")
 _MOMENT = datetime(2024, 11, 25, 13, 46, 57)
 
 
@@ -41,13 +40,15 @@ class Options:
     encoding: str | None = None
     """Of the text, such as utf-8, cp1252 or utf-16."""
     nulls: tuple[str, ...] | None = None
-    """Cells that are missing; by default `null`, `N/A`, `-`, and in any case the empty one."""
+    """Words and numbers that stand for missing values, beside the usual null words; never in what names rows."""
     header: bool | None = None
     """Whether the first line names the columns; if not, they are called column1, column2, …"""
     time_format: str | None = None
     """Of times that are not ISO 8601, such as `%d.%m.%Y %H:%M:%S`."""
     zone: str | None = None
     """Of times without one, such as Europe/Berlin; by default UTC."""
+    constants: Mapping[str, str] | None = None
+    """Columns that the files lack and what stands in every row of them, such as `{station: roof}`."""
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -55,10 +56,11 @@ class Options:
 
         for name in _TEXTS:
             given = getattr(self, name)
-            if name != "nulls" and given is not None and not isinstance(given, str):
+            if name not in ("nulls", "constants") and given is not None and not isinstance(given, str):
                 raise QueryError(f"{name} is {given!r}; it is a text.")
         put("separator", _separator(self.separator))
         put("nulls", _nulls(self.nulls))
+        put("constants", _constants(self.constants))
         put("encoding", _encoding(self.encoding))
         if not (self.header is None or isinstance(self.header, bool)):
             raise QueryError(f"header is {self.header!r}; it is true (the first line names the columns) or false.")
@@ -106,11 +108,6 @@ class Options:
         plain = {name: value for name, value in asdict(self).items() if value is not None}
         return plain | ({"nulls": list(self.nulls)} if self.nulls is not None else {})
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The cells that are missing."""
-        return NULLS if self.nulls is None else self.nulls
-
 
 def _separator(given: str | None) -> str | None:
     found = None if given is None else _WORDS.get(given, given)
@@ -124,8 +121,16 @@ def _nulls(given: Any) -> tuple[str, ...] | None:
         return None
     listed = [given] if isinstance(given, str) else given
     if not isinstance(listed, list | tuple):
-        raise QueryError(f"nulls is {given!r}; it is a list of words, such as [N/A, '-'].")
-    return tuple(dict.fromkeys(["", *("null" if each is None else str(each) for each in listed)]))
+        raise QueryError(f"nulls is {given!r}; it is a list of words, such as [ERR, -999].")
+    return tuple(dict.fromkeys("null" if each is None else str(each) for each in listed))
+
+
+def _constants(given: Any) -> dict[str, str] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not all(isinstance(each, str) and each for each in (*given, *given.values())):
+        raise QueryError(f"constants is {given!r}; it names columns and their text, such as {{station: roof}}.")
+    return dict(given)
 
 
 def _encoding(given: str | None) -> str | None:

@@ -27,6 +27,7 @@ class Raw(NamedTuple):
     lines: Ints | None = None  # (n,) the line of each row; None: not known
     bad: tuple[BadLine, ...] = ()
     decimal: str = "."
+    thousands: bool = False  # commas stand between thousands
     header: bool = False  # there are no rows here: it shows which columns the file has
 
 

@@ -7,9 +7,10 @@ Each file is looked at by itself, so that files of one stream may differ. What t
   no text are left for the rows to be refused.
 - Separator: the one of , ; tab | by which the first line names the columns that the query looks at; else the one that
   gives the most columns, the same number in all lines.
-- Decimal mark: a comma where more of the cells that the query compares are written 1,5 than 1.5. Where a comma is
-  between cells, only those in quotes are looked at, and not those that may have one between thousands: "1,234" is left
-  to be refused.
+- Decimal mark: a comma where more of the cells that the query compares are written 1,5 or 1.234.567 than 1.5. Where a
+  comma is between cells, only those in quotes are looked at, and not those that may have one between thousands.
+- Commas between thousands: where a cell of any column shows them (1,234.5 or 1,234,567), or the point is stated as the
+  decimal mark. Else 1,234 beside points is left to be refused.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _LETTERS = frozenset(
 )
 _LETTERS |= frozenset(range(0xC0, 0xFE)) - {0xD7, 0xF7}
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+_SURE_COMMAS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})*,\d{3}(,\d{3}|\.\d+)")  # between thousands
+_SURE_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2}")  # millions; four parts are an address
+_DOTTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 _COMMA, _POINT = re.compile(r"[+-]?[\d.]*\d,\d+([eE][+-]?\d+)?"), re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 
@@ -44,10 +48,12 @@ class Dialect(NamedTuple):
     decimal: str
     names: tuple[str, ...]  # of its columns
     skipped: int  # lines before the first row
+    thousands: bool = False  # commas stand between thousands
 
     def __str__(self) -> str:
         between = {"\t": "tabs"}.get(self.separator, f"{self.separator!r}")
-        return f"csv with {between} between cells, {self.decimal!r} in numbers, {self.encoding}"
+        thousands = " and ',' between thousands" if self.thousands else ""
+        return f"csv with {between} between cells, {self.decimal!r} in numbers{thousands}, {self.encoding}"
 
 
 def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], numbers: frozenset[str]) -> Dialect:
@@ -61,8 +67,11 @@ def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], 
     first = [] if not rows else [cell.strip().encode(errors="replace").decode() for cell in rows[0]]
     header = options.header is not False
     names = tuple(first if header else (f"column{k + 1}" for k in range(len(first))))
-    decimal = options.decimal or _decimal(rows[1:] if header else rows, names, separator, numbers)
-    return Dialect(encoding, separator, decimal, names, (1 if hint else 0) + (1 if header else 0))
+    cells = _cells(rows[1:] if header else rows, names, separator, numbers)
+    grouped = any(_SURE_COMMAS.fullmatch(cell.strip()) for row in rows for cell in row)  # whatever the query compares
+    decimal = options.decimal or _decimal(cells, quoted=separator == ",", grouped=grouped)
+    thousands = decimal == "." and (grouped or options.decimal is not None)
+    return Dialect(encoding, separator, decimal, names, (1 if hint else 0) + (1 if header else 0), thousands)
 
 
 def encoding_of(head: bytes) -> str:
@@ -114,12 +123,18 @@ def _separator(lines: list[str], path: str, asked: frozenset[str]) -> str:
     return max((usual, *SEPARATORS), key=fits)
 
 
-def _decimal(rows: list[list[str]], names: tuple[str, ...], separator: str, numbers: frozenset[str]) -> str:
+def _cells(rows: list[list[str]], names: tuple[str, ...], separator: str, numbers: frozenset[str]) -> list[str]:
+    """The cells that show how numbers are written."""
     if separator == ",":
         rows = [row for row in rows if any("," in cell for cell in row)]  # in quotes
     where = [k for k, name in enumerate(names) if name in numbers] or list(range(len(names)))
-    cells = [row[k].strip() for row in rows for k in where if k < len(row)]
-    if separator == ",":
-        cells = [cell for cell in cells if not _THOUSANDS.fullmatch(cell)]
-    commas = sum(_COMMA.fullmatch(cell) is not None for cell in cells)
-    return "," if commas > sum(_POINT.fullmatch(cell) is not None for cell in cells) else "."
+    return [row[k].strip() for row in rows for k in where if k < len(row)]
+
+
+def _decimal(cells: list[str], *, quoted: bool, grouped: bool) -> str:
+    """The mark of most of these cells, without those that may have the other one between thousands."""
+    dotted = any(map(_SURE_POINTS.fullmatch, cells))
+    commas = [cell for cell in cells if not ((quoted or grouped) and _THOUSANDS.fullmatch(cell))]
+    points = [cell for cell in cells if not (dotted and _DOTTED.fullmatch(cell))]
+    most = sum(_COMMA.fullmatch(cell) is not None for cell in commas) + int(dotted)
+    return "," if most > sum(_POINT.fullmatch(cell) is not None for cell in points) else "."

@@ -21,7 +21,7 @@ from fogline.errors import RowsError
 from fogline.question import UNHELD, as_real
 from fogline.rows.clock import REAL, Reasons, is_missing
 from fogline.rows.exact import reals, unheld_texts
-from fogline.rows.text import is_text, mended, quoted, read_numbers
+from fogline.rows.text import NULL_WORDS, is_text, mended, quoted, read_numbers
 
 PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
 
@@ -108,7 +108,7 @@ def _number(cell: Any, i: int, name: str, refused: Reasons) -> float:
     try:
         value = as_real(cell)
     except (TypeError, ValueError, ArithmeticError):
-        if not ((isinstance(cell, str) and not cell.strip()) or is_missing(cell)):
+        if not (is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in NULL_WORDS)):
             refused.setdefault(i, f"{name!r} is {quoted(cell)}, which is not a number")
         return math.nan
     if value is None:

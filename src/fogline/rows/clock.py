@@ -27,7 +27,7 @@ from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
 from fogline.rows.exact import reals
 from fogline.rows.queries import Asked
-from fogline.rows.text import is_text, quoted, read_numbers
+from fogline.rows.text import is_null_word, is_text, quoted, read_numbers
 
 Reasons = dict[int, str]  # row -> why it is rejected
 INTEGER, REAL, STAMP, ZONED = pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -107,7 +107,7 @@ def _exact(value: Floats) -> bool:
 
 def _texts(column: pa.Array, name: str, kind: pa.DataType | None) -> Times:
     bare = pc.utf8_trim_whitespace(column)
-    blank = pc.equal(bare, "").fill_null(True).to_numpy(zero_copy_only=False)
+    blank = pc.or_(is_null_word(bare), bare.is_null()).to_numpy(zero_copy_only=False)
     if blank.all():
         return Times(np.full(len(column), np.nan), None, {})
     if kind is not None and pa.types.is_timestamp(kind):

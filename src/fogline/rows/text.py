@@ -1,10 +1,13 @@
-"""Which number does a text mean?
+"""Which number does a text mean, and which texts mean that there is none?
 
+A null word (`n/a`, `NULL`, `-`, …) is a missing number, wherever it is read; case and blanks around it do not count.
 What looks like a plain number is read all at once; only the rest is looked at one by one, as Python reads floats. Texts
 whose bytes are no UTF-8 (files carry any bytes) are mended before they are read: see `mended`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +16,10 @@ import pyarrow.compute as pc
 from fogline.arrays import Flags, Floats
 from fogline.shown import quoted as quoted
 
+NULL_WORDS = (
+    "", "-", "--", "?", "n/a", "na", "n.a.", "nan", "-nan", "null", "none", "<na>", "#n/a", "#n/a n/a", "#na", "#nv",
+    "k.a.", "k. a.", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",
+)  # fmt: skip
 _PLAIN = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
@@ -39,10 +46,20 @@ def mended(column: pa.Array) -> tuple[pa.Array, Flags | None]:
     return column, None
 
 
-def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
-    """(n,) numbers, NaN where there is none; and where a text is neither blank nor a number.
+def is_null_word(texts: pa.Array, more: Collection[str] = ()) -> pa.Array:
+    """(n,) whether a text means that there is no value; `more`: words beside the usual ones.
 
-    >>> read_numbers(pa.array(["1.5", " +2 ", "", None, "x"]))
+    >>> is_null_word(pa.array(["N/A ", "k.A.", "", "0", None, "ERR"]), ["err"]).to_pylist()
+    [True, True, True, False, False, True]
+    """
+    words = [*NULL_WORDS, *(each.strip().lower() for each in more)]
+    return pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(texts)), pa.array(words, texts.type))
+
+
+def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
+    """(n,) numbers, NaN where there is none; and where a text is neither a null word nor a number.
+
+    >>> read_numbers(pa.array(["1.5", " +2 ", "n/a", None, "x"]))
     (array([1.5, 2. , nan, nan, nan]), array([False, False, False, False,  True]))
     """
     values = _all_plain(texts)
@@ -52,7 +69,7 @@ def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
     plain = pc.match_substring_regex(bare, _PLAIN)
     values = np.array(pc.if_else(plain, bare, None).cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
     bad = np.zeros(len(values), np.bool_)
-    odd = pc.and_(pc.invert(plain), pc.not_equal(bare, "")).fill_null(False)
+    odd = pc.invert(pc.or_(plain, is_null_word(bare))).fill_null(False)
     for i in np.flatnonzero(odd.to_numpy(zero_copy_only=False)).tolist():
         try:
             values[i] = float(bare[i].as_py())
