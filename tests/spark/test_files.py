@@ -17,7 +17,7 @@ from fogline.cli import app
 from fogline.rows.changes import answer_of
 
 QUERY = "attributes: {x: max}\nid: s\ntime: t\nlast: 100\n"
-RUN = ("run", "in", "-q", "q.yaml", "-o", "out")
+RUN = ("run", "in", "-q", "q.yaml", "--engine", "spark", "-o", "out")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -221,11 +222,13 @@ def _with_clock(
     options = layout.options
     stamped = "timestamp" if options.time_format or options.zone else None
     numeric = "number" if all(query.time in look.numeric for look in looks) else None
-    meant = given or stamped or numeric or meant_by(query, lateness)
+    stated = given or stamped or numeric
     cells = pa.array([], pa.string())
-    if meant != "number":
+    if stated != "number":
         cells = _first(replace(layout, clock="number"), paths, texts[0], contents)
-        shown = meaning_of(cells.to_pylist())
+    shown = meaning_of(cells.to_pylist())
+    meant = stated or _unless_shown(cells, meant_by(query, lateness), shown)
+    if meant != "number":
         if shown != "number" and options.time_format is None and (found := _format(cells)) is not None:
             options, shown = options.stated(time_format=found), "timestamp"
             zone = "" if options.zone else ", without a zone: as UTC; --zone states another"
@@ -243,6 +246,14 @@ def _with_clock(
         )
     layout = replace(layout, clock=meant or "", options=options)
     return replace(layout, versions=_versions(layout, paths, query, contents))
+
+
+def _unless_shown(cells: pa.Array, meant: str | None, shown: str | None) -> str | None:
+    """What the rest of the query takes times for, unless the first ones are all of the other kind."""
+    if meant is None or not len(cells) or not np.isnan(read_times(cells, "", CLOCKS[meant]).value).all():
+        return meant
+    written = shown is None and _format(cells) is not None  # as timestamps are that are not ISO 8601
+    return "timestamp" if written else shown or meant
 
 
 def _format(cells: pa.Array) -> str | None:
