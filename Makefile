@@ -1,9 +1,10 @@
-# Every target sets itself up in .venv: a fresh machine needs only Python (3.11 or newer) and make;
-# where there is no Java for Spark, one is installed with the Python packages.
+# Every target sets itself up in .venv: a fresh machine needs only Python (3.11 or newer) and make. The demo needs the
+# core and the page alone; the others need everything, and where there is no Java for Spark, one is installed with it.
 PYTHON ?= python3
 comma  := ,
 VENV   := .venv
 PY     := $(VENV)/bin/python
+DEMO   := $(VENV)/.demo
 STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
@@ -36,13 +37,22 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# Into the environment with what these extras name; it is made if need be.
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fogline needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]'
+endef
+
+$(DEMO): pyproject.toml constraints.txt
+	$(call install,page)
 	@touch $@
 
-demo: $(STAMP)
+$(STAMP): pyproject.toml constraints.txt
+	$(call install,$(EXTRAS))
+	@touch $(DEMO) $@
+
+demo: $(DEMO)
 	@$(VENV)/bin/fogline demo --page
 
 test: $(STAMP)

@@ -204,7 +204,7 @@ def main() -> None:
         print(f"{sent.lines:,} lines, {sent.reasons.total():,} of them hostile")
         command = [sys.executable, "-c", "from fogline.cli import app; app()"]
         began = perf_counter()
-        words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--files-per-batch", "4"]
+        words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark", "--files-per-batch", "4"]
         done = subprocess.run([*command, *words], cwd=root, capture_output=True, text=True, check=False)
         print(f"ended with status {done.returncode} after {perf_counter() - began:.0f} s")
         if done.returncode:

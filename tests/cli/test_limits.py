@@ -67,7 +67,7 @@ def test_an_estimate_that_fails_is_a_remark_and_stops_nothing(monkeypatch: pytes
 def test_limits_that_are_none_are_refused() -> None:
     assert "when_full is 'drop'; it may be stop or warn" in printed(*RUN, "--when-full", "drop", code=2)
     assert "'much' is no size" in printed(*RUN, "--max-state", "much", code=2)
-    words = [*RUN[:6], "--files-per-batch", "1", "--max-rows-per-batch", "5"]
+    words = [*RUN[:6], "--engine", "spark", "--files-per-batch", "1", "--max-rows-per-batch", "5"]
     assert "Spark takes one of the two" in printed(*words, code=2)
     assert not Path("out").exists()
 

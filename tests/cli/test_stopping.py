@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from fogline.cli import app
+from fogline.cli import app, watch
 from fogline.flow.embedded import EmbeddedRun
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
@@ -88,3 +88,53 @@ def test_late_and_expired_rows_stand_in_the_summary(place):
     assert "3 rows were late: they came behind the clocks of their groups; --lateness waits for such." in printed
     assert "1 rows had expired before they could enter" in printed
     assert re.search(r"batch 3: .* 3 late, 1 expired", printed)
+
+
+def meanwhile(monkeypatch, *steps):
+    """While a run waits for a first file, one step at each look."""
+    left = iter(steps)
+    monkeypatch.setattr(watch, "sleep", lambda seconds: next(left)())
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        (False, "there is no file 'new'. Waiting for the first file; Ctrl-C ends it."),
+        (True, "'new' holds no rows yet. Waiting for the first file; Ctrl-C ends it."),
+    ],
+)
+def test_a_run_that_follows_waits_for_its_folder_and_for_the_first_file(place, monkeypatch, there, words):
+    def come(name, text):
+        def write():
+            (place / "new").mkdir(exist_ok=True)
+            (place / "new" / name).write_text(text)
+
+        return write
+
+    if there:
+        (place / "new").mkdir()
+    rows = "sensor,t,heat,gas\na,1,1,1\n"
+    looks = come("a.txt", rows), come("a.csv", ""), lambda: None, come("a.csv", rows)
+    with monkeypatch.context() as patch:
+        meanwhile(patch, *looks)
+        patch.setattr(watch, "finish", lambda started, running: started.awaitTermination() and False)
+        result = CliRunner().invoke(app, ["run", "new", *RUN[2:], "--follow"], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    assert result.output.count(words) == 1
+    waiting = result.output.partition("starting, in this process")[0]
+    assert waiting.count("names end in none of csv, tsv, json, jsonl, parquet: a.txt.") == 1
+    assert "1 rows" in result.output
+
+
+def test_a_run_that_waits_for_a_first_file_is_ended_by_ctrl_c_and_leaves_nothing(place, monkeypatch):
+    meanwhile(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))
+    result = CliRunner().invoke(app, ["run", "new", *RUN[2:], "--follow"], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith("stopped: no file has come, and nothing was begun.\n")
+    assert not (place / "out").exists()
+
+
+def test_without_following_a_folder_that_is_not_there_is_an_error(place):
+    result = CliRunner().invoke(app, ["run", "new", *RUN[2:]], env={"COLUMNS": "160"})
+    assert result.exit_code == 2
+    assert "there is no file 'new'." in result.output

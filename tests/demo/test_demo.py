@@ -2,7 +2,6 @@
 
 import io
 import re
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -304,13 +303,14 @@ def test_an_interrupted_demo_still_sums_up(monkeypatch, after, words, plain):
     assert words in shown(DemoOptions(seconds=3, sensors=60), plain=plain)[0]
 
 
-def test_without_pyspark_the_demo_names_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    for name in [name for name in sys.modules if name.startswith(("fogline.spark", "fogline.demo.spark_engine"))]:
-        monkeypatch.delitem(sys.modules, name)
-    result = fogline("demo", "--plain")
-    assert result.exit_code == 2
-    assert "pip install 'fogline[spark]'" in result.output
+def test_without_pyspark_the_demo_runs_in_this_process_and_states_so(monkeypatch):
+    monkeypatch.setattr(run, "earlier_shift", partial(earlier_shift, readings=2_000))
+    monkeypatch.setattr(run, "find_spec", lambda name: None)
+    monkeypatch.setattr(run, "on_spark", None)
+    result = fogline("demo", "--plain", "--seconds", "1", "--sensors", "60", "--speed", "600")
+    assert result.exit_code == 0
+    assert "PySpark is not installed: the demo runs in this process" in result.output
+    assert "held against the true skyline" in result.output
 
 
 @pytest.mark.parametrize(

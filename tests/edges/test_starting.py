@@ -44,7 +44,7 @@ def run(*words: str, code: int = 0) -> str:
     return result.output
 
 
-GOOD = ("in", "-q", "q.yaml", "-o", "out")
+GOOD = ("in", "-q", "q.yaml", "--engine", "spark", "-o", "out")
 WRONG = {
     "an option": (("--every", "second"), {}, "every is 'second'; it may be 'tick'"),
     "lateness": (("--lateness", "5 minutes"), {}, "so lateness is a number, not '5 minutes'"),
@@ -55,7 +55,7 @@ WRONG = {
     "an engine": (
         ("--engine", "embeded"),
         {},
-        "there is no engine 'embeded'; it may be spark or embedded.\nDid you mean 'embedded'?",
+        "there is no engine 'embeded'; it may be auto, spark or embedded.\nDid you mean 'embedded'?",
     ),
     "an id": ((), {"id: sensor": "id: sensro"}, "'sensro'"),
     "a time": ((), {"time: t": "time: when"}, "'when'"),
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_stated_before_an_engine_is_started_and_leaves_nothing(
 
 def test_an_engine_that_does_not_start_leaves_nothing(place, monkeypatch):
     monkeypatch.setattr(watch, "on_spark", no_spark)
-    assert "Spark was started" in run("in", "-q", "q.yaml", "-o", "new/out", code=2)
+    assert "Spark was started" in run(*GOOD[:-1], "new/out", code=2)
     assert not (place / "new").exists()
     (place / "out").mkdir()
     run(*GOOD, code=2)
@@ -101,7 +101,7 @@ def test_a_repository_that_does_not_fit_leaves_nothing(place, monkeypatch):
 def test_an_output_in_the_stream_or_around_it_is_refused(place, monkeypatch, output):
     monkeypatch.setattr(watch, "on_spark", no_spark)
     before = sorted(place.rglob("*"))
-    printed = run("in", "-q", "q.yaml", "-o", output, code=2)
+    printed = run(*GOOD[:-1], output, code=2)
     assert "Choose a folder" in printed
     assert "beside it" in printed
     assert sorted(place.rglob("*")) == before
@@ -133,7 +133,7 @@ def test_an_output_that_cannot_be_written_is_stated_first(place, monkeypatch):
     monkeypatch.setattr(watch, "on_spark", no_spark)
     (place / "file").write_text("")
     for output in ("file", "file/out"):
-        assert "a file, where a folder is needed" in run("in", "-q", "q.yaml", "-o", output, code=2)
+        assert "a file, where a folder is needed" in run(*GOOD[:-1], output, code=2)
     monkeypatch.setattr(os, "access", lambda path, how: not how & os.W_OK)  # the tests may run as root
     assert "this user may not write to" in run(*GOOD, code=2)
     assert not (place / "out").exists()
@@ -216,3 +216,26 @@ def test_an_output_of_an_earlier_version_is_refused_by_name_where_its_states_of_
         (place / name / "about.json").write_text(sealed(about))
         shown = " ".join(run(*words, code=2 if by else 0).split())
         assert ("was begun by an earlier version of Fogline, whose states of groups" in shown) == bool(by)
+
+
+@pytest.mark.parametrize(
+    ("times", "lifetime", "sentence"),
+    [
+        ("2024-03-01T10:00:00+02:00", "30", "are timestamps, so lifetime is a duration such as '5 minutes', not 30.0"),
+        ("01.03.2024 10:00", "30", "are timestamps, so lifetime is a duration such as '5 minutes', not 30.0"),
+        ("17.5", "5 minutes", "are numbers, so lifetime is a number, not '5 minutes'"),
+    ],
+)
+def test_a_lifetime_that_does_not_fit_the_times_of_files_is_named_as_in_python(place, times, lifetime, sentence):
+    (place / "q.yaml").write_text(QUERY.replace("50", lifetime))
+    (place / "in" / "a.csv").write_text(f"sensor,t,heat,gas\na,{times},1,2\n")
+    for command in (("run", *GOOD, "--engine", "embedded"), ("check", *GOOD[:3]), ("explain", *GOOD[:3], "--id", "a")):
+        result = CliRunner().invoke(app, list(command), env={"COLUMNS": "160"})
+        assert result.exit_code == 2, result.output
+        assert f"QueryError: the times in 't' {sentence}." in result.output
+    assert not (place / "out").exists()
+
+
+def test_times_that_show_no_clock_are_what_the_lifetime_takes_them_for(place):
+    (place / "in" / "a.csv").write_text("sensor,t,heat,gas\na,soon,1,2\n")
+    assert "'t' is …, which is not a number" in run(*GOOD, "--engine", "embedded", code=1)

@@ -223,7 +223,7 @@ def test_hindsight_that_was_not_learnt_is_an_error_with_the_way_out(tmp_path, mo
     Path("q.yaml").write_text(json.dumps(LONG.to_dict()))
     without.save("repo")
     monkeypatch.setattr("fogline.cli.watch.on_spark", lambda *given: pytest.fail("Spark was started"))
-    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--hindsight"]
+    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark", "--hindsight"]
     found = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
     assert found.exit_code == 2
     assert "hindsight is on" in found.output

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+import fogline as fl
 from fogline.page.serving import beside
+from fogline.rows.kinds import Kinds
 from tests.page.writing import HOSTILE, Writer, cell, enter, leave, near, small
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -184,3 +187,25 @@ def test_a_phone_sees_all_of_it_in_the_colours_that_it_asks_for(watched: Watched
     box = page.locator("#why").bounding_box()
     assert box is not None
     assert (box["x"], box["width"]) == (0, 390)
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        ("+02:00", ("14:00:00", "2024-05-02 00:30:00 +02:00 · batch 1")),
+        ("Europe/Berlin", ("14:00:00", "2024-05-02 00:30:00 Europe/Berlin · batch 1")),
+        ("-09:30", ("02:30:00", "13:00:00 -09:30 · batch 1")),
+        ("", ("12:00:00", "22:30:00 · batch 1")),
+    ],
+)
+def test_times_are_shown_in_the_zone_of_the_stream(
+    watched: Watched, out: Path, zone: str, shown: tuple[str, str]
+) -> None:
+    kind = pa.timestamp("us", "UTC")
+    query = fl.Query(attributes={"heat": "max", "air": "min"}, id="sensor", time="t", lifetime="1 day")
+    run = Writer(out, query, Kinds(kind, pa.string(), ()), zone=zone)
+    noon, late = (pa.scalar(hour * 3_600_000_000, pa.int64()).cast(kind).as_py() for hour in (476_268, 476_278.5))
+    run.batch(noon, [enter("a", noon, 0.9, heat=33.0, air=21.0)])
+    run.batch(late, [])
+    expect(watched.page.locator("#moment")).to_contain_text(shown[1])
+    expect(rows(watched.page).first).to_contain_text(shown[0])

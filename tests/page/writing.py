@@ -26,10 +26,12 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 class Writer:
     """A run that writes what it is given."""
 
-    def __init__(self, path: Path, query: Any = QUERY, kinds: Kinds = KINDS, *, explain: bool = True) -> None:
+    def __init__(
+        self, path: Path, query: Any = QUERY, kinds: Kinds = KINDS, *, explain: bool = True, **shape: Any
+    ) -> None:
         self.path, self.query, self.kinds = path, query, kinds
         self.output = Output(LocalFolder(path), RunConfig("in", str(path), query, explain=explain))
-        self.output.begin({})
+        self.output.begin(shape)
         self.number = 0
         self.members: set[tuple[Any, ...]] = set()
 

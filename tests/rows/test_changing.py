@@ -193,5 +193,5 @@ def test_a_stream_has_one_kind_of_version():
 
 
 def test_a_length_of_time_that_does_not_fit_the_clock_is_an_error():
-    with pytest.raises(fl.QueryError, match="so remember_removed is a number, not '5000000 microseconds'"):
+    with pytest.raises(fl.QueryError, match="so remember_removed is a number, not '5 seconds'"):
         read([{"id": "x", "t": 1, "a": 1, "b": 1}], remember_removed="5 s")

@@ -17,7 +17,7 @@ from fogline.cli import app
 from fogline.rows.changes import answer_of
 
 QUERY = "attributes: {x: max}\nid: s\ntime: t\nlast: 100\n"
-RUN = ("run", "in", "-q", "q.yaml", "-o", "out")
+RUN = ("run", "in", "-q", "q.yaml", "--engine", "spark", "-o", "out")
 
 
 @pytest.fixture
@@ -87,6 +87,10 @@ def test_old_files_and_subfolders_are_read_and_what_is_no_csv_is_named_not_read(
     again = run(*RUN)
     assert "stray.xlsx" in again
     assert "changed after it was taken up; what was added is not read: a.csv." in again
+    assert (
+        "With --engine embedded, into another output, whole lines that are added to csv or JSON lines are read."
+        in again
+    )
     assert answer() == {"older": 2.0}
     assert total() == 4
 

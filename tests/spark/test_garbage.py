@@ -18,7 +18,7 @@ def test_a_stream_with_hostile_lines_ends_well_and_each_is_in_the_rejects(tmp_pa
     monkeypatch.chdir(tmp_path)
     sent, query, repository = prepare(tmp_path, 4500, () if HELD else ("far",), files=3)
     assert sent.reasons.total() > 40
-    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--files-per-batch", "2"]
+    words = ["run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark", "--files-per-batch", "2"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     lines = CliRunner().invoke(app, ["answer", "out", "--json"]).stdout.splitlines()

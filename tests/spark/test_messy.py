@@ -27,7 +27,9 @@ def test_what_can_be_taken_is_and_the_rest_is_named(tmp_path, monkeypatch, spark
     query, options = fl.Query.load("q.yaml"), Options.load("q.yaml")
     again = fl.spark.fit(files.table(spark, "h.csv", query, options), query)
     assert again.fingerprint == fl.Repository.load("repo").fingerprint
-    done = CliRunner().invoke(app, ["run", *words, "-r", "repo", "-o", "out"], env={"COLUMNS": "160"})
+    done = CliRunner().invoke(
+        app, ["run", *words, "-r", "repo", "-o", "out", "--engine", "spark"], env={"COLUMNS": "160"}
+    )
     assert done.exit_code == 0, done.output
     assert f"names end in none of csv, tsv, json, jsonl, parquet: {', '.join(made.not_read)}." in done.output
     rejects = pq.read_table("out/rejects").to_pylist()

@@ -80,7 +80,7 @@ def expected(query: fl.Query, repository: fl.Repository, at: int | None) -> dict
     return answer
 
 
-RUN = ("run", "in", "--query", "q.yaml", "--repository", "repo", "--output", "out")
+RUN = ("run", "in", "--query", "q.yaml", "--repository", "repo", "--engine", "spark", "--output", "out")
 
 
 def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(place, spark):
@@ -137,7 +137,7 @@ def test_lines_that_cannot_be_read_are_rejected_whole(place, spark):
     (place / "lines").mkdir()
     good = '{"sensor": "s1", "site": "a", "t": 1, "heat": 2.5, "gas": 0.2}'
     (place / "lines" / "x.jsonl").write_text(f"{good}\n{{not json\n{good.replace('s1', 's2')}\n")
-    printed = run("run", "lines", "-q", "q.yaml", "-r", "repo", "-o", "out2")
+    printed = run("run", "lines", *RUN[2:-1], "out2")
     assert "3 rows" in printed
     assert "1 rejected" in printed
     [reject] = pq.read_table("out2/rejects").to_pylist()
@@ -157,7 +157,7 @@ def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that
     assert "400 rows" in run(*elsewhere, "--moved")
     parts = answer_of(changes_in("out"), fl.Query.load("q.yaml"))
     (place / "whole").mkdir()
-    run("run", "there", "-q", "q.yaml", "-r", "repo", "-o", "whole/out")
+    run("run", "there", *RUN[2:-1], "whole/out")
     assert parts.equals(answer_of(changes_in("whole/out"), fl.Query.load("q.yaml")))
     shutil.rmtree(place / "out" / "checkpoint")
     assert "the checkpoint of 'out' is gone" in run(*elsewhere, code=2)

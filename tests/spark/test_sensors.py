@@ -122,7 +122,7 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     pq.write_table(walks(steps=100, begin=200, gaps=0.05), "in/1.parquet")
     command("fit", "history.parquet", "-q", "q.yaml", "-o", "repo")
     assert "sensor's own past -> heat" in command("rules", "repo")
-    command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out")
+    command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark")
     shown = command("rules", "repo", "--live", "out")
     assert "otherwise" in shown
     assert "sensor's own past" in shown
@@ -135,11 +135,11 @@ def test_a_run_shows_how_its_rules_do_and_is_learnt_anew(spark, tmp_path, monkey
     assert made.sensors is not None
     assert made.sensors.times.max() == 299
     pq.write_table(walks(steps=1, begin=299).set_column(1, "t", pa.array([300] * 12)), "in/2.parquet")
-    shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out")
+    shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark")
     assert "goes on with the version it was begun with" in shown
     assert "12 rows" in shown
     assert "1 removed, 1 left" in command("prune", "repo")
-    shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", code=2)
+    shown = command("run", "in", "-q", "q.yaml", "-r", "repo", "-o", "out", "--engine", "spark", code=2)
     assert "was begun with another repository" in shown
 
 

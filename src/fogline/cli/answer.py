@@ -76,14 +76,17 @@ def answer(
     with helpful():
         chosen = format_of("json" if as_json and form is None else form, file)
         from fogline.cli.queries import named
+        from fogline.flow.about import read_about, zone_in
         from fogline.flow.alarms import read_alarms
         from fogline.flow.answers import read_shown
         from fogline.flow.fronts import check_front, fronted, near_of
 
         full: list[str] = []
+        zone: list[str | None] = []
 
         def read(place: Folder) -> dict[str | None, tuple[Shown, pa.Table | None]]:
             full[:] = [f"alarm: {each.sentence()}." for each in read_alarms(place)]
+            zone[:] = [zone_in(read_about(place) or {})]
             check_front(front, place, output, at)
             found = of_query(read_shown(place, output, at), query, output)
             return {name: (shown, near_of(place, name, at)) for name, shown in found.items()}
@@ -94,7 +97,8 @@ def answer(
             with named(name):
                 every[name] = fronted(whole, near, front, alpha)
                 rows = chosen_rows(every[name].rows, where or [])
-                tables[name] = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
+                rows = rows if top is None else few_rows(replace(every[name], rows=rows), near, top)
+                tables[name], every[name] = in_zone_of(rows, zone[0]), shown_in(every[name], zone[0])
         for text in full[:ALARMS]:
             remark(text)
         sentences = {name: about(shown) for name, shown in every.items()}
@@ -113,6 +117,23 @@ def answer(
         else:
             text = as_text(rows, chosen)  # for a program as it is, for a person as it may be shown
             echo(text, nl=False) if sys.stdout.isatty() else typer.echo(text, nl=False)
+
+
+def in_zone_of(rows: pa.Table, zone: str | None) -> pa.Table:
+    """The rows, with their arrivals as clocks of a zone show them."""
+    from fogline.rows.clock import in_zone
+
+    return rows.set_column(rows.schema.names.index("arrived"), "arrived", in_zone(rows["arrived"], zone))
+
+
+def shown_in(shown: Shown, zone: str | None) -> Shown:
+    """The answer, with its instants as clocks of a zone show them."""
+    import pyarrow as pa
+
+    from fogline.rows.clock import in_zone
+
+    at, reached = (in_zone(pa.array([each]), zone)[0].as_py() for each in (shown.instant, shown.reached))
+    return replace(shown, instant=at, reached=reached)
 
 
 def of_query(every: dict[str | None, Each], name: str | None, output: str) -> dict[str | None, Each]:

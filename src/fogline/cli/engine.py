@@ -1,8 +1,8 @@
 """In this process, or on Spark?
 
-A command that reads files once needs no JVM where they lie on this machine and fit into its memory: up to 2 GB it reads
-them itself, with the same result. Beyond that, elsewhere, or where a master is named, Spark does. One line states which
-it is, and why.
+A command needs no JVM for files that lie on this machine, up to 2 GB: it reads them itself, with the same result.
+Beyond that, elsewhere, or where a master is named, Spark does. A run goes on where its output was begun. One line
+states which it is, and why.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fogline.cli.settings import spark_options
 from fogline.cli.terminal import on_spark, remark
-from fogline.errors import FoglineError
+from fogline.errors import FoglineError, QueryError, did_you_mean
 from fogline.shown import size_text
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report
 
+AUTO = "auto"
 LOCAL = "local[*]"
 LIMIT = 2 * 10**9  # bytes of files, …
 PACKED = 5  # … those of packed files counted so many times
@@ -37,7 +39,7 @@ class Where:
     def chosen(cls, path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> Where:
         """For these files; a line states what was chosen, and why."""
         why = why_spark(path, master, memory, settings)
-        remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
+        state(path, why)
         return cls(None if why is None else master or LOCAL, memory, settings)
 
     @classmethod
@@ -71,6 +73,50 @@ class Where:
         """A session for one command, and a function to report its stages to."""
         with on_spark(self.master or LOCAL, self.memory, self.settings) as both:
             yield both
+
+
+def engine_for(
+    asked: str, stream: str, output: str, master: str | None, memory: str | None, settings: Mapping[str, str]
+) -> str:
+    """The engine of a run; where none is named, a line states which it is, and why."""
+    from fogline.files.paths import is_local
+    from fogline.flow.output import EMBEDDED, ENGINES, SPARK
+    from fogline.kafka.address import is_topic
+
+    if asked in ENGINES:
+        return asked
+    if asked != AUTO:
+        near = did_you_mean(asked, (AUTO, *ENGINES))
+        raise QueryError(f"there is no engine {asked!r}; it may be {AUTO}, {' or '.join(ENGINES)}.{near}")
+    begun = begun_by(output)
+    if begun is not None:
+        remark(f"{'on Spark' if begun == SPARK else 'in this process'}: {output!r} was begun with --engine {begun}")
+        return begun
+    if is_topic(stream):
+        why: str | None = "a topic is read"
+    elif not is_local(output):
+        why = f"{output!r} is not on this machine"
+    else:
+        why = why_spark(stream, master, memory, settings)
+    state(stream, why)
+    return EMBEDDED if why is None else SPARK
+
+
+def begun_by(output: str) -> str | None:
+    """The engine that has begun a folder of this machine; None: none has."""
+    from fogline.files.paths import absolute
+    from fogline.flow.about import read_about
+    from fogline.flow.folder import LocalFolder
+    from fogline.flow.output import SPARK, has_batches
+
+    place = LocalFolder(absolute(output))
+    about = read_about(place) if Path(absolute(output)).is_dir() and has_batches(place) else None
+    return None if about is None else str(about.get("engine", SPARK))
+
+
+def state(path: str, why: str | None) -> None:
+    """A line: where these files are read, and why."""
+    remark(f"in this process: {size_text(size_of(path))} of files" if why is None else f"on Spark: {why}")
 
 
 def why_spark(path: str, master: str | None, memory: str | None, settings: Mapping[str, str]) -> str | None:

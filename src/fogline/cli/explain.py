@@ -55,7 +55,7 @@ def explain(
             )
         asked, options = one_of(query, "explain"), stated()
         known = None if repository is None else Repository.load(repository)
-        story = replay(table(stream, asked, options, remark), asked, known, id, at)
+        story = replay(table(stream, asked, options, remark, zoned=True), asked, known, id, at)
         if as_json:
             typer.echo(json.dumps(story.to_dict(), indent=2))
             return

@@ -48,9 +48,9 @@ def demo(
 
     A fire and a gas leak creep from gallery to gallery. The answer is the most dangerous places: hottest, most gas,
     most dust, least oxygen. Sensors fail in bursts; what they do not send is imputed, as a distribution, by rules that
-    were found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine (with --latest or
-    --page, in this process). At the end the answer is held against what the simulation knows. Ctrl-C ends it early.
-    In a terminal, the page stays until Ctrl-C.
+    were found in the readings of an earlier shift. It all runs on a Spark of its own, in this machine (with --latest,
+    with --page or without PySpark, in this process). At the end the answer is held against what the simulation knows.
+    Ctrl-C ends it early. In a terminal, the page stays until Ctrl-C.
     """
     from rich.console import Console
 

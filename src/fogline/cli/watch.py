@@ -6,11 +6,12 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogline.cli.engine import AUTO, LOCAL, begun_by, engine_for
 from fogline.cli.limits import MaxRows, StatedLimits, limits_groups, must_be_one_limit
 from fogline.cli.reading import Stated, reads_files
 from fogline.cli.serve import PagePort, WithPage, page_for
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from fogline.flow.output import RunConfig, RunStatus
 
 ALARMS = 10  # that are printed while a run goes on; all are in alarms.json
+PAUSE = 0.5  # seconds between looks for a first file
 LOOK = 5.0  # seconds between looks for files that are not read
 SMALL = 100 * 10**6  # bytes of files that are soon read
 Hindsight = Annotated[
@@ -78,7 +80,9 @@ def run(
     to: To = None,
     checkpoint: Checkpoint = None,
     repository: MaybeRepository = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on watching the folder for new files.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on watching the folder for new files; wait for it, and for the first.")
+    ] = False,
     every: Annotated[str, typer.Option(help="Report the answer of every `tick`, or of every `batch` only.")] = "tick",
     lateness: Lateness = "0",
     ahead: Ahead = "auto",
@@ -109,8 +113,12 @@ def run(
         ),
     ] = False,
     engine: Annotated[
-        str, typer.Option(help="What carries the rows: `spark`, or `embedded`: this process alone, without Java.")
-    ] = "spark",
+        str,
+        typer.Option(
+            help="What carries the rows: `spark`; `embedded`: this process alone, without Java; `auto`: embedded for "
+            "files of this machine up to 2 GB, else Spark. An output that was begun keeps its engine."
+        ),
+    ] = AUTO,
     master: Annotated[str | None, typer.Option(help="Where Spark runs: by default this machine, `local[*]`.")] = None,
     memory: Memory = None,
     page: WithPage = False,
@@ -157,7 +165,10 @@ def run(
                 with named(name):
                     chain_of(known, one, hindsight=hindsight)  # do they fit?
         asked_topic = topic()
+        if follow and begun_by(output) is None:
+            wait_for_files(stream)
         must_exist(stream)
+        engine = engine_for(engine, stream, output, master, memory, settings())
         clocks = number_or_text(lateness), number_or_text(ahead), number_or_text(idle)
         about: dict[str, Any] = {"moved": moved, "keep": keep, "hindsight": hindsight, "options": options}
         about |= {"sinks": sinks, "keeps": checkpoint is None, "accepts": accept_repository}
@@ -189,6 +200,33 @@ def run(
             members = read_answer(running.output.place, output).num_rows if config.keeps else None
         sum_up(running.status, members, config, perf_counter() - began)
         warn_of_rejects(running.status)
+
+
+def wait_for_files(stream: str) -> None:
+    """Until there is a file with anything in it; Ctrl-C ends that, and nothing was begun."""
+    from fogline.files.listing import files_of, must_exist, size_of
+    from fogline.files.paths import is_local
+    from fogline.files.unread import not_read
+
+    if not is_local(stream) or any(map(size_of, files_of(stream))):
+        return
+    why = f"{stream!r} holds no rows yet."
+    try:
+        must_exist(stream)
+    except FoglineError as error:
+        why = " ".join(str(error).split())
+    remark(f"{why} Waiting for the first file; Ctrl-C ends it.")
+    named = set[str]()
+    try:
+        while not any(map(size_of, files_of(stream))):
+            new = [text for text in not_read(stream) if text not in named]
+            for text in new:
+                remark(text)
+            named.update(new)
+            sleep(PAUSE)
+    except KeyboardInterrupt:
+        echo("stopped: no file has come, and nothing was begun.", err=True)
+        raise typer.Exit from None
 
 
 @contextmanager
@@ -304,7 +342,7 @@ def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
 
     if is_cold():  # workers compile, and cannot state it
         remark(TEXT)
-    with on_spark(start.master or "local[*]", start.memory, start.settings, brisk=start.brisk) as (spark, progress):
+    with on_spark(start.master or LOCAL, start.memory, start.settings, brisk=start.brisk) as (spark, progress):
         from fogline.spark.running import Run
         from fogline.spark.waking import wake
 

@@ -12,6 +12,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from threading import Thread
 from time import monotonic
 
@@ -72,18 +73,27 @@ def show(
     page: str | None = None,
 ) -> MineView:
     """Run the demo to its end, or until Ctrl-C, and sum it up. `opened`: its engine; by default one on Spark, where
-    that can answer. `page`: the address of the page that shows the same.
+    that is installed and can answer. `page`: the address of the page that shows the same.
     """
     run = DemoRun(options, console, plain, page)
-    opened = opened or (embedded if options.latest else on_spark)
+    opened = opened or (embedded if options.latest or not has_spark(console) else on_spark)
     with suppress(KeyboardInterrupt), run.status or nullcontext():
-        run.prepare()
+        if opened is on_spark:
+            run.warming.start()
         run.status_line("starting Spark" if opened is on_spark else "starting")
         with opened() as engine:
             run.learn(engine)
             (run.plainly if plain else run.live)(engine)
     console.print(summary(run.view))
     return run.view
+
+
+def has_spark(console: Console) -> bool:
+    """Whether PySpark is installed; if not, a line states what follows."""
+    if find_spec("pyspark") is not None:
+        return True
+    console.print("PySpark is not installed: the demo runs in this process")
+    return False
 
 
 class DemoRun:
@@ -94,6 +104,7 @@ class DemoRun:
         self.status = None if plain else console.status("")
         self.view = MineView(options.sensors, options.alpha, latest=options.latest)
         self.query = question(options.alpha, latest=options.latest)
+        self.warming = Thread(target=warm_up, args=(self.query,), daemon=True)  # while Spark starts
 
     def status_line(self, what: str) -> None:
         """What takes so long."""
@@ -102,23 +113,15 @@ class DemoRun:
         else:
             self.status.update(f"{what} …")
 
-    def prepare(self) -> None:
-        """What can be done while Spark starts: kernels, and the history."""
-        self.prepared = Thread(target=self._prepare, daemon=True)
-        self.prepared.start()
-
-    def _prepare(self) -> None:
-        warm_up(self.query)
-        self.history = earlier_shift(self.options.sensors, self.options.seed)
-
     def learn(self, engine: Engine) -> None:
         """From the shift before, for the one to come."""
         options = self.options
-        if self.prepared.is_alive():
+        if self.warming.is_alive():
             self.status_line("compiling kernels (on the first run only)")
-            self.prepared.join()
-        self.status_line(f"learning from {self.history.num_rows:,} readings of the shift before")
-        self.repository = engine.learn(self.history, self.query)
+            self.warming.join()
+        history = earlier_shift(options.sensors, options.seed)
+        self.status_line(f"learning from {history.num_rows:,} readings of the shift before")
+        self.repository = engine.learn(history, self.query)
         self.shift = Shift(options.sensors, options.seed, self.query, self.repository)
 
     def send(self, engine: Engine, ticks: int) -> None:
@@ -162,12 +165,10 @@ class DemoRun:
 
 
 def warm_up(query: Query) -> None:
-    """Run a small mine without Spark, so that kernels are compiled once and not by every worker at the same time."""
+    """Run a small mine here, so that kernels are compiled once and not by every worker of Spark at the same time."""
     repository = Repository.fit(earlier_shift(sensors=60, seed=0, readings=2_000), query)
     rows, _ = Shift(60, 0, query, repository).next(3 * PERIOD)
     Monitor(query, repository, places=1).advance(pc.max(rows["ts"]), rows)  # as if there were very many places
-    if query.latest:  # not on Spark
-        return
     with suppress(ImportError):  # reported when Spark is started
         from fogline.demo.spark_engine import rehearse
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Ints
+from fogline.files.mark import WHOLE, Span
 from fogline.files.raw import Unreadable
 
 SIZE = 8 * 2**20  # bytes of one block
@@ -79,15 +80,18 @@ def head_of(path: str, content: bytes | None, lines: int = 0) -> bytes:
     return b"".join(found)
 
 
-def _pieces(path: str, content: bytes | None, size: int) -> Iterator[bytes]:
+def _pieces(path: str, content: bytes | None, size: int, span: Span = WHOLE) -> Iterator[bytes]:
     """The bytes of a file, unpacked, about so many at once; those before a tear come before its error."""
     found: list[bytes] = []
     held = total = 0
     with opened(path, content) as source:
         packed = isinstance(source, pa.CompressedInputStream)
+        if span.begin:
+            source.seek(span.begin)
         while True:
+            left = size if span.end is None else min(size, span.end - span.begin - total)
             try:
-                part = source.read(STEP if packed else size)
+                part = source.read(STEP if packed else left)
             except (OSError, pa.ArrowException) as error:
                 if not packed or getattr(error, "errno", None):  # the disk
                     raise
@@ -134,11 +138,11 @@ def _decoded(pieces: Iterable[bytes], decoder: codecs.IncrementalDecoder) -> Ite
     yield decoder.decode(b"", final=True).encode()
 
 
-def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE) -> Iterator[Block]:
-    """The lines of a file."""
+def blocks(path: str, content: bytes | None, encoding: str, size: int = SIZE, span: Span = WHOLE) -> Iterator[Block]:
+    """The lines of a file, or of a part of it."""
     decoder = None if encoding in ("utf-8", "utf-8-sig") else _decoder(encoding)
-    left, line, begun, returns = b"", 1, False, False
-    pieces = _pieces(path, content, size)
+    left, line, begun, returns = b"", span.lines + 1, span.begin > 0, False
+    pieces = _pieces(path, content, size, span)
     try:
         for data in pieces if decoder is None else _decoded(pieces, decoder):
             if not begun and data:

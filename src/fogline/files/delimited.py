@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from fogline.files.blocks import Block, blocks, head_of
+from fogline.files.mark import WHOLE, Span
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.roles import Roles
@@ -46,13 +47,19 @@ def opened_dialect(path: str, content: bytes | None, options: Options, roles: Ro
 
 
 def read_delimited(
-    path: str, content: bytes | None, options: Options, roles: Roles, wanted: frozenset[str], size: int
+    path: str,
+    content: bytes | None,
+    options: Options,
+    roles: Roles,
+    wanted: frozenset[str],
+    size: int,
+    span: Span = WHOLE,
 ) -> Iterator[Raw]:
     """The rows of a file. `wanted`: the columns that are needed; `size`: bytes that are read at once."""
     dialect = opened_dialect(path, content, options, roles)
     yield Raw({name: _NONE for name in dialect.names if name in wanted}, 0, header=True)
-    skipped = dialect.skipped
-    found = blocks(path, content, dialect.encoding, size)
+    skipped = 0 if span.begin else dialect.skipped
+    found = blocks(path, content, dialect.encoding, size, span)
     if options.encoding is None and dialect.encoding == "utf-8":
         found = _western(found)
     for block in found:

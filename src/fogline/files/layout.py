@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -33,6 +35,7 @@ FILES = 200  # that are looked at
 FEW = 20  # files and …
 LOOKED = 1000  # … rows of each whose times show what kind of clock it is
 NAMED = 3  # files in a sentence
+_OFFSET = re.compile(r"\d[T ]\d.*?([Zz]|[+-]\d\d(?::?\d\d)?)\s*$")  # behind a time of day
 __all__ = ["FILES", "Layout", "layout_of"]
 
 Remark = Callable[[str], None]
@@ -47,6 +50,7 @@ class Look(NamedTuple):
     columns: Mapping[str, pa.DataType]
     dialect: Dialect | None = None
     numeric: frozenset[str] = frozenset()  # columns of JSON that hold numbers
+    zones: Mapping[str, str] = {}  # of columns of Parquet: the zone that their type carries
 
 
 def layout_of(
@@ -104,7 +108,8 @@ def _looks(
 def _look(path: str, kind: str, options: Options, roles: Roles, content: bytes | None) -> Look:
     if kind == "parquet":
         schema = pq.read_schema(path if content is None else pa.BufferReader(content))
-        return Look(path, kind, {field.name: settled_type(field.type) for field in schema})
+        zones = {field.name: field.type.tz or "" for field in schema if pa.types.is_timestamp(field.type)}
+        return Look(path, kind, {field.name: settled_type(field.type) for field in schema}, zones=zones)
     if kind == "json":
         rows = sample_of(path, content, options)
         names = dict.fromkeys(name for row in rows for name in row)
@@ -218,15 +223,19 @@ def _with_clock(
     times = query.time, *((query.expires,) if query.expires else ())
     texts = [name for name in times if name in layout.columns.names and is_text(layout.columns.field(name).type)]
     if not texts:
-        return replace(layout, clock=given or "", versions=_versions(layout, paths, query, contents))
+        carried = {look.zones[query.time] for look in looks if query.time in look.zones}
+        zone = carried.pop() if len(carried) == 1 else "UTC" if carried else None
+        return replace(layout, clock=given or "", versions=_versions(layout, paths, query, contents), zone=zone)
     options = layout.options
     stamped = "timestamp" if options.time_format or options.zone else None
     numeric = "number" if all(query.time in look.numeric for look in looks) else None
-    meant = given or stamped or numeric or meant_by(query, lateness)
+    stated = given or stamped or numeric
     cells = pa.array([], pa.string())
-    if meant != "number":
+    if stated != "number":
         cells = _first(replace(layout, clock="number"), paths, texts[0], contents)
-        shown = meaning_of(cells.to_pylist())
+    shown = meaning_of(cells.to_pylist())
+    meant = stated or _unless_shown(cells, meant_by(query, lateness), shown)
+    if meant != "number":
         if shown != "number" and options.time_format is None and (found := _format(cells)) is not None:
             options, shown = options.stated(time_format=found), "timestamp"
             zone = "" if options.zone else ", without a zone: as UTC; --zone states another"
@@ -242,8 +251,27 @@ def _with_clock(
             f"the times in {query.time!r} {shown}, and the first rows do not show whether they mean "
             " numbers or timestamps; state it: --clock number, --clock timestamp, or --time-format."
         )
-    layout = replace(layout, clock=meant or "", options=options)
+    layout = replace(layout, clock=meant or "", options=options, zone=options.zone or _zone(cells))
     return replace(layout, versions=_versions(layout, paths, query, contents))
+
+
+def _unless_shown(cells: pa.Array, meant: str | None, shown: str | None) -> str | None:
+    """What the rest of the query takes times for, unless the first ones are all of the other kind."""
+    if meant is None or not len(cells) or not np.isnan(read_times(cells, "", CLOCKS[meant]).value).all():
+        return meant
+    written = shown is None and _format(cells) is not None  # as timestamps are that are not ISO 8601
+    return "timestamp" if written else shown or meant
+
+
+def _zone(cells: pa.Array) -> str:
+    """The zone that texts carry: their one offset from UTC; UTC itself where they have several.
+
+    >>> _zone(pa.array(["2024-03-01T10:00+02:00", "2024-03-01 11:00+0200"])), _zone(pa.array(["2024-03-01 10:00"]))
+    ('+02:00', '')
+    """
+    found = {match[1] for text in cells.to_pylist() if text and (match := _OFFSET.search(text))}
+    found = {"UTC" if each in "Zz" else f"{each[:3]}:{each[3:].removeprefix(':') or '00'}" for each in found}
+    return "" if not found else found.pop() if len(found) == 1 else "UTC"
 
 
 def _format(cells: pa.Array) -> str | None:

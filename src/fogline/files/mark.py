@@ -1,18 +1,25 @@
-"""Is a file, of which some rows were taken, still the one that it was?
+"""Is a file that was read, in part or as a whole, still the one that it was, and which part of it is to be read?
 
 It is known by its *mark*: how long it was, and a checksum of so many bytes. A file that begins with the same bytes is
 the same, whatever its path and its times are, and if it has become longer: the rows that were taken are those that are
 skipped. Of another one they are not. (Of a large file the checksum is of pieces, as that of an array is.)
+
+Of a file of lines that ends with a line break a *span* is read, up to that line break: what is added behind it
+meanwhile, or later, is another span. Of other files it is not known where their lines end: they are read once.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from fogline.errors import FoglineError
+from fogline.files.listing import PACKED
 from fogline.repository.files import checksum
+
+PART = 2**20  # bytes that are looked at together
 
 
 class FileMark(NamedTuple):
@@ -20,6 +27,47 @@ class FileMark(NamedTuple):
 
     size: int  # bytes
     checksum: int  # of so many
+
+
+class Span(NamedTuple):
+    """The part of a file of lines that is read."""
+
+    begin: int = 0  # bytes before it, …
+    lines: int = 0  # … and lines
+    end: int | None = None  # bytes up to its last line break; None: to the end of the file, wherever that is
+    checksum: int = 0  # of so many
+
+
+WHOLE = Span()
+
+
+def added_to(path: str, before: Span = WHOLE) -> Span | None:
+    """What stands in a file of lines behind what was read before; None: no whole lines alone, or it is another file."""
+    if Path(path).suffix.lower().removeprefix(".") in PACKED:
+        return None
+    begin = before.end or 0
+    with suppress(OSError), open(path, "rb") as file:
+        end = os.fstat(file.fileno()).st_size
+        if end > begin and _ends_a_line(file, end) and (not begin or checksum(Path(path), begin) == before.checksum):
+            lines = before.lines + _count(file, before.begin, begin)
+            return Span(begin, lines, end, checksum(Path(path), end))
+    return None
+
+
+def _ends_a_line(file: BinaryIO, end: int) -> bool:
+    """Whether the last byte is a line break; where letters have several bytes each, that is not known."""
+    wide = b"\0" in file.read(4)
+    file.seek(end - 1)
+    return file.read(1) == b"\n" and not wide
+
+
+def _count(file: BinaryIO, begin: int, end: int) -> int:
+    """The lines between two places of a file."""
+    file.seek(begin)
+    count = 0
+    while end > begin and (part := file.read(min(end - begin, PART))):
+        count, begin = count + part.count(b"\n"), begin + len(part)
+    return count
 
 
 class _Seen(NamedTuple):

@@ -17,6 +17,7 @@ import pyarrow.json as pa_json
 from fogline.arrays import Ints
 from fogline.files.blocks import Block, blocks, head_of
 from fogline.files.casting import as_text
+from fogline.files.mark import WHOLE, Span
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.sniffing import encoding_of
@@ -29,16 +30,20 @@ _SURE = 2**53  # numbers below are the same as float64
 _WORDS = {list: "an array", str: "a text", bool: "a truth value", type(None): "null"}
 
 
-def read_objects(path: str, content: bytes | None, options: Options, schema: pa.Schema, size: int) -> Iterator[Raw]:
+def read_objects(
+    path: str, content: bytes | None, options: Options, schema: pa.Schema, size: int, span: Span = WHOLE
+) -> Iterator[Raw]:
     """The rows of a file, in the columns of the schema; so many bytes are read at once."""
     head = head_of(path, content)
     encoding = options.encoding or encoding_of(head)
     if _is_array(head):
+        if span.begin:
+            raise Unreadable("lines were added behind a JSON array, which is a whole; write an object per line")
         yield from_objects(_objects(_whole(path, content, encoding)), schema, None)
         return
     texts = {field.name for field in schema if is_text(field.type)}
     inferred: set[str] = set()
-    for block in blocks(path, content, encoding, size):
+    for block in blocks(path, content, encoding, size, span):
         found = at_once(block, schema, texts, inferred)
         yield _line_by_line(block, schema) if found is None else found
 

@@ -19,6 +19,7 @@ from fogline.files.blocks import SIZE
 from fogline.files.delimited import read_delimited
 from fogline.files.fitting import fitted, unread
 from fogline.files.listing import folder_values, kind_of_file, name_in
+from fogline.files.mark import WHOLE, Span
 from fogline.files.objects import read_objects
 from fogline.files.raw import UNREADABLE, Raw, Unreadable, reason_of
 from fogline.files.settled import Layout
@@ -27,17 +28,20 @@ ROWS = 65_536  # of a Parquet file at once, …
 BUFFER = 2**20  # … and bytes of each of its columns
 
 
-def batches(path: str, layout: Layout, *, content: bytes | None = None, size: int = SIZE) -> Iterator[pa.RecordBatch]:
+def batches(
+    path: str, layout: Layout, *, content: bytes | None = None, size: int = SIZE, span: Span = WHOLE
+) -> Iterator[pa.RecordBatch]:
     """The rows of one file in the columns of `layout.schema`; nothing, if it is no file of the stream.
 
     `content`: what is in it, where the path is not on this machine. `size`: bytes of text that are read at once.
+    `span`: the part that is read, of a file of lines.
     """
     kind = kind_of_file(path, layout.root)
     if kind is None or _is_empty(path, content):
         return
     file, stated = name_in(path, layout.root), folder_values(path, layout.root)
     try:
-        for raw in _raw(path, content, kind, layout, size):
+        for raw in _raw(path, content, kind, layout, size, span):
             known = {*raw.columns, *stated, *(layout.options.constants or ())}
             lacking = [name for name in layout.roles.required if name not in known]
             if lacking and kind != "json" and (raw.rows or raw.header):
@@ -66,13 +70,13 @@ def _is_empty(path: str, content: bytes | None) -> bool:
         return False
 
 
-def _raw(path: str, content: bytes | None, kind: str, layout: Layout, size: int) -> Iterator[Raw]:
+def _raw(path: str, content: bytes | None, kind: str, layout: Layout, size: int, span: Span) -> Iterator[Raw]:
     columns = frozenset(layout.columns.names)
     if kind == "parquet":
         return _parquet(path, content, columns)
     if kind == "json":
-        return read_objects(path, content, layout.options, layout.columns, size)
-    return read_delimited(path, content, layout.options, layout.roles, columns, size)
+        return read_objects(path, content, layout.options, layout.columns, size, span)
+    return read_delimited(path, content, layout.options, layout.roles, columns, size, span)
 
 
 def _parquet(path: str, content: bytes | None, columns: frozenset[str]) -> Iterator[Raw]:

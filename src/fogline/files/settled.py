@@ -37,6 +37,7 @@ class Layout:
     versions: str = ""  # the same of versions
     assumed: tuple[str, ...] = ()  # sentences: what was found by looking
     root: str = ""  # the folder that names of files are relative to
+    zone: str | None = None  # in which times are shown: what they carry; empty: they carry none; None: not known
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -70,6 +71,7 @@ class Layout:
             "clock": self.clock,
             "versions": self.versions,
             "assumed": list(self.assumed),
+            "zone": self.zone,
         }
 
     @classmethod
@@ -87,6 +89,7 @@ class Layout:
             values["versions"],
             tuple(values["assumed"]),
             root_of(path),
+            values.get("zone"),
         )
 
     def __getstate__(self) -> dict[str, Any]:

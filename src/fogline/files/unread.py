@@ -30,6 +30,11 @@ class Taken(NamedTuple):
 class FileLog(Protocol):
     """Which files a run has taken up; each engine keeps its own."""
 
+    way_out: str  # a sentence: what else can be done where rows are added to files
+
+    def reads_on(self, path: str) -> bool:
+        """Whether nothing was done to a file that was taken up but adding lines, which will be read."""
+
     def read(self) -> Mapping[str, Taken]:
         """The files by their absolute paths."""
 
@@ -60,7 +65,11 @@ class Unread:
         names = {Path(each).name for each in taken} if self.by_name else ()
         new = [each for each in there if str(each) not in taken and each.name not in names]
         self.behind = len(new) - len(strays(new, self.root))
-        changed = [each for each in there if (was := taken.get(str(each))) and _changed(each) > was.when]
+        changed = [
+            each
+            for each in there
+            if (was := taken.get(str(each))) and _changed(each) > was.when and not self.log.reads_on(str(each))
+        ]
         found = (
             (self._new(others), STRAYS),
             (self._new(links(there, self.root), "link "), DANGLING),
@@ -68,7 +77,8 @@ class Unread:
             (self._new(unnamed(there, self.root), "name "), NO_TEXT),
             (self._new(self._alike(there, taken), "same name "), SAME_NAME),
             (self._new(changed, "changed "), "changed after it was taken up; what was added is not read: {}. "
-                                             "Write new files instead, under another name first, then rename them."),
+                                             "Write new files instead, under another name first, then rename them. "
+                                             + self.log.way_out),
         )  # fmt: skip
         return [sentence.format(names_of(names, self.root)) for names, sentence in found if names]
 

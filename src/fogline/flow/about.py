@@ -34,6 +34,12 @@ def read_about(place: Folder) -> dict[str, Any] | None:
     return about
 
 
+def zone_in(about: Mapping[str, Any]) -> str | None:
+    """The zone that the times of the run's stream carry; empty: none; None: not known."""
+    shape = about.get("shape")
+    return shape.get("zone") if isinstance(shape, dict) else None
+
+
 def write_about(place: Folder, about: Mapping[str, Any]) -> None:
     """What the folder knows from now on."""
     place.put(ABOUT, sealed({_FORMAT: FORMAT, **about}).encode())

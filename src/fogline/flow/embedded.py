@@ -191,16 +191,16 @@ class EmbeddedRun:
             return None
         skip = 0 if self.log.cut is None else self.log.cut.rows
         how = time_ns() // 1000, self.plan.moves_idle, skip, self.max_rows_per_batch
-        return Intent([(each.path, each.when) for each in chosen], *how)
+        return Intent([(each.path, each.when) for each in chosen], *how, self.log.spans_of(chosen))
 
     def _do(self, intent: Intent, evaluation: Evaluation) -> None:
         """One batch, from the files to the commit."""
         began, output, status = perf_counter(), self.running.output, self.running.status
         mark = None if self.log.cut is None else self.log.cut.mark
-        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most, mark)
+        rows = self.reading.take([path for path, _ in intent.files], intent.skip, intent.most, mark, intent.spans)
         found = from_packed(output.place, list(self._carried(evaluation.take(rows, intent.now))))
         number = self.state.batch + 1
-        done = self.log.take(intent.files, number, self.reading.cut)
+        done = self.log.take(intent.files, number, self.reading.cut, intent.spans)
         self.left = None if self.left is None else self.left[done:]
         status.behind = 0 if self.left is None else len(self.left)
         if found:

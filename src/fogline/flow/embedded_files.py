@@ -1,8 +1,9 @@
 """Which files has the embedded engine taken up so far, and which come next?
 
-Each file once, in the order of the times at which they were last changed, then of their paths. What was taken lies in
-the engine's state: it is known of a file when the batch that read it is committed. Of a file that was too long for one
-batch it is known how many of its rows were taken, and by what it is known again; the next batch begins with it.
+Each file once, in the order of the times at which they were last changed, then of their paths; a file of lines again
+where lines were added to it, and then those. What was taken lies in the engine's state: it is known of a file when the
+batch that read it is committed. Of a file that was too long for one batch it is known how many of its rows were taken,
+and by what it is known again; the next batch begins with it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fogline.files.listing import files_of
-from fogline.files.mark import FileMark
+from fogline.files.mark import WHOLE, FileMark, Span, added_to
 from fogline.files.unread import Taken
 from fogline.flow.embedded_reading import Cut
 from fogline.flow.embedded_state import EmbeddedState, Entry, Intent
+from fogline.repository.files import checksum
 
 BATCH = 256 * 2**20  # bytes of files in one batch, at most, …
 ROWS = 1_000_000  # … and rows, unless stated
@@ -31,6 +33,7 @@ class FoundFile(NamedTuple):
     when: int  # it was last changed, in milliseconds
     path: str
     size: int
+    span: Span | None = None  # what was added to a file that was taken; None: it is a new one
 
 
 class CutFile(NamedTuple):
@@ -41,16 +44,18 @@ class CutFile(NamedTuple):
     when: int  # it was last changed, in milliseconds
     batch: int  # that took the last of them
     mark: FileMark | None = None  # by which it is known; None: it was gone, or an earlier version has cut it
+    span: Span = WHOLE  # the part of it that is being read
 
     @classmethod
     def from_json(cls, path: str, saved: bytes) -> CutFile:
         """The inverse of `to_json`."""
-        rows, when, batch, *mark = json.loads(saved)
-        return cls(path, rows, when, batch, FileMark(*mark) if mark else None)
+        rows, when, batch, *rest = json.loads(saved)
+        return cls(path, rows, when, batch, FileMark(*rest[:2]) if rest else None, Span(*rest[2:]))
 
     def to_json(self) -> bytes:
         """All but its path."""
-        return json.dumps([self.rows, self.when, self.batch, *(self.mark or ())]).encode()
+        known = () if self.mark is None else (*self.mark, *self.span)
+        return json.dumps([self.rows, self.when, self.batch, *known]).encode()
 
 
 class TakenFiles:
@@ -58,7 +63,12 @@ class TakenFiles:
 
     def __init__(self, state: EmbeddedState, stream: str, *, by_name: bool) -> None:
         self.state, self.stream, self.by_name = state, stream, by_name
-        self.files = {path: Taken(*json.loads(saved)) for path, saved in state.all(_FILE)}
+        self.way_out = "Of csv and JSON lines, whole lines that are added behind whole lines are read."
+        self.files: dict[str, Taken] = {}
+        self.spans: dict[str, Span] = {}  # of files of lines: the part that was read last
+        for path, saved in state.all(_FILE):
+            when, batch, *span = json.loads(saved)
+            self._know(path, Taken(when, batch), Span(*span))
         self.names = {Path(path).name for path in self.files}
         self.cut = next((CutFile.from_json(path, saved) for path, saved in state.all(_CUT)), None)
 
@@ -85,23 +95,43 @@ class TakenFiles:
         there = {each.name: str(each) for each in files_of(self.stream)}
         return [(there.get(Path(path).name, path), when) for path, when in files]
 
-    def take(self, files: Sequence[tuple[str, int]], batch: int, cut: Cut | None = None) -> int:
+    def _know(self, path: str, taken: Taken, span: Span) -> None:
+        self.files[path] = taken
+        self.spans.pop(path, None)
+        if span.end is not None:
+            self.spans[path] = span
+
+    def reads_on(self, path: str) -> bool:
+        """Whether nothing was done to a file that was taken up but adding lines, which will be read."""
+        span = self.spans.get(path)
+        if span is None or span.end is None:
+            return False
+        with suppress(OSError):
+            if os.path.getsize(path) == span.end:
+                return checksum(Path(path)) == span.checksum
+        return added_to(path, span) is not None
+
+    def take(
+        self, files: Sequence[tuple[str, int]], batch: int, cut: Cut | None = None, spans: Sequence[Span] = ()
+    ) -> int:
         """A batch takes these; with the one that was `cut` it ends. Returns how many of them are read."""
         if self.cut is not None:
             self.state.remove(Entry(_CUT, self.cut.path))
             self.cut = None
         for count, (path, when) in enumerate(files):
             if cut is not None and path == cut.path:
-                self.cut = CutFile(path, cut.rows, when, batch, cut.mark)
+                self.cut = CutFile(path, cut.rows, when, batch, cut.mark, cut.span)
                 self.state.put(Entry(_CUT, path), self.cut.to_json())
                 return count
-            self.state.put(Entry(_FILE, path), json.dumps([when, batch]).encode())
-            self.files[path] = Taken(when, batch)
+            span = spans[count] if spans else WHOLE
+            known = () if span.end is None else span
+            self.state.put(Entry(_FILE, path), json.dumps([when, batch, *known]).encode())
+            self._know(path, Taken(when, batch), span)
             self.names.add(Path(path).name)
         return len(files)
 
     def new_files(self, paths: Iterable[str]) -> list[FoundFile]:
-        """Those that were never taken, in the order in which they will be: as old as they are, then by their paths.
+        """Those to be read, in the order in which they will be: as old as they are, then by their paths.
 
         The one that was cut comes first, even if it is there no longer: then it is a reject.
         """
@@ -110,11 +140,25 @@ class TakenFiles:
         for path in paths:
             if self.cut is not None and self._is_cut(path):
                 cut = [FoundFile(self.cut.when, path, 0)]
-            elif path not in self.files and not (self.by_name and Path(path).name in self.names):
+            elif path in self.spans or not (path in self.files or (self.by_name and Path(path).name in self.names)):
                 with suppress(FileNotFoundError):  # it is there no longer
-                    seen = os.stat(path)
-                    found.append(FoundFile(seen.st_mtime_ns // 1_000_000, path, seen.st_size))
+                    found += self._to_read(path)
         return cut + sorted(found)
+
+    def _to_read(self, path: str) -> list[FoundFile]:
+        """The file, if it is a new one, or if lines were added to it."""
+        seen, before, added = os.stat(path), self.spans.get(path), None
+        if before is not None:
+            added = added_to(path, before) if seen.st_size > (before.end or 0) else None
+            if added is None:
+                return []
+        size = seen.st_size - (0 if added is None else added.begin)
+        return [FoundFile(seen.st_mtime_ns // 1_000_000, path, size, added)]
+
+    def spans_of(self, files: Iterable[FoundFile]) -> list[Span]:
+        """The part of each file that a batch reads: the one that was cut goes on, a new one is read as it is now."""
+        spans = (each.span or added_to(each.path) or WHOLE for each in files if not self._is_cut(each.path))
+        return [*([] if self.cut is None else [self.cut.span]), *spans]
 
     def _is_cut(self, path: str) -> bool:
         cut = self.cut

@@ -7,7 +7,7 @@ so it does not matter which of the two it was; one that is no longer the same is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from fogline.errors import FoglineError
-from fogline.files.mark import FileMark, MarkedFile
+from fogline.files.mark import WHOLE, FileMark, MarkedFile, Span
 from fogline.files.reading import batches
 from fogline.files.settled import Layout
 
@@ -26,6 +26,7 @@ class Cut(NamedTuple):
     path: str
     rows: int  # that were taken
     mark: FileMark | None = None  # by which the file is known; None: it is there no longer
+    span: Span = WHOLE  # the part of it that was being read
 
 
 class FileRows:
@@ -39,15 +40,18 @@ class FileRows:
         self._file = MarkedFile("")
 
     def take(
-        self, paths: Iterable[str], skip: int, most: int, mark: FileMark | None = None
+        self, paths: Iterable[str], skip: int, most: int, mark: FileMark | None = None, spans: Sequence[Span] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """Up to `most` rows of these files; of the first one, known by its mark, `skip` rows were taken before."""
+        """Up to `most` rows of these files, of each those in its span.
+
+        Of the first one, known by its mark, `skip` rows were taken before.
+        """
         going_on, self.cut, taken = self.cut, None, 0
         for k, path in enumerate(paths):
-            before = skip if k == 0 else 0
+            before, span = skip if k == 0 else 0, spans[k] if spans else WHOLE
             if k or going_on is None or going_on[:2] != (path, skip):
                 self._file, self._rest = MarkedFile(path, mark if before else None), []
-                before = self._begin(path, before)
+                before = self._begin(path, before, span)
             elif before:
                 self._file.check()
             for batch in chain(self._rest, self._open):
@@ -56,16 +60,16 @@ class FileRows:
                     yield some
                 taken, before = taken + some.num_rows, before + some.num_rows
                 if some.num_rows < batch.num_rows:
-                    self.cut, self._rest = Cut(path, before, self._file.note()), [batch.slice(some.num_rows)]
+                    self.cut, self._rest = Cut(path, before, self._file.note(), span), [batch.slice(some.num_rows)]
                     return
 
-    def _begin(self, path: str, skip: int) -> int:
+    def _begin(self, path: str, skip: int, span: Span) -> int:
         """Open a file; returns how many of its rows were taken before, which is none of a reject that stands for it."""
         if skip and not Path(path).exists():
             self._open = _gone(batches(path, self.layout), path)
             return 0
         self._file.check()
-        self._open = _behind(batches(path, self.layout), skip, path)
+        self._open = _behind(batches(path, self.layout, span=span), skip, path)
         return skip
 
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from fogline.errors import SnapshotError, other_format
+from fogline.files.mark import Span
 from fogline.flow.folder import Folder, draft_of
 from fogline.flow.names import CHECKPOINT
 
@@ -55,6 +56,7 @@ class Intent(NamedTuple):
     follows: bool  # whether silent groups are moved on
     skip: int = 0  # rows of the first file that were taken before
     most: int = ALL  # rows that it reads
+    spans: Sequence[Span] = ()  # the part of each file that it reads; none are known: all of each
 
 
 class EmbeddedState:
@@ -100,7 +102,8 @@ class EmbeddedState:
         plain = json.loads(_checked(known, f"{INTENTS}/{self.batch + 1}"))
         if plain.pop("batch", self.batch + 1) != self.batch + 1:
             raise SnapshotError(_exchanged(f"{INTENTS}/{self.batch + 1}"))
-        return Intent(**{**plain, "files": [(path, when) for path, when in plain["files"]]})
+        spans = [Span(*each) for each in plain.get("spans", ())]
+        return Intent(**{**plain, "files": [(path, when) for path, when in plain["files"]], "spans": spans})
 
     def begin(self, intent: Intent) -> None:
         """The next batch will do this, however often it has to be begun."""

@@ -19,6 +19,9 @@ class SourceLog:
         self.place = place
         self.files: dict[str, Taken] = {}
         self.seen: set[str] = set()
+        self.way_out = (
+            "With --engine embedded, into another output, whole lines that are added to csv or JSON lines are read."
+        )
 
     def read(self) -> dict[str, Taken]:
         """The files by their paths on this machine; those of other machines are left out."""
@@ -31,6 +34,10 @@ class SourceLog:
                         path = unquote(entry["path"].removeprefix("file:").replace("//", "", 1))
                         self.files[path] = Taken(entry["timestamp"], entry["batchId"])
         return self.files
+
+    def reads_on(self, path: str) -> bool:
+        """Spark reads each file once."""
+        return False
 
     def gone(self) -> list[str]:
         """Files that were to be read by a batch that is not finished, and are no longer there."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fogline.errors import FoglineError, QueryError, did_you_mean
+from fogline.errors import FoglineError
 from fogline.files.apart import must_be_apart
 from fogline.files.layout import layout_of
 from fogline.files.listing import files_of, size_of
@@ -20,7 +20,7 @@ from fogline.files.row_size import bytes_per_row
 from fogline.files.settled import Layout
 from fogline.flow.estimate import Estimate, estimate
 from fogline.flow.folder import LocalFolder
-from fogline.flow.output import ENGINES, PLANNED, Output, RunConfig
+from fogline.flow.output import PLANNED, Output, RunConfig
 from fogline.flow.plan import BUCKETS, Plan
 from fogline.flow.plans import AnyPlan, plan_of
 from fogline.flow.resume import as_begun, moved, must_fit
@@ -35,11 +35,6 @@ def ready(config: RunConfig, *, clock: str | None = None, remark: Callable[[str]
 
     Of a stream or an output in another file system only the engine can know more.
     """
-    if config.engine not in ENGINES:
-        raise QueryError(
-            f"there is no engine {config.engine!r}; it may be {' or '.join(ENGINES)}."
-            f"{did_you_mean(str(config.engine), ENGINES)}"
-        )
     must_be_apart(config.stream, config.output)
     if is_local(config.output):
         must_be_writable(config.output)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from fogline.arrays import CHANGES as WORDS
 from fogline.arrays import LEAVE
 from fogline.errors import FoglineError
-from fogline.flow.about import read_about
+from fogline.flow.about import read_about, zone_in
 from fogline.flow.alarms import read_alarms
 from fogline.flow.batches import Held, counted
 from fogline.flow.compaction import read_stand, stand_names, tables
@@ -248,7 +248,8 @@ class Follower:
             }
             for _, name, query in state.queries
         ]
-        return found | {"queries": queries, "explain": bool(state.about.get("explain")), "points": NAMES}
+        found |= {"zone": zone_in(state.about), "points": NAMES}
+        return found | {"queries": queries, "explain": bool(state.about.get("explain"))}
 
     def _answer(self) -> dict[str, Any]:
         if (state := self.state) is None:

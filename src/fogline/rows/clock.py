@@ -275,6 +275,13 @@ def write_times(value: Floats, kind: pa.DataType | None, missing: Flags | None =
     return whole.view(kind) if pa.types.is_timestamp(kind) else whole
 
 
+def in_zone(times: Any, zone: str | None) -> Any:
+    """An array of instants as clocks of a zone show them; where it is empty as UTC without a zone, where None as is."""
+    if zone is None or not pa.types.is_timestamp(times.type) or times.type.tz is None:
+        return times
+    return times.cast(pa.timestamp("us", zone)) if zone else times.cast(ZONED).cast(STAMP)
+
+
 def show_time(value: float, kind: pa.DataType | None) -> Any:
     """One instant as the user sees it."""
     return write_times(np.array([value]), kind)[0].as_py()

@@ -30,7 +30,7 @@ from fogline.kernels.arrow import (
 )
 from fogline.kernels.clouds import all_within
 from fogline.model import Query
-from fogline.question import duration, is_number
+from fogline.question import duration, is_number, shown_length
 from fogline.rows.cells import PAIRS, read_cells
 from fogline.rows.clean import Cleaner
 from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
@@ -299,5 +299,5 @@ def length_in(length: Any, what: str, query: Query, kind: pa.DataType | None) ->
     numeric, plain = kind is not None and not pa.types.is_timestamp(kind), is_number(length)
     if kind is not None and numeric != plain:
         have, want = ("numbers", "a number") if numeric else ("timestamps", "a duration such as '5 minutes'")
-        raise QueryError(f"the times in {query.time!r} are {have}, so {what} is {want}, not {length!r}.")
+        raise QueryError(f"the times in {query.time!r} are {have}, so {what} is {want}, not {shown_length(length)!r}.")
     return float(length if plain else duration(length))

@@ -5,7 +5,7 @@ import * as charts from "./charts.js";
 import { cells, chosen, frontOf, groups, latest, model, nearby, query, ranked, sorted, takeAnswer, takeBatch, takeChanges, takeNear, takeNext, takePoints } from "./model.js";
 import * as panel from "./panel.js";
 import * as table from "./table.js";
-import { badge, bar, byId, cell, chance, count, fill, instant, make, number, seconds } from "./words.js";
+import { badge, bar, byId, cell, chance, count, fill, instant, make, number, seconds, showIn, zoneName } from "./words.js";
 
 async function ask(path, given = {}) {
   const address = new URL(path, location.origin);
@@ -23,6 +23,7 @@ let opened = null; // the explanation that is shown: {row, found}
 async function load() {
   const about = await ask("/api/about");
   model.about = about.queries ? about : null;
+  showIn(about.zone);
   byId("output").textContent = about.output;
   document.title = `${about.output} · Fogline`;
   if (!model.about) return wait(about);
@@ -159,8 +160,8 @@ function slide(at) {
   const slider = byId("slider"), here = model.points[at];
   slider.max = Math.max(0, model.points.length - 1);
   slider.value = at;
-  slider.setAttribute("aria-valuetext", here ? `batch ${here.batch}, ${here.time}` : "no batch");
-  byId("moment").textContent = here ? `${instant(here.time, model.points[0]?.time?.slice(0, 11) === here.time?.slice(0, 11) ? here.time : null)} · batch ${here.batch} · ▲ ${here.enter} ▼ ${here.leave}` : "no batch yet";
+  slider.setAttribute("aria-valuetext", here ? `batch ${here.batch}, ${instant(here.time)}${zoneName()}` : "no batch");
+  byId("moment").textContent = here ? `${instant(here.time, model.points[0]?.time)}${zoneName()} · batch ${here.batch} · ▲ ${here.enter} ▼ ${here.leave}` : "no batch yet";
   byId("live").disabled = model.at === null && !model.paused;
   byId("back").disabled = at <= 0;
   byId("forward").disabled = at >= model.points.length - 1;

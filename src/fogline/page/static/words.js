@@ -47,11 +47,31 @@ export function count(value) {
   return Math.round(value).toLocaleString("en-US");
 }
 
+let zone = null; // in which instants are shown, which come in UTC; null or empty: as they come
+
+/** Instants are shown in this zone, a name or an offset from UTC, from now on. */
+export function showIn(given) {
+  zone = given;
+}
+
+/** The zone that stands behind a time of day. */
+export const zoneName = () => (zone ? ` ${zone}` : "");
+
+/** An instant as clocks of the zone show it. */
+function local(text) {
+  const read = zone ? /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)?$/.exec(text) : null;
+  if (!read) return text;
+  const when = new Date(`${read[1]}T${read[2]}Z`), by = /^([+-])(\d\d):(\d\d)$/.exec(zone);
+  if (by) when.setTime(when.getTime() + (by[1] === "-" ? -1 : 1) * (60 * Number(by[2]) + Number(by[3])) * 60000);
+  const shown = by ? when.toISOString().slice(0, 19).replace("T", " ") : when.toLocaleString("sv-SE", { timeZone: zone });
+  return `${shown}${read[3] ?? ""}`;
+}
+
 /** An instant without the day, where that is the day of the other. */
 export function instant(text, other) {
   if (text === null || text === undefined) return "–";
-  const day = text.slice(0, 11);
-  return text.length > 11 && other && other.startsWith(day) ? text.slice(11) : text;
+  const shown = local(text), day = shown.slice(0, 11);
+  return shown.length > 11 && other && local(other).startsWith(day) ? shown.slice(11) : shown;
 }
 
 export const FRONTS = {
