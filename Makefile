@@ -14,8 +14,8 @@ EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(com
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
 	@echo "make test    every test, on the same examples every time"
-	@echo "make test-versions  the tests on Spark, with each version of PySpark that Fogline works with"
-	@echo "make test-packaging the wheel in empty environments of Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
+	@echo "make test-versions  the tests on Spark with each version of PySpark that Fogline works with, those of kernels with each Numba"
+	@echo "make test-packaging a wheel with compiled kernels for, and in empty environments of, Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
 	@echo "make components         fetch the jars that these need, with Maven; FOGLINE_JARS names another folder"
 	@echo "make explore        random streams against the reference, and property tests on new examples, for EXPLORE=10 minutes; SEED=n repeats a find"
@@ -59,7 +59,7 @@ test: $(STAMP)
 	$(PY) -m pytest -n 2 --dist loadscope
 
 test-versions: $(STAMP)
-	$(PY) tools/versions.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(if $(TESTS),-- $(TESTS))
+	$(PY) tools/versions.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(if $(NUMBA),--numba $(NUMBA)) $(if $(TESTS),-- $(TESTS))
 
 test-packaging: $(STAMP)
 	$(PY) tools/packaging.py $(addprefix --python ,$(PYTHONS))
@@ -132,5 +132,5 @@ lab-quick: $(STAMP)
 	$(VENV)/bin/fogline lab report --quick
 
 clean:
-	rm -rf $(VENV) .venv-pyspark-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-pyspark-* .venv-numba-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

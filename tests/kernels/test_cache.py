@@ -87,6 +87,32 @@ def test_a_changed_source_is_compiled_anew_and_replaces_the_old(tmp_path):
     assert before.name != after.name
 
 
+def test_what_a_wheel_brings_is_used_where_it_fits_and_never_changed(tmp_path):
+    package = copied(tmp_path / "one", later=0)
+    shipped = package / "fogline" / "compiled"
+    baseline = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    assert run(package, FOGLINE_CACHE=str(shipped), **baseline) == ["0", "1"]
+    files = set(package.rglob("*.nbc"))
+    assert run(package) == ["1", "0"]  # though this processor can do more
+    assert run(package, **baseline) == ["1", "0"]
+    assert set(package.rglob("*.nbc")) == files
+    with (package / "fogline" / "kernels" / "words.py").open("a") as file:
+        file.write("# another text\n")
+    assert run(package) == ["0", "1"]
+    assert set(shipped.rglob("*.nbc")) == files
+
+
+def test_code_for_another_processor_is_taken_only_where_it_runs_and_none_was_named(monkeypatch):
+    v3, generic = cache.LEVELS
+    assert cache.levels(v3.features + ",+avx512f") == [v3, generic]
+    assert cache.levels(v3.features.replace("+avx2,", "-avx2,")) == [generic]
+    own = ("linux", "znver4", v3.features)
+    monkeypatch.setattr(cache.config, "CPU_NAME", None)
+    assert cache._fitting.__wrapped__(own) == [own, ("linux", *v3), ("linux", *generic)]
+    monkeypatch.setattr(cache.config, "CPU_NAME", "znver4")
+    assert cache._fitting.__wrapped__(own) == [own]
+
+
 def test_a_file_system_without_locks_keeps_machine_code_too(monkeypatch, places):
     def no_locks(*_):
         raise OSError(errno.ENOLCK, "No locks available")

@@ -29,7 +29,7 @@ def warm(
     `fogline warm -o cache.zip`, then `--archives cache.zip#cache --conf spark.executorEnv.FOGLINE_CACHE=./cache`.
 
     It is good for this version of Fogline, Numba and Python, wherever the package lies, and for processors like this
-    one; for workers of several kinds set NUMBA_CPU_NAME=generic here and there.
+    one; for workers of several kinds set NUMBA_CPU_NAME=generic here. An installed wheel brings machine code along.
     """
     began = perf_counter()
     with helpful():

@@ -8,6 +8,9 @@ same types whatever the attributes are, so the machine code that these calls use
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.errors import FoglineError
 from fogline.flow.cells import MemoryCells
 from fogline.flow.heard import Cell
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt, screened
 from fogline.impute.function import ImputeFunction
-from fogline.kernels.cache import CARRIED, copy_used, count_used
+from fogline.kernels.cache import CARRIED, copy_used, count_used, levels
 from fogline.model import Query, Rule
 from fogline.monitor import Monitor
 from fogline.repository.access.index import Index
@@ -54,6 +58,26 @@ def warm(folder: Path | None = None, progress: Progress = lambda what: None) -> 
         else:
             os.environ[CARRIED] = before
     return copy_used(folder)
+
+
+def warm_levels(folder: Path) -> int:
+    """Put the machine code for each level that this processor can run into the folder, as a wheel brings it.
+
+    A process for each, side by side, with a cache of its own: it must find nothing that was made for another. How many
+    files?
+    """
+    code = "import sys; from pathlib import Path; from fogline.flow.warming import warm; warm(Path(sys.argv[1]))"
+    with TemporaryDirectory() as draft:
+        working = []
+        for level in levels():
+            own = Path(draft, level.cpu)
+            named = {"NUMBA_CPU_NAME": level.cpu, "NUMBA_CPU_FEATURES": level.features, "XDG_CACHE_HOME": draft}
+            working.append((own, subprocess.Popen([sys.executable, "-c", code, own], env={**os.environ, **named})))
+        for own, process in working:
+            if process.wait():
+                raise FoglineError(f"compiling for {own.name} failed; its error stands above.")
+            shutil.copytree(own, folder, dirs_exist_ok=True)
+    return sum(1 for _ in folder.rglob("*.nbc"))
 
 
 def _call_all(progress: Progress) -> int:

@@ -67,7 +67,8 @@ def point_tree(points, which):
         levels += 1
     point, top = np.empty((n, d)), np.full((2 << levels, d), -np.inf)
     for k in range(n):
-        point[k] = points[row[k]]
+        for j in range(d):  # not a row at once: Numba would compile the error that it raises, which takes a second
+            point[k, j] = points[row[k], j]
     for i in range(1 << levels):
         for k in range(n * i >> levels, n * (i + 1) >> levels):
             for j in range(d):

@@ -9,12 +9,18 @@ first of them that can be written:
 4. the user's cache folder, `XDG_CACHE_HOME` or `~/.cache`;
 5. a folder in the temporary one that belongs to the user alone.
 
+It is also looked for, and never written, in `compiled` within the package, which a wheel brings along.
+
 A file is named by all that its content depends on: the text of the sources (neither their place nor their times, so a
 cache made on one machine is good on another), the versions of Python and Numba, the processor, the types. So nothing
 is ever changed under a name, and no lock is needed, which not all file systems have: a file is written beside its place
 and renamed, and processes that compile the same kernel at once write the same file. (Numba's own cache has an index
 per kernel that is read, changed and written: two that compile a kernel for different types at once would take the same
 name, and one would later run the other's machine code.)
+
+Code for the processor at hand is taken first, then code for the best of the `LEVELS` that it can run: a wheel holds
+that, and a cache for workers of several kinds may. Who sets NUMBA_CPU_NAME gets code for that processor alone. Every
+level computes the same bits: without `fastmath` no product and sum become one operation, and no sum changes its order.
 """
 
 from __future__ import annotations
@@ -32,16 +38,33 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import config
+from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from fogline.kernels.notice import notice
 
 CARRIED = "FOGLINE_CACHE"
+
+
+class Level(NamedTuple):
+    """A processor that stands for many, as NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name it."""
+
+    cpu: str
+    features: str
+
+
+LEVELS = (  # best first
+    Level(
+        "x86-64-v3",
+        "+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sahf,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave",
+    ),
+    Level("generic", ""),
+)
 
 _SIZE = 16  # bytes of a digest
 _used: dict[tuple[str, str], Path] = {}  # room and name of a file -> where this process found it or put it
@@ -56,6 +79,7 @@ class KernelCache:
         self._family = f"{source.stem}.{function.__qualname__}".replace("<", "").replace(">", "") + "-"
         self._own = (function.__code__.co_code, tuple(cell.cell_contents for cell in function.__closure__ or ()))
         self._stamp = stamp(source)
+        self._shipped = Path(__file__).parents[1] / "compiled" / _room_name(self._room)
 
     @property
     def cache_path(self) -> str:
@@ -65,17 +89,17 @@ class KernelCache:
     def load_overload(self, types: Any, target: Any) -> Any:
         """The machine code for these types, or None."""
         target.refresh()
-        name = self._name(types, target.codegen())
-        for folder in self._places():
-            if not _is_safe(folder):
-                continue
-            try:
-                whose, code = pickle.loads(_opened((folder / name).read_bytes()))
-            except Exception:  # not there, torn, not ours: whatever it is, it is no machine code
-                continue
-            if whose == types:
-                _used[_room_name(self._room), name] = folder / name
-                return CompileResult._rebuild(target, *code)
+        folders = [folder for folder in (*self._places(), self._shipped) if _is_safe(folder)]
+        for processor in _fitting(target.codegen().magic_tuple()):
+            name = self._name(types, processor)
+            for folder in folders:
+                try:
+                    whose, code = pickle.loads(_opened((folder / name).read_bytes()))
+                except Exception:  # not there, torn, not ours: whatever it is, it is no machine code
+                    continue
+                if whose == types:
+                    _used[_room_name(self._room), name] = folder / name
+                    return CompileResult._rebuild(target, *code)
         notice.begin()
         return None
 
@@ -84,7 +108,7 @@ class KernelCache:
         notice.end()
         if compiled.library.has_dynamic_globals or any(not each.can_cache for each in compiled.lifted):
             return
-        name = self._name(types, compiled.library.codegen)
+        name = self._name(types, compiled.library.codegen.magic_tuple())
         data = _closed(dumps((types, compiled._reduce())))
         places = self._places()
         for folder in places:
@@ -119,8 +143,8 @@ class KernelCache:
     def _places(self) -> tuple[Path, ...]:
         return _folders(self._room, os.environ.get(CARRIED, ""), config.CACHE_DIR, self._stamp)
 
-    def _name(self, types: Any, codegen: Any) -> str:
-        key = _digest(repr((types, codegen.magic_tuple())).encode(), dumps(self._own))
+    def _name(self, types: Any, processor: tuple[str, ...]) -> str:
+        key = _digest(repr((types, processor)).encode(), dumps(self._own))
         return f"{self._family}{self._stamp}-{key}.nbc"
 
     def _remove_old(self, folder: Path) -> None:
@@ -129,6 +153,19 @@ class KernelCache:
             if not path.name.startswith(f"{self._family}{self._stamp}-"):
                 with suppress(OSError):  # another user's, or gone meanwhile
                     path.unlink()
+
+
+def levels(features: str | None = None) -> list[Level]:
+    """The levels whose code a processor with these features can run, or this one, best first."""
+    there = set((get_host_cpu_features() if features is None else features).split(","))
+    return [level for level in LEVELS if there.issuperset(filter(None, level.features.split(",")))]
+
+
+@cache
+def _fitting(own: tuple[str, str, str]) -> list[tuple[str, ...]]:
+    """The system and processor that code is made for here, and others whose code does as well, best first."""
+    system, _, features = own
+    return [own, *((system, *level) for level in levels(features) if not config.CPU_NAME)]
 
 
 @cache
@@ -190,7 +227,8 @@ def is_cold() -> bool:
     """Is no machine code of this version kept on this machine yet, so that the first call will compile?"""
     room = Path(__file__).parent
     places = _folders(room, os.environ.get(CARRIED, ""), config.CACHE_DIR, _room_stamp())
-    return not any(True for folder in places if folder.is_dir() for _ in folder.glob(f"*-{_room_stamp()}-*.nbc"))
+    shipped = room.parent / "compiled" / _room_name(room)
+    return not any(folder.is_dir() and any(folder.glob(f"*-{_room_stamp()}-*.nbc")) for folder in (*places, shipped))
 
 
 def count_used() -> int:
