@@ -41,8 +41,8 @@ def add(file: Path, text: str, later: int = 1) -> None:
     os.utime(file, (when, when))
 
 
-def started(folder: Path, remarks: list[str], **sizes: Any) -> Any:
-    config = RunConfig(str(folder / "in"), str(folder / "out"), QUERY, engine=EMBEDDED)
+def started(folder: Path, remarks: list[str], stream: str = "in", **sizes: Any) -> Any:
+    config = RunConfig(str(folder / stream), str(folder / "out"), QUERY, engine=EMBEDDED, moved=stream != "in")
     return Embedded(config, remark=remarks.append).start(**sizes)
 
 
@@ -188,3 +188,15 @@ def test_a_file_that_was_touched_alone_is_not_named(tmp_path, file):
     run(tmp_path)
     add(file, "")
     assert run(tmp_path) == []
+
+
+def test_a_file_of_a_folder_that_was_moved_is_read_on(tmp_path, file):
+    file.write_text(f"sensor,t,heat\n{lines(0, 5)}")
+    run(tmp_path)
+    where = file.parent
+    for k, stream in enumerate(("there", "elsewhere", "at last")):
+        where = where.rename(tmp_path / stream)
+        add(where / file.name, lines(5 + k, 6 + k))
+        for _ in range(2):
+            assert run(tmp_path, stream=stream) == []
+            assert (taken(tmp_path), rejects(tmp_path)) == (6 + k, [])

@@ -66,10 +66,10 @@ class TakenFiles:
         self.way_out = "Of csv and JSON lines, whole lines that are added behind whole lines are read."
         self.files: dict[str, Taken] = {}
         self.spans: dict[str, Span] = {}  # of files of lines: the part that was read last
-        for path, saved in state.all(_FILE):
-            when, batch, *span = json.loads(saved)
+        self.names: dict[str, str] = {}  # the path under which a file of this name was taken
+        entries = [(path, json.loads(saved)) for path, saved in state.all(_FILE)]
+        for path, (when, batch, *span) in sorted(entries, key=lambda each: each[1][1]):  # of a name the last one counts
             self._know(path, Taken(when, batch), Span(*span))
-        self.names = {Path(path).name for path in self.files}
         self.cut = next((CutFile.from_json(path, saved) for path, saved in state.all(_CUT)), None)
 
     def read(self) -> dict[str, Taken]:
@@ -96,7 +96,7 @@ class TakenFiles:
         return [(there.get(Path(path).name, path), when) for path, when in files]
 
     def _know(self, path: str, taken: Taken, span: Span) -> None:
-        self.files[path] = taken
+        self.files[path], self.names[Path(path).name] = taken, path
         self.spans.pop(path, None)
         if span.end is not None:
             self.spans[path] = span
@@ -127,7 +127,6 @@ class TakenFiles:
             known = () if span.end is None else span
             self.state.put(Entry(_FILE, path), json.dumps([when, batch, *known]).encode())
             self._know(path, Taken(when, batch), span)
-            self.names.add(Path(path).name)
         return len(files)
 
     def new_files(self, paths: Iterable[str]) -> list[FoundFile]:
@@ -140,14 +139,17 @@ class TakenFiles:
         for path in paths:
             if self.cut is not None and self._is_cut(path):
                 cut = [FoundFile(self.cut.when, path, 0)]
-            elif path in self.spans or not (path in self.files or (self.by_name and Path(path).name in self.names)):
+            else:
                 with suppress(FileNotFoundError):  # it is there no longer
                     found += self._to_read(path)
         return cut + sorted(found)
 
     def _to_read(self, path: str) -> list[FoundFile]:
         """The file, if it is a new one, or if lines were added to it."""
-        seen, before, added = os.stat(path), self.spans.get(path), None
+        known = path if path in self.files or not self.by_name else self.names.get(Path(path).name, path)
+        if known in self.files and known not in self.spans:
+            return []
+        seen, before, added = os.stat(path), self.spans.get(known), None
         if before is not None:
             added = added_to(path, before) if seen.st_size > (before.end or 0) else None
             if added is None:
