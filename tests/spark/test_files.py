@@ -102,7 +102,7 @@ def test_a_broken_file_is_rejected_by_its_name_and_the_run_goes_on(place):
     Path("in/2.parquet").write_bytes(b"PAR1 torn")
     Path("in/3.parquet").write_bytes(b"torn as well")
     pq.write_table(pa.table({"x": [4.0], "s": ["d"], "t": [4], "more": [1]}), "in/4.parquet")
-    run(*RUN, "--files-per-batch", "1")
+    run(*RUN, "--files-per-batch", "1", code=3)  # two of the three that are new
     assert seen() == {"a", "b", "d"}
     bad = pq.read_table("out/rejects").to_pylist()
     assert {row["file"]: row["reason"][:25] for row in bad} == dict.fromkeys(
