@@ -210,7 +210,7 @@ def test_odd_texts_of_a_column_of_numbers_are_named_with_what_settles_them(tmp_p
     Path("x.csv").write_text("\n".join(["device,t,co2,noise", *lines, ""]))
     printed = run("init", "x.csv")
     assert "by co2 (max), noise (max)" in printed
-    assert "'co2' holds numbers, and texts that are none: 'ERR' (2 times), 'too hot' (1 times)." in printed
+    assert "'co2' holds numbers, and texts that are none: 'ERR' 2×, 'too hot' 1×." in printed
     assert "--null ERR --null 'too hot', or `nulls` in query.yaml" in printed
     assert '# nulls: ["ERR", "too hot"]' in Path("query.yaml").read_text()
     checked = run("check", "x.csv", "-q", "query.yaml")

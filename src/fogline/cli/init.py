@@ -270,7 +270,7 @@ def doubts(found: Guess, options: Options, output: Path) -> list[str]:
             "does, state it: --id COLUMN."
         )
     for name, texts in found.odd.items():
-        few = ", ".join(f"{text!r} ({count:,} times)" for text, count in texts.most_common(LISTED))
+        few = ", ".join(f"{text!r} {count:,}×" for text, count in texts.most_common(LISTED))
         more = f" and {len(texts) - LISTED:,} more" if len(texts) > LISTED else ""
         way = " ".join(f"--null {shlex.quote(text)}" for text, _ in texts.most_common(LISTED))
         lines.append(
