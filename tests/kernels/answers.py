@@ -24,7 +24,7 @@ from fogline.flow.warming import FEW, RULES, WINDOWS, _clouds, _query, _rows
 def digests(few: bool) -> Iterator[str]:
     """Name and digest of each stream."""
     history = _rows(np.random.default_rng(1), 3000, gaps=0.0)
-    repositories = {"none": None}
+    repositories: dict[str, fl.Repository | None] = {"none": None}
     if not few:
         repositories["sensors"] = fl.Repository.fit(history, _query(lifetime=5))
         repositories["rules"] = fl.Repository.fit(history.slice(0, 300), _query(lifetime=5), rules=RULES)

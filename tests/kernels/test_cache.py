@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from numba.core import config
 
 import fogline
 from fogline.kernels import cache
@@ -107,9 +108,9 @@ def test_code_for_another_processor_is_taken_only_where_it_runs_and_none_was_nam
     assert cache.levels(v3.features + ",+avx512f") == [v3, generic]
     assert cache.levels(v3.features.replace("+avx2,", "-avx2,")) == [generic]
     own = ("linux", "znver4", v3.features)
-    monkeypatch.setattr(cache.config, "CPU_NAME", None)
+    monkeypatch.setattr(config, "CPU_NAME", None)
     assert cache._fitting.__wrapped__(own) == [own, ("linux", *v3), ("linux", *generic)]
-    monkeypatch.setattr(cache.config, "CPU_NAME", "znver4")
+    monkeypatch.setattr(config, "CPU_NAME", "znver4")
     assert cache._fitting.__wrapped__(own) == [own]
 
 

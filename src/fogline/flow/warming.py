@@ -176,6 +176,7 @@ def _watch(table: pa.Table, query: Query, repository: Repository | None, imputer
     monitor.answer(front="possible")
     monitor.explain("s0")
     monitor.ask_next(1)
+    monitor.tree()
 
 
 def _query(**window: Any) -> Query:
