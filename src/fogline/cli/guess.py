@@ -99,7 +99,7 @@ def guess(rows: pa.Table, id: str | None = None, time: str | None = None) -> Gue
     free = [name for name in names if name != out.time]
     scores = {name: _id_score(name, looked, name in out.odd) for name in free}
     out.id = id or _best(
-        {name: score + int(score > 0 and _tells_apart(looked, name, out.time)) for name, score in scores.items()}
+        {name: score + int(score > 0 and _sets_apart(looked, name, out.time)) for name, score in scores.items()}
     )
     can = [name for name in numbers if name not in (out.id, out.time) and _compares(numbers[name])]
     can = [name for name in can if not _is(name, _TIMES) and not _is(name, _NAMES)]
@@ -197,7 +197,7 @@ def _id_score(name: str, rows: pa.Table, numbers: bool) -> int:
     return 2 + 4 * int(named) + 2 * int(again)
 
 
-def _tells_apart(rows: pa.Table, name: str, time: str | None) -> bool:
+def _sets_apart(rows: pa.Table, name: str, time: str | None) -> bool:
     """Whether hardly any two rows of one time have the same name; of one wind direction many may have."""
     pairs = rows.select([name] if time is None else [name, time])
     return bool(pairs.group_by(pairs.schema.names).aggregate([]).num_rows >= APART * rows.num_rows)
