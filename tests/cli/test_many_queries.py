@@ -108,7 +108,7 @@ def test_check_looks_at_each_query_and_explain_at_one(place):
 def test_a_query_that_rejects_all_its_rows_is_named(place):
     (place / "wet.yaml").write_text(WET.replace("damp: max", "damp: max, gas: max"))
     (place / "in" / "a.csv").write_text("\n".join(["sensor,site,t,heat,damp,light,gas", *(f"{row}," for row in ROWS)]))
-    found = started()
+    found = started(code=3)
     assert "damp: all 5 rows were rejected, 3 of them because: 'gas' is missing" in found.output
 
 

@@ -238,4 +238,4 @@ def test_a_lifetime_that_does_not_fit_the_times_of_files_is_named_as_in_python(p
 
 def test_times_that_show_no_clock_are_what_the_lifetime_takes_them_for(place):
     (place / "in" / "a.csv").write_text("sensor,t,heat,gas\na,soon,1,2\n")
-    assert "'t' is …, which is not a number" in run(*GOOD, "--engine", "embedded", code=1)
+    assert "'t' is …, which is not a number" in run(*GOOD, "--engine", "embedded", code=3)

@@ -95,11 +95,13 @@ def test_in_this_process_and_on_spark_commands_do_the_same(place, spark):
 
 
 def test_texts_in_a_history_are_counted_on_spark_too(place, spark):
-    lines = [f"s{k % 3},{k},{k % 11},{'n.a.' if k % 50 == 7 else k % 5}" for k in range(200)]
+    lines = [f"s{k % 3},{k},{k % 11},{'none seen' if k % 50 == 7 else k % 5}" for k in range(200)]
     (place / "h.csv").write_text("sensor,ts,temperature,gas\n" + "\n".join(lines) + "\n")
     for more in ((), ("--master", "local[2]")):
         printed = run("fit", "h.csv", "-q", "q.yaml", "-o", f"repo{len(more)}", *more)
-        assert "4 of 200 cells of 'gas' in the history are texts, such as 'n.a.': they count as missing." in printed
+        assert (
+            "4 of 200 cells of 'gas' in the history are texts, such as 'none seen': they count as missing." in printed
+        )
     assert fl.Repository.load("repo0").fingerprint == fl.Repository.load("repo2").fingerprint
     (place / "none.csv").write_text("sensor,ts,temperature,gas\ns1,1,2.0,\ns1,2,3.0,\n")
     printed = run("fit", "none.csv", "-q", "q.yaml", "-o", "none.repo", code=2)

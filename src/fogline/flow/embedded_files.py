@@ -103,8 +103,8 @@ class TakenFiles:
 
     def reads_on(self, path: str) -> bool:
         """Whether nothing was done to a file that was taken up but adding lines, which will be read."""
-        span = self.spans.get(path)
-        if span is None or span.end is None:
+        span = self._span(path)
+        if span.end is None:
             return False
         with suppress(OSError):
             if os.path.getsize(path) == span.end:
@@ -119,11 +119,11 @@ class TakenFiles:
             self.state.remove(Entry(_CUT, self.cut.path))
             self.cut = None
         for count, (path, when) in enumerate(files):
-            if cut is not None and path == cut.path:
+            span = spans[count] if spans else WHOLE
+            if cut is not None and (path, span) == (cut.path, cut.span):
                 self.cut = CutFile(path, cut.rows, when, batch, cut.mark, cut.span)
                 self.state.put(Entry(_CUT, path), self.cut.to_json())
                 return count
-            span = spans[count] if spans else WHOLE
             known = () if span.end is None else span
             self.state.put(Entry(_FILE, path), json.dumps([when, batch, *known]).encode())
             self._know(path, Taken(when, batch), span)
@@ -139,27 +139,31 @@ class TakenFiles:
         for path in paths:
             if self.cut is not None and self._is_cut(path):
                 cut = [FoundFile(self.cut.when, path, 0)]
-            else:
-                with suppress(FileNotFoundError):  # it is there no longer
-                    found += self._to_read(path)
+            with suppress(FileNotFoundError):  # it is there no longer
+                found += self._to_read(path)
         return cut + sorted(found)
 
     def _to_read(self, path: str) -> list[FoundFile]:
         """The file, if it is a new one, or if lines were added to it."""
         known = path if path in self.files or not self.by_name else self.names.get(Path(path).name, path)
-        if known in self.files and known not in self.spans:
+        begun, before = known in self.files or self._is_cut(path), self._span(known)
+        if begun and before.end is None:
             return []
-        seen, before, added = os.stat(path), self.spans.get(known), None
-        if before is not None:
-            added = added_to(path, before) if seen.st_size > (before.end or 0) else None
-            if added is None:
-                return []
+        seen = os.stat(path)
+        added = added_to(path, before) if begun and seen.st_size > (before.end or 0) else None
+        if begun and added is None:
+            return []
         size = seen.st_size - (0 if added is None else added.begin)
         return [FoundFile(seen.st_mtime_ns // 1_000_000, path, size, added)]
 
+    def _span(self, path: str) -> Span:
+        """The part of a file that was read last, or is being read."""
+        return self.cut.span if self.cut is not None and self._is_cut(path) else self.spans.get(path, WHOLE)
+
     def spans_of(self, files: Iterable[FoundFile]) -> list[Span]:
         """The part of each file that a batch reads: the one that was cut goes on, a new one is read as it is now."""
-        spans = (each.span or added_to(each.path) or WHOLE for each in files if not self._is_cut(each.path))
+        behind = list(files)[0 if self.cut is None else 1 :]
+        spans = [each.span or added_to(each.path) or WHOLE for each in behind]
         return [*([] if self.cut is None else [self.cut.span]), *spans]
 
     def _is_cut(self, path: str) -> bool:
