@@ -117,7 +117,9 @@ def try_out(python: str, wheel: Path, folder: Path, *, spark: bool) -> None:
     install: list[str | Path] = [there, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*install, wheel])
     cache = place / "cache"  # where kernels would be kept
+    began = time.perf_counter()
     run([there, "-c", README, ROOT / "README.md"], place, FOGLINE_CACHE=str(cache))
+    print(f"the README's examples took {time.perf_counter() - began:.1f} s, start of Python included", flush=True)
     script = there.with_name("fogline")
     run([script, "--version"], place)
     run([script, *DEMOS[0]], place, FOGLINE_CACHE=str(cache))
