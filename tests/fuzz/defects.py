@@ -85,13 +85,11 @@ DEFECTS: dict[str, Defect] = {
     "03-copy-of-a-reject-on-pipelines": _one(
         "the same on a pipeline",
         "flow/screening.py",
-        "        for k, reason in unable(looked.clouds, looked, self.query.names, self.plan.repository is not None)"
-        ".items():\n"
+        "        for k, reason in unable(looked.clouds, looked, raw, self.query, self.plan.repository).items():\n"
         "            rows.refused.setdefault(k if which is None else int(which[k]), reason)\n"
         "        self._refuse_copies(piece)\n",
         "        self._refuse_copies(piece)\n"
-        "        for k, reason in unable(looked.clouds, looked, self.query.names, self.plan.repository is not None)"
-        ".items():\n"
+        "        for k, reason in unable(looked.clouds, looked, raw, self.query, self.plan.repository).items():\n"
         "            rows.refused.setdefault(k if which is None else int(which[k]), reason)\n",
     ),
     "03-copy-of-a-reject-of-a-sensor": _one(
@@ -194,7 +192,7 @@ DEFECTS: dict[str, Defect] = {
     "09-zeros-of-columns": _one(
         "-0.0 and 0.0 are two keys of columns",
         "rows/ids.py",
-        "return pc.add(pc.if_else(pc.is_nan(column), None, column), pa.scalar(0.0, column.type))",
+        "return without_sign_of_zero(pc.if_else(pc.is_nan(column), None, column))",
         "return pc.if_else(pc.is_nan(column), None, column)",
     ),
     "09-zeros-of-dicts": _one(
@@ -206,8 +204,8 @@ DEFECTS: dict[str, Defect] = {
     "09-nan-of-columns": _one(
         "NaN and null are two keys of columns",
         "rows/ids.py",
-        "return pc.add(pc.if_else(pc.is_nan(column), None, column), pa.scalar(0.0, column.type))",
-        "return pc.add(column, pa.scalar(0.0, column.type))",
+        "return without_sign_of_zero(pc.if_else(pc.is_nan(column), None, column))",
+        "return without_sign_of_zero(column)",
     ),
     "09-none-is-a-text": _one(
         "None and 'None' are one group of fl.skyline",
