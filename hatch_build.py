@@ -56,10 +56,9 @@ class KernelsHook(BuildHookInterface):
         if version == "editable":
             return
         self.draft = TemporaryDirectory()
-        source = str(Path(self.root, "src"))
-        subprocess.run(
-            [sys.executable, "-c", COMPILE, self.draft.name], env={**os.environ, "PYTHONPATH": source}, check=True
-        )
+        path = [str(Path(self.root, "src")), os.environ.get("PYTHONPATH", "")]  # pip's own: what the build needs
+        there = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        subprocess.run([sys.executable, "-c", COMPILE, self.draft.name], env=there, check=True)
         build_data["force_include"][self.draft.name] = "fogline/compiled"
         build_data["pure_python"], build_data["infer_tag"] = False, True
 
