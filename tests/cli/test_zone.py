@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,9 +59,14 @@ def test_texts_are_shown_with_the_offset_that_they_carry(place, times, wanted):
     assert shown() == (wanted.removesuffix("+00:00"), wanted, wanted)
 
 
-def test_a_zone_that_is_stated_is_shown(place):
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_zone_that_is_stated_is_shown(place, kind):
     Path("q.yaml").write_text(f"{QUERY}source:\n  zone: Europe/Berlin\n")
-    as_csv("2024-07-01 10:00:00", "2024-07-01 10:05:00")
+    if kind == "csv":
+        as_csv("2024-07-01 10:00:00", "2024-07-01 10:05:00")
+    else:
+        times = pa.array([datetime(2024, 7, 1, 10, minute) for minute in (0, 5)])
+        pq.write_table(pa.table({"sensor": ["s0", "s1"], "t": times, "heat": [0.0, 1.0]}), "in/a.parquet")
     assert shown() == ("2024-07-01 10:05:00+02:00",) * 3
 
 

@@ -70,6 +70,15 @@ def test_what_is_stated_is_missing_too_and_a_number_in_every_way_to_write_it(tmp
     assert batch.select(["t", "x"]).to_pydict() == {"t": [1, -999], "x": [None, 2.0]}
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(6, 1)])
+def test_a_number_that_is_stated_is_found_in_columns_of_numbers_as_they_round_it(tmp_path, kind):
+    pq.write_table(
+        pa.table({"s": ["a", "b"], "t": [1, 2], "x": pa.array([-99.9, 1.5]).cast(kind)}), tmp_path / "a.parquet"
+    )
+    found = values(tmp_path / "a.parquet", nulls=("-99.9",))
+    assert [None if cell is None else float(cell) for cell in found] == [None, 1.5]
+
+
 def test_what_names_rows_is_never_a_null_word(tmp_path):
     (tmp_path / "in.csv").write_text("s,t,x\n-,1,1\nNA,2,2\n,3,3\n")
     found = table(str(tmp_path / "in.csv"), QUERY, Options(nulls=("NA",)))

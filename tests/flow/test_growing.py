@@ -11,7 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
+from fogline.errors import FoglineError
+from fogline.files.layout import layout_of
+from fogline.files.mark import Span, added_to
+from fogline.files.options import Options
+from fogline.files.reading import batches
 from fogline.flow.embedded import Embedded
+from fogline.flow.embedded_files import CutFile
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.output import EMBEDDED, RunConfig
 
@@ -118,6 +124,23 @@ def test_what_a_batch_was_to_read_is_read_by_it_though_more_has_come_meanwhile(t
     assert (taken(tmp_path), rejects(tmp_path)) == (16, [])
 
 
+def test_a_file_that_is_another_one_when_it_is_to_be_read_on_is_an_error_until_it_is_back(tmp_path, file, monkeypatch):
+    file.write_text(f"sensor,t,heat\n{lines(0, 5)}")
+    run(tmp_path)
+    add(file, lines(5, 9))
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedState, "commit", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path)
+    good = file.read_text()
+    file.write_text(f"sensor,t,heat\n{lines(20, 40)}")
+    with pytest.raises(FoglineError, match="is no longer the file of which rows were taken before"):
+        run(tmp_path)
+    file.write_text(good)
+    assert run(tmp_path) == []
+    assert (taken(tmp_path), rejects(tmp_path)) == (9, [])
+
+
 def test_what_is_added_while_a_file_is_read_is_read_by_the_next_batch(tmp_path, file, monkeypatch):
     file.write_text(f"sensor,t,heat\n{lines(0, 5)}")
     begin = EmbeddedState.begin
@@ -194,9 +217,28 @@ def test_a_file_of_a_folder_that_was_moved_is_read_on(tmp_path, file):
     file.write_text(f"sensor,t,heat\n{lines(0, 5)}")
     run(tmp_path)
     where = file.parent
-    for k, stream in enumerate(("there", "elsewhere", "at last")):
+    for k, stream in enumerate(("there", "elsewhere", "at last", "there")):
         where = where.rename(tmp_path / stream)
         add(where / file.name, lines(5 + k, 6 + k))
         for _ in range(2):
             assert run(tmp_path, stream=stream) == []
             assert (taken(tmp_path), rejects(tmp_path)) == (6 + k, [])
+
+
+def test_a_header_of_two_lines_that_was_seen_half_is_no_row(tmp_path, file):
+    file.write_text("sep=;\n")
+    first = added_to(str(file))
+    add(file, f"sensor;t;heat\n{lines(0, 3).replace(',', ';')}")
+    layout = layout_of(str(file.parent), QUERY, Options())
+    read = batches(str(file), layout, span=added_to(str(file), first))
+    assert [name for batch in read for name in batch.column("sensor").to_pylist()] == ["s0", "s1", "s2"]
+
+
+def test_of_letters_of_two_bytes_it_is_not_known_where_lines_end(file):
+    file.write_bytes("\ufeff温,t\n".encode("utf-16-be"))
+    assert added_to(str(file)) is None
+
+
+def test_a_cut_file_that_was_away_keeps_the_part_that_is_read():
+    cut = CutFile("a.csv", 2, 5, 1, None, Span(13, 2, 25, 7))
+    assert CutFile.from_json(cut.path, cut.to_json()) == cut

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Floats
+from fogline.rows.ids import is_number
 from fogline.rows.text import is_null_word, is_text, read_numbers
 
 _COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
@@ -41,13 +42,18 @@ def without_nulls(cells: pa.Array, more: Collection[str]) -> pa.Array:
     texts = is_text(cells.type)
     gone = is_null_word(cells, more) if texts else None
     marks = as_numbers(more)
-    if len(marks) and (texts or pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
-        values = (
-            read_numbers(cells)[0] if texts else cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        )
-        marked = pa.array(np.isin(values, marks))
+    kind = cells.type
+    if len(marks) and (texts or is_number(kind)):
+        values = read_numbers(cells)[0] if texts else _floats(cells)
+        near = _floats(pa.array(marks).cast(kind)) if pa.types.is_floating(kind) else marks  # as the column rounds
+        marked = pa.array(np.isin(values, near))
         gone = marked if gone is None else pc.or_(gone, marked)
     return cells if gone is None or not pc.any(gone).as_py() else pc.if_else(gone, None, cells)
+
+
+def _floats(numbers: pa.Array) -> Floats:
+    found: Floats = numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def as_numbers(words: Collection[str]) -> Floats:

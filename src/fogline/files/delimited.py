@@ -58,7 +58,7 @@ def read_delimited(
     """The rows of a file. `wanted`: the columns that are needed; `size`: bytes that are read at once."""
     dialect = opened_dialect(path, content, options, roles)
     yield Raw({name: _NONE for name in dialect.names if name in wanted}, 0, header=True)
-    skipped = 0 if span.begin else dialect.skipped
+    skipped = max(dialect.skipped - span.lines, 0)
     found = blocks(path, content, dialect.encoding, size, span)
     if options.encoding is None and dialect.encoding == "utf-8":
         found = _western(found)

@@ -223,7 +223,7 @@ def _with_clock(
     times = query.time, *((query.expires,) if query.expires else ())
     texts = [name for name in times if name in layout.columns.names and is_text(layout.columns.field(name).type)]
     if not texts:
-        carried = {look.zones[query.time] for look in looks if query.time in look.zones}
+        carried = {look.zones[query.time] or layout.options.zone or "" for look in looks if query.time in look.zones}
         zone = carried.pop() if len(carried) == 1 else "UTC" if carried else None
         return replace(layout, clock=given or "", versions=_versions(layout, paths, query, contents), zone=zone)
     options = layout.options

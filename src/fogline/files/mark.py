@@ -10,6 +10,7 @@ meanwhile, or later, is another span. Of other files it is not known where their
 
 from __future__ import annotations
 
+import codecs
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -56,7 +57,8 @@ def added_to(path: str, before: Span = WHOLE) -> Span | None:
 
 def _ends_a_line(file: BinaryIO, end: int) -> bool:
     """Whether the last byte is a line break; where letters have several bytes each, that is not known."""
-    wide = b"\0" in file.read(4)
+    head = file.read(4)
+    wide = b"\0" in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     file.seek(end - 1)
     return file.read(1) == b"\n" and not wide
 

@@ -68,7 +68,7 @@ def dialect_of(head: bytes, path: str, options: Options, asked: frozenset[str], 
     header = options.header is not False
     names = tuple(first if header else (f"column{k + 1}" for k in range(len(first))))
     cells = _cells(rows[1:] if header else rows, names, separator, numbers)
-    grouped = any(_SURE_COMMAS.fullmatch(cell.strip()) for row in rows for cell in row)  # whatever the query compares
+    grouped = any(_SURE_COMMAS.fullmatch(cell.strip()) for cell in cells)
     decimal = options.decimal or _decimal(cells, quoted=separator == ",", grouped=grouped)
     thousands = decimal == "." and (grouped or options.decimal is not None)
     return Dialect(encoding, separator, decimal, names, (1 if hint else 0) + (1 if header else 0), thousands)

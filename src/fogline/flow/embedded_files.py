@@ -50,12 +50,12 @@ class CutFile(NamedTuple):
     def from_json(cls, path: str, saved: bytes) -> CutFile:
         """The inverse of `to_json`."""
         rows, when, batch, *rest = json.loads(saved)
-        return cls(path, rows, when, batch, FileMark(*rest[:2]) if rest else None, Span(*rest[2:]))
+        known = bool(rest) and rest[0] is not None
+        return cls(path, rows, when, batch, FileMark(*rest[:2]) if known else None, Span(*rest[2:]))
 
     def to_json(self) -> bytes:
         """All but its path."""
-        known = () if self.mark is None else (*self.mark, *self.span)
-        return json.dumps([self.rows, self.when, self.batch, *known]).encode()
+        return json.dumps([self.rows, self.when, self.batch, *(self.mark or (None, None)), *self.span]).encode()
 
 
 class TakenFiles:
@@ -145,7 +145,7 @@ class TakenFiles:
 
     def _to_read(self, path: str) -> list[FoundFile]:
         """The file, if it is a new one, or if lines were added to it."""
-        known = path if path in self.files or not self.by_name else self.names.get(Path(path).name, path)
+        known = self.names.get(Path(path).name, path) if self.by_name else path
         begun, before = known in self.files or self._is_cut(path), self._span(known)
         if begun and before.end is None:
             return []

@@ -50,7 +50,8 @@ class FileRows:
         for k, path in enumerate(paths):
             before, span = skip if k == 0 else 0, spans[k] if spans else WHOLE
             if k or going_on is None or going_on[:2] != (path, skip):
-                self._file, self._rest = MarkedFile(path, mark if before else None), []
+                added = FileMark(span.end, span.checksum) if span.begin and span.end is not None else None
+                self._file, self._rest = MarkedFile(path, mark if before else added), []
                 before = self._begin(path, before, span)
             elif before:
                 self._file.check()

@@ -118,7 +118,7 @@ def why_rejected(query: Query, j: int, came: float, repository: Repository | Non
     if np.isnan(came):
         return f"{name!r} is missing, and {why}"
     low, high = query.limits[name]
-    return f"{name!r} is outside its limits ({low:g}, {high:g}), and {why}"
+    return f"{name!r} is outside its limits ({low:.9g}, {high:.9g}), and {why}"
 
 
 def put_bounds(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:

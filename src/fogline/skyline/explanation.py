@@ -75,9 +75,7 @@ class Outside(NamedTuple):
         >>> str(Outside("temperature", 133.4, 5, 60))
         '133.4 was outside 5…60 and is treated as missing'
         """
-        near = number(self.value) in (number(self.low), number(self.high))
-        value = f"{self.value:.9g}" if near else number(self.value)
-        return f"{value} was outside {number(self.low)}…{number(self.high)} and is treated as missing"
+        return f"{self.value:.9g} was outside {self.low:.9g}…{self.high:.9g} and is treated as missing"
 
 
 @dataclass(frozen=True, slots=True)
