@@ -514,7 +514,7 @@ class Group:
         """The one that counts."""
         best = max(copies, key=self._order)
         for row in copies:
-            if self._order(row) == self._order(best) and self._bare(row) != self._bare(best):
+            if self._order(row)[:3] == self._order(best)[:3] and self._bare(row)[:3] != self._bare(best)[:3]:
                 raise Unstated(row.place, "a copy that is the same once its gap is filled")
         return best
 
