@@ -61,6 +61,14 @@ def run(folder: Path, **sizes: Any) -> list[str]:
     return remarks
 
 
+def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends just before its batch is committed."""
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedState, "commit", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(folder)
+
+
 def taken(folder: Path) -> int:
     """Rows that were read and not rejected; a row that is read again is a reject."""
     health = pq.read_table(folder / "out" / "health")
@@ -114,10 +122,7 @@ def test_what_a_batch_was_to_read_is_read_by_it_though_more_has_come_meanwhile(t
     file.write_text(f"sensor,t,heat\n{lines(0, 5)}")
     run(tmp_path)
     add(file, lines(5, 9))
-    with monkeypatch.context() as patch:
-        patch.setattr(EmbeddedState, "commit", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path)
+    interrupted(tmp_path, monkeypatch)
     add(file, lines(9, 16))
     assert run(tmp_path) == []
     assert pq.read_table(tmp_path / "out" / "health")["rows"].to_pylist() == [5, 4, 7]
@@ -128,10 +133,7 @@ def test_a_file_that_is_another_one_when_it_is_to_be_read_on_is_an_error_until_i
     file.write_text(f"sensor,t,heat\n{lines(0, 5)}")
     run(tmp_path)
     add(file, lines(5, 9))
-    with monkeypatch.context() as patch:
-        patch.setattr(EmbeddedState, "commit", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path)
+    interrupted(tmp_path, monkeypatch)
     good = file.read_text()
     file.write_text(f"sensor,t,heat\n{lines(20, 40)}")
     with pytest.raises(FoglineError, match="is no longer the file of which rows were taken before"):
