@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -37,6 +39,47 @@ def copied(place: Path, *, later: int) -> Path:
     for path in place.rglob("*.py"):
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime + later))
     return place
+
+
+def edit(package: Path, name: str) -> None:
+    with (package / "fogline" / name).open("a") as file:
+        file.write("# another text\n")
+
+
+def kernel_files(package: Path) -> dict[str, Path]:
+    """All files with kernels, by their modules."""
+    found = [
+        path
+        for path in (package / "fogline").rglob("*.py")
+        if "from fogline.kernels.compile import" in path.read_text()
+    ]
+    return {".".join(path.relative_to(package).with_suffix("").parts): path for path in found}
+
+
+def imported(path: Path, package: Path) -> set[Path]:
+    """The files of the package that a file imports, itself or through others, as Python parses it."""
+    found, waiting = set(), {path}
+    while waiting:
+        one = waiting.pop()
+        found.add(one)
+        for node in ast.walk(ast.parse(one.read_text(encoding="utf-8"))):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{one} imports by relative name"
+                names = [str(node.module), *(f"{node.module}.{each}" for each in names)]
+            files = (package.joinpath(*name.split(".")).with_suffix(".py") for name in names)
+            waiting |= {each for each in files if each.is_file()} - found
+    return found
+
+
+def stamps(package: Path) -> dict[str, str]:
+    """The stamp of each file with kernels, as a new process finds them."""
+    code = "import json, sys; from pathlib import Path; from fogline.kernels.cache import stamp; "
+    code += "print(json.dumps({name: stamp(Path(path)) for name, path in json.loads(sys.argv[1]).items()}))"
+    named = json.dumps({name: str(path) for name, path in kernel_files(package).items()})
+    env = {**os.environ, "PYTHONPATH": str(package)}
+    done = subprocess.run([sys.executable, "-c", code, named], env=env, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))
 
 
 def run(package: Path, **more: str) -> list[str]:
@@ -81,11 +124,25 @@ def test_a_changed_source_is_compiled_anew_and_replaces_the_old(tmp_path):
     package = copied(tmp_path / "one", later=0)
     assert run(package) == ["0", "1"]
     [before] = package.rglob("*.nbc")
-    with (package / "fogline" / "kernels" / "words.py").open("a") as file:
-        file.write("# another text\n")
+    edit(package, "kernels/sorting.py")  # not imported by `dominance`
+    assert run(package) == ["1", "0"]
+    edit(package, "kernels/dominance.py")
     assert run(package) == ["0", "1"]
     [after] = package.rglob("*.nbc")
     assert before.name != after.name
+
+
+@pytest.mark.parametrize("name", ["kernels/sums.py", "kernels/rtree.py", "kernels/compile.py", "arrays.py"])
+def test_an_edit_renews_what_imports_the_edited_file_and_nothing_else(tmp_path, name):
+    package = copied(tmp_path, later=0)
+    before = stamps(package)
+    edit(package, name)
+    after = stamps(package)
+    edited = package / "fogline" / name
+    expected = {each for each, path in kernel_files(package).items() if edited in imported(path, package)}
+    assert {each for each in before if before[each] != after[each]} == expected
+    assert expected
+    assert (expected == set(before)) == (name == "kernels/compile.py")
 
 
 def test_what_a_wheel_brings_is_used_where_it_fits_and_never_changed(tmp_path):
@@ -97,8 +154,7 @@ def test_what_a_wheel_brings_is_used_where_it_fits_and_never_changed(tmp_path):
     assert run(package) == ["1", "0"]  # though this processor can do more
     assert run(package, **baseline) == ["1", "0"]
     assert set(package.rglob("*.nbc")) == files
-    with (package / "fogline" / "kernels" / "words.py").open("a") as file:
-        file.write("# another text\n")
+    edit(package, "kernels/dominance.py")
     assert run(package) == ["0", "1"]
     assert set(shipped.rglob("*.nbc")) == files
 

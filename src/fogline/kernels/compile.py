@@ -30,7 +30,7 @@ HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile on first call, kept until any file of this room, or the function's own, changes."""
+    """Compile on first call, kept until the function's file, or one that this imports, changes."""
     compiled, part = njit(pipeline_class=_Outer, **HOW)(function), inner(function)
     compiled.get_call_template, compiled.get_overload = part.get_call_template, part.get_overload
     with suppress(OSError):  # a function whose source is no file cannot be known again
