@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fogline.lab.case import Case, Settings
-from fogline.lab.real import real
-from fogline.lab.synthetic import synthetic
+from lab.case import Case, Settings
+from lab.real import real
+from lab.synthetic import synthetic
 from tests.real_sets import real_sets
 
 MOTES, READINGS = 7, 400

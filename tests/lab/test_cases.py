@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from fogline.lab.case import LabError, Settings, mask, matrix
-from fogline.lab.real import DATA_SETS, available, real, scale
-from fogline.lab.synthetic import KINDS, synthetic
 from fogline.synthetic import NEAR, SEEDS
+from lab.case import LabError, Settings, mask, matrix
+from lab.real import DATA_SETS, available, real, scale
+from lab.synthetic import KINDS, synthetic
 from tests.lab.conftest import SMALL
 
 # --- Masks ------------------------------------------------------------------------------------------------------------

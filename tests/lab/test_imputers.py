@@ -10,13 +10,13 @@ import fogline as fl
 from fogline.arrays import Distributions, empty_clouds
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Eager, listed, points
-from fogline.lab.case import LabError, matrix
-from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
-from fogline.lab.imputers.con import Con, likeliest
-from fogline.lab.imputers.default import FoglineDefault
-from fogline.lab.imputers.fittable import evidence_of, fill, gathered
-from fogline.lab.imputers.knn import Knn
-from fogline.lab.imputers.plain import LastOfSensor
+from lab.case import LabError, matrix
+from lab.imputers import IMPUTERS, fitted, imputer, once
+from lab.imputers.con import Con, likeliest
+from lab.imputers.default import FoglineDefault
+from lab.imputers.fittable import evidence_of, fill, gathered
+from lab.imputers.knn import Knn
+from lab.imputers.plain import LastOfSensor
 
 OFTEN = np.array([[1.0, 1, 1], [1, 2, 1]])
 QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="row", time="tick", lifetime=5)

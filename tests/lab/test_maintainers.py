@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import no_rows
-from fogline.lab.case import LabError
-from fogline.lab.maintainers import MAINTAINERS, candidates, maintainer
 from fogline.rows.reader import Kinds, Reader
+from lab.case import LabError
+from lab.maintainers import MAINTAINERS, candidates, maintainer
 from tests import oracle
 from tests.contracts import agree, members
 from tests.strategies import streams

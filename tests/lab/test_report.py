@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fogline.cli import app
-from fogline.lab import bench, experiments, report, results
-from fogline.lab.case import LabError
-from fogline.lab.experiment import Plot, Scope
-from fogline.lab.report import chapter, numbers, plot, summary
-from fogline.lab.results import Results
+from lab import bench, experiments, report, results
+from lab.__main__ import app
+from lab.case import LabError
+from lab.experiment import Plot, Scope
+from lab.report import chapter, numbers, plot, summary
+from lab.results import Results
 from tests.lab.fakes import Fake
 
 FAKES = (
@@ -112,7 +112,7 @@ def test_a_report_states_what_is_missing_and_that_it_was_quick(tmp_path):
     with pytest.raises(LabError, match=r"nothing in .* to report"):
         report.write(made, quick, tmp_path)
     bench.run(bench.trials(made[:1], Scope(quick=True)), Scope(quick=True), quick, Console(file=io.StringIO()))
-    assert report.write(made, quick, tmp_path).command == "fogline lab run sizes --quick"
+    assert report.write(made, quick, tmp_path).command == "python -m lab run sizes --quick"
     for name in ("report.html", "summary.md"):
         text = (tmp_path / name).read_text()
         assert "Not measured: sorts, shapes, more." in text
@@ -139,7 +139,7 @@ def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_ot
     monkeypatch.setattr(experiments, "EXPERIMENTS", {each.name: each for each in made}, raising=False)
 
     def call(*words):
-        return CliRunner().invoke(app, ["lab", *words])
+        return CliRunner().invoke(app, [*words])
 
     written = call("report", "--out", str(rows.folder.parent), "--to", str(tmp_path / "a"))
     assert written.exit_code == 0
@@ -149,7 +149,7 @@ def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_ot
     assert "1 experiments (quick)" in call("report", "--out", str(tmp_path / "b")).stdout
     nothing = call("report", "--out", str(tmp_path / "c"))
     assert nothing.exit_code == 2
-    assert "fogline lab run --quick" in nothing.stderr
+    assert "python -m lab run --quick" in nothing.stderr
 
 
 ROWS = pd.DataFrame(

@@ -12,13 +12,13 @@ import fogline as fl
 from fogline.arrays import Revisions, objects
 from fogline.impute.imputer import Evidence, Hindsight
 from fogline.kernels.sensors import AGE, LAST, PARTS
-from fogline.lab.accuracy import truth_answers
-from fogline.lab.case import AT, SENSOR, Settings, build
-from fogline.lab.experiments import calibration, ceiling, fscore
-from fogline.lab.imputers.between import Between
-from fogline.lab.imputers.default import default_chain
-from fogline.lab.revising import REVISING, Remembering, Replay, replayed
 from fogline.rows.source import RowSource
+from lab.accuracy import truth_answers
+from lab.case import AT, SENSOR, Settings, build
+from lab.experiments import calibration, ceiling, fscore
+from lab.imputers.between import Between
+from lab.imputers.default import default_chain
+from lab.revising import REVISING, Remembering, Replay, replayed
 
 SENSORS, TICKS, LIFETIME = 6, 700, 40
 
