@@ -29,8 +29,7 @@ import fogline as fl
 from fogline.flow.embedded import Embedded
 from fogline.flow.output import EMBEDDED, SPARK, RunConfig
 from fogline.spark.running import Run
-from lab.case import AT, SENSOR, Settings
-from lab.real import DATA_SETS, read
+from lab.case import AT, DATA_SETS, SENSOR, Settings, read
 
 FILES, MISSING = 6, 0.2
 

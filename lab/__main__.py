@@ -196,7 +196,7 @@ def folder(path: Path) -> Path:
 
 def left_out(data: Path | None) -> None:
     """State once what a run without real sets lacks."""
-    from lab.real import available
+    from lab.case import available
 
     if data is None:
         typer.echo("Without --data, the real sets are left out: synthetic streams only.", err=True)

@@ -20,8 +20,7 @@ from rich.table import Column
 from fogline.errors import did_you_mean
 from lab.case import LabError
 from lab.experiment import Experiment, Knobs, Scope
-from lab.origin import origin
-from lab.results import Results
+from lab.results import Results, origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,15 @@
-"""How long does a tick take, and what does it answer?
+"""How long does a tick take, what does it answer, and how right is that?
 
 A system takes the rows of each tick and gives the answer, with the seconds it spent on imputing, on keeping its
-structure and on the query. Either a pair, first imputing every row and then maintaining (the paper's six rivals and
-more), or Fogline, which does both at once. What lies at the border, reading Arrow rows and building the table of
-changes, is timed apart and not raced: it has nothing to do with how skylines are kept. What else a monitor does, such
-as refusing duplicates and scoring hidden values, counts as maintenance, though no rival does it.
+structure and on the query. It is either a pair, which imputes every row and then maintains (the paper's six rivals and
+more), or Fogline, which does both at once.
+
+What lies at the border, reading Arrow rows and building the table of changes, is timed apart and not raced: it has
+nothing to do with how skylines are kept. What else a monitor does, such as refusing duplicates and scoring hidden
+values, counts as maintenance, though no rival does it.
+
+The true answer of a tick is the skyline of the window's complete rows. Rows whose truth is unknown (real nulls) take no
+part, neither in the truth nor in the answers.
 """
 
 from __future__ import annotations
@@ -31,10 +36,7 @@ from lab.case import Case, LabError
 from lab.imputers import fitted
 from lab.imputers.dd import DD
 from lab.imputers.fittable import fill
-from lab.maintainers import maintainer
-from lab.maintainers.protocol import Maintainer, TickAnswer, TickTimes
-from lab.maintainers.tree import members
-from lab.stopwatch import Stopwatch
+from lab.maintainers import Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, maintainer, members
 
 FOGLINE = "fogline"
 RIVALS = tuple(f"{one}+{two}" for one in ("DD", "mul", "con") for two in ("skyline", "skyline_tree"))
@@ -42,7 +44,7 @@ RIVALS = tuple(f"{one}+{two}" for one in ("DD", "mul", "con") for two in ("skyli
 
 
 class System(Protocol):
-    """See the module."""
+    """Gives the answer of each tick, and the time that its parts took."""
 
     spent: TickTimes
 
@@ -202,3 +204,69 @@ def race(
         for part in ("imputation", "maintenance", "query", "border")
     }
     return RaceResult(name, np.arange(begin, end), answers=answers, sizes=dict(runner.sizes()), **columns)
+
+
+# ------------------------------------------------------------------------------------------------------------- accuracy
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Precision and recall of one answer; of nothing against nothing, 1."""
+
+    precision: float
+    recall: float
+    answered: int
+    true: int
+    lost_incomplete: int
+    """How many true members are missing from the answer that had gaps themselves."""
+    wrong_incomplete: int
+    """How many of the answered rows are no true members, and had gaps themselves."""
+
+    @property
+    def f(self) -> float:
+        """The paper's F-score: the harmonic mean of both."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
+def truth_answers(case: Case, at: Iterable[int]) -> dict[int, Ints]:
+    """Tick -> the rows that are really in the skyline then."""
+    wanted, answers = frozenset(at), {}
+    tree, last = Tree(case.query), max(wanted, default=-1)
+    for k in range(last + 1):
+        answer = tree.advance(k, _complete(case, k))
+        if k in wanted:
+            answers[k] = answer.id
+    return answers
+
+
+def _complete(case: Case, k: int) -> Batch:
+    """The rows of a tick as they really were."""
+    theta = case.settings.theta
+    rows = np.arange(k * theta, (k + 1) * theta)
+    rows = rows[case.certain[rows]]
+    n, d = len(rows), case.truth.shape[1]
+    point = case.truth[rows] * np.array(case.query.signs) + 0.0
+    none = np.empty(0)
+    clouds = Clouds(point, point, np.full((n, d), -1, np.int64), np.ones((n, d), np.int64), none, none, none)
+    arrived = np.full(n, float(k))
+    return Batch(
+        rows.astype(object), arrived, arrived + case.settings.lifetime, case.truth[rows], np.empty((n, 0)), clouds
+    )
+
+
+def accuracy_of(case: Case, answer: TickAnswer, true: Ints) -> Accuracy:
+    """One answer against the truth."""
+    answered = answer.id[case.certain[answer.id]]
+    hits = np.intersect1d(answered, true, assume_unique=True)
+    lost = np.setdiff1d(true, answered, assume_unique=True)
+    precision = len(hits) / len(answered) if len(answered) else float(not len(true))
+    recall = len(hits) / len(true) if len(true) else 1.0
+    wrong = np.setdiff1d(answered, true, assume_unique=True)
+    gaps = [int(np.count_nonzero(case.incomplete[rows])) for rows in (lost, wrong)]
+    return Accuracy(precision, recall, len(answered), len(true), *gaps)
+
+
+def accuracies(case: Case, answers: Mapping[int, TickAnswer], truth: Mapping[int, Ints]) -> dict[int, Accuracy]:
+    """Tick -> accuracy, where both are there."""
+    return {k: accuracy_of(case, answer, truth[k]) for k, answer in answers.items() if k in truth}

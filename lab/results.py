@@ -1,19 +1,26 @@
-"""Where do results lie, and which trials are done?
+"""Where do results lie, where do they come from, and which trials are done?
 
 One Parquet file per trial, under `quick/` or `full/`, then the experiment's name; the trial's knobs name the file. Rows
-are flat: knobs and what was measured. Where they come from stands in the file's metadata.
+are flat: knobs and what was measured. The file's metadata states the machine, the versions, the source, when it was
+measured and how long that took (`Origin`).
 
-Invariant: a file is there only if its trial ended well (it is renamed into place), and quick and full never meet: they
-lie apart, and a file that strayed is refused.
+Invariant: a file is there only if its trial ended well (it is renamed into place). Quick and full results lie apart,
+and a file in the wrong folder is refused.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import re
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
 from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +29,120 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import fogline
 from lab.case import LabError
-from lab.experiment import Knobs, Scalar
-from lab.origin import Origin
+from lab.experiment import Knobs, Scalar, Scope
+
+PACKAGES = (
+    "numpy", "numba", "pyarrow", "pandas", "scipy", "scikit-learn", "matplotlib", "moocore", "paretoset", "pymoo",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What it ran on."""
+
+    cpu: str
+    cores: int
+    memory: float
+    """GiB."""
+    system: str
+
+    def __str__(self) -> str:
+        return f"{self.cpu}, {self.cores} cores, {self.memory:.0f} GiB, {self.system}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the rows of a trial come from."""
+
+    machine: Machine
+    versions: Mapping[str, str]
+    source: str
+    """The commit, and whether files of Fogline or the lab were changed since; outside of a checkout, the version."""
+    date: str
+    """When the trial ended, UTC."""
+    seconds: float
+    quick: bool
+    real: bool
+    """Were real sets at hand?"""
+    seed: int | None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+    @staticmethod
+    def of(plain: dict[str, Any]) -> Origin:
+        """Back from JSON."""
+        return Origin(**{**plain, "machine": Machine(**plain["machine"])})
+
+
+def origin(knobs: Knobs, scope: Scope, seconds: float) -> Origin:
+    """Of a trial that has just been measured."""
+    seed = knobs.get("seed")
+    return Origin(
+        machine(),
+        versions(),
+        source(),
+        datetime.now(UTC).isoformat(timespec="milliseconds"),
+        round(seconds, 3),
+        scope.quick,
+        scope.data is not None,
+        seed if isinstance(seed, int) else None,
+    )
+
+
+@cache
+def machine() -> Machine:
+    """This one."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    try:
+        cores = len(os.sched_getaffinity(0))  # those we may use
+    except AttributeError:  # not on every system
+        cores = os.cpu_count() or 1
+    return Machine(_cpu(), cores, round(memory, 1), f"{platform.system()} {platform.release()}")
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Python, Fogline, and whatever of the lab's packages is installed."""
+    found = {"python": platform.python_version(), "fogline": fogline.__version__}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def source() -> str:
+    """Which source of Fogline and of the lab was measured; looked up once, when the first trial ends."""
+    package = Path(fogline.__file__).parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=package, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # a checkout of Fogline, not of what it is installed in
+        changed = git("status", "--porcelain", "--", ".", ":/lab")
+        return git("rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return f"fogline {fogline.__version__}"
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
 
 ORIGIN = b"fogline.lab"  # the key in a file's metadata
 

@@ -31,8 +31,7 @@ from lab.imputers.between import WAYS, Between
 from lab.imputers.default import begun, default_chain, filled
 from lab.imputers.fittable import evidence_of
 from lab.imputers.sensor_numbers import names_of, times_of
-from lab.maintainers.protocol import TickAnswer
-from lab.maintainers.tree import PLACES, members
+from lab.maintainers import PLACES, TickAnswer, members
 
 
 @dataclass(frozen=True, eq=False)

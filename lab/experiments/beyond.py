@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from fogline.monitor import Monitor
 from fogline.synthetic import SEEDS, copies, seed_points
-from lab.case import ID, TIME, mask
+from lab.case import ID, KINDS, TIME, mask
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import FEWEST, case_of, listed, whole_ticks
 from lab.experiments.knobs import measure as knob_measure
 from lab.race import FOGLINE, repository_of
-from lab.synthetic import KINDS
 
 BATCH = 10_000  # rows per tick of a huge window
 

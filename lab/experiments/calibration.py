@@ -17,15 +17,14 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Floats, Ints
-from lab.accuracy import truth_answers
-from lab.case import PROTOCOLS, Case
+from lab.case import KINDS, PROTOCOLS, Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.ahead import DEFAULT
 from lab.experiments.common import SHORT, case_at, sets
 from lab.experiments.fscore import EVERY, LARGE, ROOMS, answers
-from lab.maintainers.protocol import TickAnswer
+from lab.maintainers import TickAnswer
+from lab.race import truth_answers
 from lab.revising import REVISING, Replay
-from lab.synthetic import KINDS
 
 ALPHA = 0.01
 IMPUTERS = ("DD", "DD-context")

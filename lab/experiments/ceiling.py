@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Clouds, Flags, Floats, Ints
-from lab.accuracy import Accuracy, accuracy_of, truth_answers
 from lab.case import Case, LabError
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.ahead import AIMS, DEFAULT, XI, f_score
 from lab.experiments.common import case_at, listed, sets
 from lab.experiments.fscore import EVERY, LARGE, ROOMS, TICKS, stops
-from lab.maintainers.protocol import TickAnswer, threshold_of
+from lab.maintainers import TickAnswer, threshold_of
+from lab.race import Accuracy, accuracy_of, truth_answers
 from lab.revising import REVISING, Replay
 
 NO_DELAY, OTHERS, BOTH, OWN = "no delay", "others true", "both", "own true"

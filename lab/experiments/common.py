@@ -15,12 +15,10 @@ import numpy as np
 import pandas as pd
 
 from fogline.monitor import Monitor
-from lab.case import Case, Settings
+from lab.case import KINDS, Case, Settings, available, data_set_of, real, synthetic
 from lab.experiment import Scalar, Scope
-from lab.maintainers.protocol import TickTimes
+from lab.maintainers import TickTimes
 from lab.race import System
-from lab.real import available, data_set_of, real
-from lab.synthetic import KINDS, synthetic
 
 REAL = ("intel", "gas", "pump", "beijing")
 STAND_INS = ("sp500",)

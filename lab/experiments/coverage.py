@@ -29,12 +29,11 @@ from fogline.kernels.sensors import AGE, PARTS
 from fogline.model import Query
 from fogline.repository.sensors.state import sensor_names
 from fogline.rows.source import RowSource
-from lab.case import AT, SENSOR, LabError, Settings
+from lab.case import AT, SENSOR, LabError, Settings, data_set_of, read
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import between, sets
 from lab.imputers.default import default_chain
 from lab.outages import SensorRows, drawn, hidden, of_history
-from lab.real import data_set_of, read
 from lab.revising import look_back, noted, points
 
 SETS = ("smart_building_rooms", "intel", "beijing")

@@ -14,10 +14,10 @@ from __future__ import annotations
 import pandas as pd
 
 from fogline.monitor import Monitor
+from lab.case import KINDS
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import STANDS, between, case_of, kind_of, listed, pace, sets, whole_ticks
 from lab.race import FOGLINE, RIVALS, repository_of, system
-from lab.synthetic import KINDS
 
 SYSTEMS = (FOGLINE, *RIVALS, "DD+skyline_forgetting", "mean+moocore")
 CLAIMED = 100.0  # two orders of magnitude

@@ -17,15 +17,14 @@ import pandas as pd
 import pyarrow as pa
 
 from fogline.impute.imputer import Eager
-from lab.accuracy import accuracies, truth_answers
-from lab.case import PROTOCOLS, Case
+from lab.case import KINDS, PROTOCOLS, Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from lab.experiments.common import SHORT, STANDS, case_at, listed, sets
 from lab.experiments.fscore import CLOSE, EVERY, TICKS, leaps
 from lab.experiments.imputed import PAPER
 from lab.imputers.dd import DD
 from lab.imputers.nearby import Nearby, instances_of
-from lab.synthetic import KINDS
+from lab.race import accuracies, truth_answers
 
 COUNTS = {**PAPER, "sp500": 23}  # Bid's
 OWN = "own"

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from fogline.monitor import Monitor
+from lab.case import KINDS
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import case_of
 from lab.race import FOGLINE, Pair, System, repository_of, system
-from lab.synthetic import KINDS
 
 SYSTEMS = (FOGLINE, "DD+skyline", "DD+skyline_forgetting", "mean+moocore")
 WINDOWS = (5_000, 20_000, 80_000)

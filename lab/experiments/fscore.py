@@ -23,16 +23,14 @@ from typing import Any
 import pandas as pd
 
 from fogline.impute.imputer import Imputer
-from lab.accuracy import accuracies, truth_answers
 from lab.case import PROTOCOLS, Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from lab.experiments.ahead import DEFAULT, PAST, XI, ahead
 from lab.experiments.common import SHORT, case_at, listed, sets
 from lab.imputers import imputer
 from lab.imputers.between import WAYS
-from lab.maintainers.protocol import TickAnswer
-from lab.maintainers.tree import Tree, members
-from lab.race import Pair
+from lab.maintainers import TickAnswer, Tree, members
+from lab.race import Pair, accuracies, truth_answers
 from lab.revising import REVISING, replayed
 
 EVERY = 50  # ticks between two answers

@@ -11,10 +11,10 @@ from functools import partial
 
 import pandas as pd
 
+from lab.case import KINDS
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import between, case_of, listed, pace
 from lab.race import FOGLINE, system
-from lab.synthetic import KINDS
 
 FLAT = 1.25  # less of a change than this may be noise: the same point, measured again, varies as much
 PARTS = ("maintenance", "query")

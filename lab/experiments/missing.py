@@ -17,10 +17,10 @@ from itertools import permutations
 
 import pandas as pd
 
+from lab.case import KINDS
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import case_of, listed, pace
 from lab.race import FOGLINE, system
-from lab.synthetic import KINDS
 
 GAPS = (1, 2, 3)
 RING = 600  # rows of the window with the paper's rules

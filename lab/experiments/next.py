@@ -20,13 +20,13 @@ from fogline.kernels.states import OUT
 from fogline.skyline.asking import ask
 from fogline.skyline.group import Group
 from fogline.skyline.live import Live
-from lab.accuracy import accuracy_of, truth_answers
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.ahead import DEFAULT, XI
 from lab.experiments.common import case_at, sets, settings
 from lab.experiments.fscore import LARGE, stops
-from lab.maintainers.tree import PLACES, members
+from lab.maintainers import PLACES, members
+from lab.race import accuracy_of, truth_answers
 from lab.revising import REVISING, Replay
 
 CELLS = 20  # that are revealed

@@ -29,10 +29,9 @@ from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.static import table_answer
 from fogline.synthetic import TOP, points
-from lab.case import ID, TIME, mask
+from lab.case import ID, KINDS, TIME, mask
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import listed
-from lab.synthetic import KINDS
 
 FOGLINE = "fogline"
 LIBRARIES = ("paretoset", "moocore", "pymoo", FOGLINE)

@@ -20,7 +20,7 @@ from fogline.skyline.live import Live
 from fogline.skyline.tree import layer_one
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import SHORT, case_of, kind_of, sets
-from lab.maintainers.tree import Tree
+from lab.maintainers import Tree
 from lab.race import Pair, system
 
 EVERY = 20

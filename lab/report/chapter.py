@@ -16,10 +16,9 @@ from typing import get_args
 import pandas as pd
 
 from lab.experiment import Experiment, Plot, Reading, Verdict
-from lab.origin import Origin
 from lab.report.numbers import TextTable, grids, select
 from lab.report.plot import NARROW, draw, width
-from lab.results import Results
+from lab.results import Origin, Results
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lab.case import DATA_SETS
 from lab.experiment import Scope
 from lab.experiments import EXPERIMENTS, calibration, fscore
 from lab.experiments.ahead import ahead, differences, f_score
 from lab.experiments.calibration import binned
-from lab.real import DATA_SETS
 from lab.report.numbers import grids, select
 
 QUICK = Scope(quick=True)

@@ -7,9 +7,7 @@ import pytest
 
 import fogline as fl
 from fogline.synthetic import NEAR, SEEDS
-from lab.case import LabError, Settings, mask, matrix
-from lab.real import DATA_SETS, available, real, scale
-from lab.synthetic import KINDS, synthetic
+from lab.case import DATA_SETS, KINDS, LabError, Settings, available, mask, matrix, real, scale, synthetic
 from tests.lab.conftest import SMALL
 
 # --- Masks ------------------------------------------------------------------------------------------------------------

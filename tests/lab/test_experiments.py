@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lab.case import real
 from lab.experiment import Plot, Reading, Scope
 from lab.experiments import EXPERIMENTS, beyond, common, coverage, fscore, missing, peers, pruning, uncorrected
 from lab.experiments.literal import PrintedTree, UncertainRow, probability
 from lab.imputers import imputer
-from lab.maintainers.tree import Tree
+from lab.maintainers import Tree
 from lab.race import Pair, race, system
-from lab.real import real
 from tests.lab.conftest import SMALL
 
 QUICK = Scope(quick=True)

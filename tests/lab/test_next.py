@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from lab.accuracy import truth_answers
 from lab.experiments.next import ASKED, LINES, NOTHING, RANDOM, Window, interval, read
-from lab.maintainers.tree import members
+from lab.maintainers import members
+from lab.race import truth_answers
 from lab.revising import REVISING, Replay
 
 

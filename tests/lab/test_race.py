@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from lab.accuracy import accuracies, accuracy_of, truth_answers
-from lab.case import LabError, Settings
+from lab.case import KINDS, LabError, Settings, real, synthetic
 from lab.experiments.calibration import pairs
-from lab.maintainers.protocol import TickAnswer
-from lab.race import RIVALS, race, repository_of, system
-from lab.real import real
-from lab.synthetic import KINDS, synthetic
+from lab.maintainers import TickAnswer
+from lab.race import RIVALS, accuracies, accuracy_of, race, repository_of, system, truth_answers
 from tests.lab.conftest import SMALL
 from tests.lab.test_maintainers import EXACT
 

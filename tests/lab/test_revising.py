@@ -13,11 +13,11 @@ from fogline.arrays import Revisions, objects
 from fogline.impute.imputer import Evidence, Hindsight
 from fogline.kernels.sensors import AGE, LAST, PARTS
 from fogline.rows.source import RowSource
-from lab.accuracy import truth_answers
 from lab.case import AT, SENSOR, Settings, build
 from lab.experiments import calibration, ceiling, fscore
 from lab.imputers.between import Between
 from lab.imputers.default import default_chain
+from lab.race import truth_answers
 from lab.revising import REVISING, Remembering, Replay, replayed
 
 SENSORS, TICKS, LIFETIME = 6, 700, 40
