@@ -34,8 +34,8 @@ from fogline.rows.reader import Kinds, Named, Reader
 from fogline.skyline.store import AnyGroup
 from lab.case import Case, LabError
 from lab.imputers import fitted
-from lab.imputers.dd import DD
 from lab.imputers.fittable import fill
+from lab.imputers.rules import DD
 from lab.maintainers import Maintainer, Stopwatch, TickAnswer, TickTimes, Tree, maintainer, members
 
 FOGLINE = "fogline"

@@ -27,10 +27,8 @@ from fogline.repository.sensors.state import Name, SensorState
 from fogline.rows.reader import Kinds, Reader
 from fogline.skyline.group import Group
 from lab.case import Case
-from lab.imputers.between import WAYS, Between
-from lab.imputers.default import begun, default_chain, filled
-from lab.imputers.fittable import evidence_of
-from lab.imputers.sensor_numbers import names_of, times_of
+from lab.imputers.fittable import evidence_of, names_of, times_of
+from lab.imputers.sensors import WAYS, Between, begun, default_chain, filled
 from lab.maintainers import PLACES, TickAnswer, members
 
 

@@ -32,7 +32,7 @@ from fogline.rows.source import RowSource
 from lab.case import AT, SENSOR, LabError, Settings, data_set_of, read
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import between, sets
-from lab.imputers.default import default_chain
+from lab.imputers.sensors import default_chain
 from lab.outages import SensorRows, drawn, hidden, of_history
 from lab.revising import look_back, noted, points
 

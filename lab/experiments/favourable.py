@@ -22,8 +22,7 @@ from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verd
 from lab.experiments.common import SHORT, STANDS, case_at, listed, sets
 from lab.experiments.fscore import CLOSE, EVERY, TICKS, leaps
 from lab.experiments.imputed import PAPER
-from lab.imputers.dd import DD
-from lab.imputers.nearby import Nearby, instances_of
+from lab.imputers.rules import DD, Nearby, instances_of
 from lab.race import accuracies, truth_answers
 
 COUNTS = {**PAPER, "sp500": 23}  # Bid's

@@ -28,7 +28,7 @@ from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verd
 from lab.experiments.ahead import DEFAULT, PAST, XI, ahead
 from lab.experiments.common import SHORT, case_at, listed, sets
 from lab.imputers import imputer
-from lab.imputers.between import WAYS
+from lab.imputers.sensors import WAYS
 from lab.maintainers import TickAnswer, Tree, members
 from lab.race import Pair, accuracies, truth_answers
 from lab.revising import REVISING, replayed

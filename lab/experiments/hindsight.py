@@ -21,7 +21,7 @@ from fogline.monitor import Monitor
 from lab.case import AT, SENSOR, Settings, data_set_of, mask, matrix, read
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import between, sets, settings
-from lab.imputers.once import fit_once
+from lab.imputers.fittable import fit_once
 
 PACE = {"intel": 31.0, "beijing": 3_600.0, "room_climate": 4.0, "smart_building_rooms": 60.0}  # seconds of a tick
 WITH, WITHOUT = "with", "without"

@@ -10,14 +10,10 @@ from time import perf_counter
 
 from fogline.errors import did_you_mean
 from lab.case import Case, LabError
-from lab.imputers.con import Con
-from lab.imputers.dd import DD
-from lab.imputers.default import FoglineDefault
 from lab.imputers.fittable import FittableImputer
-from lab.imputers.iterative import Iterative
-from lab.imputers.knn import Knn
-from lab.imputers.mul import Mul
-from lab.imputers.plain import LastOfSensor, MeanOfHistory
+from lab.imputers.rivals import Con, Iterative, Knn, LastOfSensor, MeanOfHistory, Mul
+from lab.imputers.rules import DD
+from lab.imputers.sensors import FoglineDefault
 
 IMPUTERS: dict[str, Callable[[Case], FittableImputer]] = {
     "Fogline-past": lambda case: FoglineDefault(),

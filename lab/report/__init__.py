@@ -1,7 +1,7 @@
 """What came out? One page and one summary, each worked out from the rows alone.
 
-`chapter` gathers what is reported of an experiment, `plot` draws, `numbers` writes numbers and tables, `page` and
-`summary` set the chapters in HTML and Markdown.
+`chapter` gathers what is reported of an experiment, `plot` draws and writes tables, `page` sets the chapters in HTML
+and Markdown.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lab.case import LabError
 from lab.experiment import Experiment, Scope
-from lab.report import page, summary
 from lab.report.chapter import Report, gather
+from lab.report.page import html, markdown
 from lab.report.plot import standalone
 from lab.results import Results
 
@@ -34,6 +34,6 @@ def write(experiments: Sequence[Experiment], results: Results, folder: Path) -> 
     for each in chapters:
         for name, figure in each.pictures():
             (plots / name).write_text(standalone(figure.svg), encoding="utf-8")
-    (folder / "report.html").write_text(page.render(report), encoding="utf-8")
-    (folder / "summary.md").write_text(summary.render(report), encoding="utf-8")
+    (folder / "report.html").write_text(html(report), encoding="utf-8")
+    (folder / "summary.md").write_text(markdown(report), encoding="utf-8")
     return report

@@ -16,8 +16,7 @@ from typing import get_args
 import pandas as pd
 
 from lab.experiment import Experiment, Plot, Reading, Verdict
-from lab.report.numbers import TextTable, grids, select
-from lab.report.plot import NARROW, draw, width
+from lab.report.plot import NARROW, TextTable, draw, grids, select, width
 from lab.results import Origin, Results
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

@@ -13,7 +13,7 @@ from lab.experiment import Scope
 from lab.experiments import EXPERIMENTS, calibration, fscore
 from lab.experiments.ahead import ahead, differences, f_score
 from lab.experiments.calibration import binned
-from lab.report.numbers import grids, select
+from lab.report.plot import grids, select
 
 QUICK = Scope(quick=True)
 

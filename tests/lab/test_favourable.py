@@ -8,7 +8,7 @@ import pytest
 
 from lab.case import matrix
 from lab.experiments import favourable
-from lab.imputers.nearby import Donors, Nearby, instances_of
+from lab.imputers.rules import Donors, Nearby, instances_of
 
 
 @pytest.fixture(scope="module")

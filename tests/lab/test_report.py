@@ -18,7 +18,7 @@ from lab import bench, experiments, report, results
 from lab.__main__ import app
 from lab.case import LabError
 from lab.experiment import Plot, Scope
-from lab.report import chapter, numbers, plot, summary
+from lab.report import chapter, page, plot
 from lab.results import Results
 from tests.lab.fakes import Fake
 
@@ -179,7 +179,7 @@ ROWS = pd.DataFrame(
     ids=lambda each: each.title,
 )
 def test_every_kind_of_plot_can_be_drawn(drawn):
-    assert plot.draw(drawn, numbers.select(drawn, ROWS)).startswith("<svg")
+    assert plot.draw(drawn, plot.select(drawn, ROWS)).startswith("<svg")
 
 
 def test_panels_that_share_an_axis_show_all_of_it():
@@ -189,20 +189,20 @@ def test_panels_that_share_an_axis_show_all_of_it():
 
 
 def test_a_plot_takes_only_the_rows_it_asks_for():
-    assert list(numbers.select(Plot("", "x", "y", where={"name": "b"}), ROWS)["y"]) == [4.0, 9.0]
-    assert list(numbers.select(Plot("", "x", "y", where={"half": None}), ROWS)["y"]) == [0.0, 2.0]
-    assert list(numbers.select(Plot("", "x", "y", where={"x": (1, 3)}), ROWS)["y"]) == [0.0, 2.0, 9.0]
-    assert numbers.select(Plot("", "x", "nothing"), ROWS).empty
+    assert list(plot.select(Plot("", "x", "y", where={"name": "b"}), ROWS)["y"]) == [4.0, 9.0]
+    assert list(plot.select(Plot("", "x", "y", where={"half": None}), ROWS)["y"]) == [0.0, 2.0]
+    assert list(plot.select(Plot("", "x", "y", where={"x": (1, 3)}), ROWS)["y"]) == [0.0, 2.0, 9.0]
+    assert plot.select(Plot("", "x", "nothing"), ROWS).empty
 
 
 def test_a_table_has_the_mean_and_its_spread():
-    (grid,) = numbers.grids(Plot("", "x", "y", "name", kind="table", spread=True), ROWS)
+    (grid,) = plot.grids(Plot("", "x", "y", "name", kind="table", spread=True), ROWS)
     assert grid.head == ["x", "fogline", "b"]
     assert grid.body == [["1", "1 ± 1.4", "–"], ["2", "4", "4"], ["3", "–", "9"]]
 
 
 def test_a_tables_spread_may_be_that_between_repetitions():
-    (grid,) = numbers.grids(Plot("", "name", "y", kind="table", spread=True, per=("word",)), ROWS)
+    (grid,) = plot.grids(Plot("", "name", "y", kind="table", spread=True, per=("word",)), ROWS)
     assert grid.body == [["fogline", "2.5 ± 2.1"], ["b", "6.5 ± 3.5"]]  # of (1, 4) and (4, 9)
 
 
@@ -221,6 +221,6 @@ def test_drawing_leaves_the_settings_of_others_alone():
         assert matplotlib.rcParams["font.size"] == 17
 
 
-@pytest.mark.parametrize("module", [chapter, numbers, results, summary], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("module", [chapter, plot, results, page], ids=lambda each: each.__name__)
 def test_examples_in_docstrings_are_true(module):
     assert doctest.testmod(module).failed == 0

@@ -15,8 +15,7 @@ from fogline.kernels.sensors import AGE, LAST, PARTS
 from fogline.rows.source import RowSource
 from lab.case import AT, SENSOR, Settings, build
 from lab.experiments import calibration, ceiling, fscore
-from lab.imputers.between import Between
-from lab.imputers.default import default_chain
+from lab.imputers.sensors import Between, default_chain
 from lab.race import truth_answers
 from lab.revising import REVISING, Remembering, Replay, replayed
 
