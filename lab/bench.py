@@ -1,8 +1,8 @@
 """How is an experiment run?
 
-Trial by trial, in one process, each written down as soon as it ends; a trial with a file is done. So a run that is
-interrupted, by Ctrl-C or by anything else, loses at most the trial it was in. A trial that fails is reported at the
-end, and the others go on.
+Trial by trial, in one process. Each trial is written down as soon as it ends; a trial that has a file is done. A run
+that is interrupted, by Ctrl-C or by anything else, loses at most the trial it was in. A trial that fails is reported at
+the end, and the others go on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is an experiment?
 
-A list of trials, each a handful of knobs; a function that measures one of them and gives plain rows; how to draw the
-rows; and what to read from them. Readings are worked out from the rows: a new run gets its own.
+A list of trials, each a few knobs; a function that measures one trial and gives plain rows; how the rows are drawn; and
+what is read from them. Readings are worked out from the rows, so a new run gets its own.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What is answered if gaps are revised as soon as their sensors are read again?
 
-A chain with hindsight goes along a case as a monitor would: rows come with what their sensors read before, they get
-bounds, what matters is filled, and a later reading of a sensor revises the open gaps of its earlier rows, at its own
-tick. The case counts ticks and has a number for every row, while sensors are known by name and read at times of their
-own; here one is made of the other.
+A chain with hindsight goes along a case as a monitor would. Rows come with what their sensors read before; they get
+bounds; what matters is filled. A later reading of a sensor revises the open gaps of its earlier rows, at its own tick.
 
-An answer at a tick depends on what had arrived by then, and on nothing else. For comparison there is an oracle:
-`early`, a row knows as it comes what its sensor will read next.
+The case counts ticks and numbers its rows, while sensors have names and are read at times of their own. This module
+translates between the two.
+
+An answer at a tick depends on what had arrived by then, and on nothing else. With `early`, for comparison, a row knows
+as it comes what its sensor will read next.
 """
 
 from __future__ import annotations

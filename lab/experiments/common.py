@@ -1,8 +1,8 @@
 """On which sets, with which settings, and for how long does an experiment run?
 
-The paper's defaults throughout; a quick run has a tenth of the window and a part of R. Sets that are too short for the
-paper's window get one that fits, in both kinds of run. Times are medians over ticks, in milliseconds: another process
-that runs now and then does not change them.
+The paper's defaults throughout. A quick run has a tenth of the window and a part of R. Sets that are too short for the
+paper's window get one that fits, in both kinds of run. Times are medians over ticks, in milliseconds, so that another
+process that runs now and then does not change them.
 """
 
 from __future__ import annotations

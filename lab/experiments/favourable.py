@@ -1,11 +1,16 @@
 """Does the paper's F near 100 % come out if everything that it leaves open is settled in its favour?
 
-Radii are chosen so that a gap gets as many values as the paper's Table of section 6.1 counts. Determinants: `one`, that
-of the paper's own rules; `all` other attributes; `best`, those that impute the very gaps best, chosen with the truth in
-view. A gap without a match gets the nearest row's value. And R: `honest` ends before the stream begins; `paper`
-is drawn at random from the same set; `own` also holds every row of the stream, without its gaps. `printed` are the
-rules at the paper's radius, as elsewhere; `nearest`, with all others, takes the nearest row only, far fewer values than
-the paper counts.
+Radii are chosen so that a gap gets as many values as the paper's table of section 6.1 counts. A gap without a match
+gets the nearest row's value. Determinants:
+
+- `printed`: the paper's own rules at the paper's radius, as elsewhere;
+- `one`: that of the paper's own rules;
+- `all`: all other attributes;
+- `best`: those that impute the very gaps best, chosen with the truth in view;
+- `nearest`: all others, but the nearest row only, far fewer values than the paper counts.
+
+R is one of three: `honest` ends before the stream begins; `paper` is drawn at random from the same set; `own` also
+holds every row of the stream, without its gaps.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from lab.case import KINDS, PROTOCOLS, Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from lab.experiments.common import SHORT, STANDS, case_at, listed, sets
 from lab.experiments.fscore import CLOSE, EVERY, TICKS, leaps
-from lab.experiments.imputed import PAPER
+from lab.experiments.pruning import PAPER
 from lab.imputers.rules import DD, Nearby, instances_of
 from lab.race import accuracies, truth_answers
 

@@ -1,10 +1,11 @@
 """What does hindsight cost?
 
-Two monitors take the same ticks in turn, one that revises gaps and one that does not. Here a tick is an interval of the
-set's own clock, in which every sensor is read about once. Times are of the processor, so that other processes hardly
-matter, and the ratio is that of the sums over all measured ticks. Boxes must hold whatever hindsight may find, so they
-are wider and more rows stay live: both counts are given, and how much of what hindsight found lay outside and was
-clipped. The lab's rows at the lab's rate of gaps; R ends before the stream begins.
+Two monitors take the same ticks in turn; one revises gaps and one does not. Here a tick is an interval of the set's own
+clock, in which every sensor is read about once. R ends before the stream begins.
+
+Times are of the processor, so that other processes hardly matter, and the ratio is that of the sums over all measured
+ticks. Boxes must hold whatever hindsight may find, so they are wider and more rows stay live. Both counts are given,
+and how much of what hindsight found lay outside and was clipped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from lab.imputers.fittable import fit_once
 PACE = {"intel": 31.0, "beijing": 3_600.0, "room_climate": 4.0, "smart_building_rooms": 60.0}  # seconds of a tick
 WITH, WITHOUT = "with", "without"
 MOST = 1.5  # so much longer may a tick take
-CLIPPED = 2.0  # per cent, at most
 TICKS, WARM = 300, 20  # ticks that are measured, and before them
 
 

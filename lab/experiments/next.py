@@ -1,10 +1,10 @@
 """How much is gained by measuring what `ask_next` names?
 
-A window of a real set, masked as in `fscore`, with what Fogline imputes by its last tick. Then CELLS missing cells get
-their true values, as if one had gone and looked, and F of the answer is worked out again: for the cells that would
-change the answer most; for the same number of cells drawn from the live set, and from its open rows only (which is
-already a choice: rows that are surely beaten change nothing). `one by one`: each cell is asked for when the one before
-it is known. Windows follow one another; what is gained is F less that of the same window with nothing revealed.
+A window of a real set is masked as in `fscore`, with what Fogline imputes by its last tick. Then CELLS missing cells
+get their true values, as if they had been measured, and F of the answer is worked out again. Three choices of cells are
+compared: those that would change the answer most; as many drawn from the live set; and as many drawn from its open rows
+(already a choice, since rows that are surely beaten change nothing). `one by one`: each cell is asked for when the one
+before it is known. Gained is F less that of the same window with nothing revealed.
 
 The whole window is judged anew each time: a true value may lie outside of what was thought possible, and then bring
 back rows that were forgotten.
@@ -22,9 +22,8 @@ from fogline.skyline.group import Group
 from fogline.skyline.live import Live
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
-from lab.experiments.ahead import DEFAULT, XI
 from lab.experiments.common import case_at, sets, settings
-from lab.experiments.fscore import LARGE, stops
+from lab.experiments.fscore import DEFAULT, LARGE, XI, stops
 from lab.maintainers import PLACES, members
 from lab.race import accuracy_of, truth_answers
 from lab.revising import REVISING, Replay

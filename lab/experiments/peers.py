@@ -1,11 +1,10 @@
 """What would a user of other libraries get?
 
 The same tasks, side by side: the skyline of a complete table, of a complete window at every tick, and of a table with
-gaps, which all but Fogline need to have filled first. And what they answer when gaps are left: the NaN table.
+gaps, which all but Fogline need to have filled first. And the NaN table: what they answer when gaps are left.
 
-Each library is given the table with gaps and nothing else, and everything counts: what is learnt about how to fill
-them is learnt within the time that is measured. There are several tables of each kind: the skyline of one may be eight
-rows.
+Each library is given the table with gaps and nothing else, and everything counts: learning how to fill gaps is part of
+the time. There are several tables of each kind, since the skyline of one may be eight rows.
 
 paretoset, moocore and pymoo work out a front from scratch and know neither windows nor gaps. A library that is not
 installed is reported as missing.

@@ -1,5 +1,5 @@
-"""How fast can the rivals be?
+"""The rivals' loops, compiled.
 
-What the paper's competitors need in a loop, compiled like Fogline's own parts and on the same memory layout, with the
-same factorised dominance: they differ from Fogline in what they do, not in how well it is written.
+They use Fogline's own compiler, memory layout and factorised dominance. So rivals differ from Fogline in what they do,
+not in how well it is written.
 """

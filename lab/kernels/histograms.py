@@ -1,7 +1,7 @@
-"""What do a node's histogram and the centre's radii leave open?
+"""Which bounds do the histograms of the index's nodes give?
 
-A bucket is one interval of every determinant crossed. Which intervals can hold a matching row is worked out once per
-centre; a bucket whose intervals are all open widens the bounds by its range, whether or not a row in it really matches.
+A bucket is one interval of every determinant, crossed. Which intervals can hold a matching row is worked out once per
+centre. A bucket whose intervals are all open widens the bounds by its range, whether or not one of its rows matches.
 """
 
 from __future__ import annotations

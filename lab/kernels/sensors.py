@@ -1,7 +1,7 @@
-"""What does a sensor's past suggest, walking along the stream row by row?
+"""How are gaps filled from a sensor's own past, row by row?
 
 For the imputers that know the sensor alone: `last` repeats its previous value, `con` lets it move on at the likeliest
-speed. Both keep one line of numbers per sensor and are one compiled walk over the rows of a tick.
+speed. Both keep one line of numbers per sensor, and walk once over the rows of a tick.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is reported of an experiment, and of all of them together?
 
-Its rows, where they come from, its figures, and its reading. What cannot be read or drawn from the rows at hand is
-reported, and does not keep the rest from being reported.
+Of an experiment: its rows, where they come from, its figures, and its reading. What cannot be read or drawn from the
+rows is reported as trouble, and the rest is reported all the same.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import pytest
 from lab.case import DATA_SETS
 from lab.experiment import Scope
 from lab.experiments import EXPERIMENTS, calibration, fscore
-from lab.experiments.ahead import ahead, differences, f_score
 from lab.experiments.calibration import binned
+from lab.experiments.fscore import ahead, differences, f_score
 from lab.report.plot import grids, select
 
 QUICK = Scope(quick=True)

@@ -8,8 +8,7 @@ import pytest
 
 from lab.experiment import Scope
 from lab.experiments import coverage
-from lab.experiments.coverage import ImputedCells, shares
-from lab.outages import Outages, SensorRows, drawn, hidden, of_history
+from lab.experiments.coverage import ImputedCells, Outages, SensorRows, drawn, hidden, of_history, shares
 
 # --- Outages ----------------------------------------------------------------------------------------------------------
 

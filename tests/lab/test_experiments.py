@@ -11,8 +11,8 @@ import pytest
 
 from lab.case import real
 from lab.experiment import Plot, Reading, Scope
-from lab.experiments import EXPERIMENTS, beyond, common, coverage, fscore, missing, peers, pruning, uncorrected
-from lab.experiments.literal import PrintedTree, UncertainRow, probability
+from lab.experiments import EXPERIMENTS, beyond, common, coverage, efficiency, fscore, peers, pruning, uncorrected
+from lab.experiments.uncorrected import PrintedTree, UncertainRow, probability
 from lab.imputers import imputer
 from lab.maintainers import Tree
 from lab.race import Pair, race, system
@@ -31,7 +31,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(common, "QUICK", {"window": 120, "history": 600, "ticks": 3})
     monkeypatch.setattr(common, "COPIES", 30_000)
     monkeypatch.setattr(beyond, "BATCH", 1_000)
-    monkeypatch.setattr(missing, "RING", 60)
+    monkeypatch.setattr(efficiency, "RING", 60)
     monkeypatch.setattr(coverage, "QUICK", (1_800, 900))
     monkeypatch.setattr(common, "STEP", 500)
 
