@@ -124,12 +124,12 @@ chaos: $(STAMP)
 	$(PY) -m tests.chaos $(addprefix --part ,$(PARTS)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) --report docs/results/chaos.md
 
 lab: $(STAMP)
-	$(VENV)/bin/fogline lab run $(if $(DATA),--data $(DATA)) $(LAB)
-	$(VENV)/bin/fogline lab report
+	$(PY) -m lab run $(if $(DATA),--data $(DATA)) $(LAB)
+	$(PY) -m lab report
 
 lab-quick: $(STAMP)
-	$(VENV)/bin/fogline lab run --quick $(if $(DATA),--data $(DATA)) $(LAB)
-	$(VENV)/bin/fogline lab report --quick
+	$(PY) -m lab run --quick $(if $(DATA),--data $(DATA)) $(LAB)
+	$(PY) -m lab report --quick
 
 clean:
 	rm -rf $(VENV) .venv-pyspark-* .venv-numba-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -28,9 +28,8 @@ import pyarrow.parquet as pq
 import fogline as fl
 from fogline.flow.embedded import Embedded
 from fogline.flow.output import EMBEDDED, SPARK, RunConfig
-from fogline.lab.case import AT, SENSOR, Settings
-from fogline.lab.real import DATA_SETS, read
 from fogline.spark.running import Run
+from lab.case import AT, DATA_SETS, SENSOR, Settings, read
 
 FILES, MISSING = 6, 0.2
 

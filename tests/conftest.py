@@ -23,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 import fogline
+import lab
 
 SPARK = "tests/spark/"  # also where a command makes the session: a process has one JVM
 
@@ -31,8 +32,9 @@ settings.register_profile("explore", derandomize=False, database=None, deadline=
 settings.load_profile("fixed")  # `--hypothesis-profile` has the last word
 
 
-for each in pkgutil.walk_packages(fogline.__path__, "fogline."):
-    import_module(each.name)
+for room in (fogline, lab):
+    for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+        import_module(each.name)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 import fogline
+import lab
 
 ROOT = Path(__file__).parents[1]
-OPTIONAL = {"fogline.spark": "pyspark", "fogline.lab": "sklearn"}  # parts, and a package that they need
+OPTIONAL = {"fogline.spark": "pyspark", "lab": "sklearn"}  # parts, and a package that they need
 EXAMPLE = ">>>"
 
 
 def module_names() -> list[str]:
-    """Every module of the package; the name of a file is enough, nothing is imported."""
-    root = Path(fogline.__file__).parent
-    return ["fogline", *(each.name for each in pkgutil.walk_packages([str(root)], "fogline.") if _there(each.name))]
+    """Every module of the package and of the lab; the name of a file is enough, nothing is imported."""
+    inside = (pkgutil.walk_packages(room.__path__, f"{room.__name__}.") for room in (fogline, lab))
+    return ["fogline", "lab", *(each.name for walked in inside for each in walked if _there(each.name))]
 
 
 def _there(name: str) -> bool:
@@ -36,7 +37,7 @@ def test_examples_in_docstrings_are_true(name):
 
 
 def test_no_module_is_left_out():
-    files = [path for path in Path(fogline.__file__).parent.rglob("*.py") if "__pycache__" not in path.parts]
+    files = [path for room in (fogline, lab) for path in Path(room.__path__[0]).rglob("*.py")]
     assert len(module_names()) == len(files)
 
 

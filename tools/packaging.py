@@ -69,7 +69,7 @@ def build(python: str, folder: Path) -> Path:
     expect(
         "the source archive",
         inside,
-        ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src/fogline/py.typed"),
+        ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src/fogline/py.typed", "lab/__main__.py"),
     )
     if kernels := [name for name in inside if name.endswith(".nbc")]:
         sys.exit(f"the source archive holds machine code: {', '.join(kernels)}")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LOOKED_AT = ("src", "tests", "benchmarks", "docs", "examples", "tools", "README.md", "ARCHITECTURE.md",
+LOOKED_AT = ("src", "lab", "tests", "benchmarks", "docs", "examples", "tools", "README.md", "ARCHITECTURE.md",
              "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")  # fmt: skip
 LEFT_OUT = ("docs/results", "tools/words.py", "tests/formats/kept")
 SHOWN = (".js", ".html", ".ipynb")  # of these only what they promise is looked at
@@ -67,7 +67,7 @@ PROMISES = (
     r"whatever (?:is missing|(?:the|its) (?:missing|unknown) values)",
     r"(?:all|every) values? (?:of what is missing|that (?:the )?missing cells may have)",
 )
-RIVALS = "src/fogline/lab"  # what is stated of rivals there holds
+RIVALS = "lab"  # what is stated of rivals there holds
 
 ALLOWED = {"mine": ("src/fogline/demo", "tests/demo", "tests/spark/test_demo_on_spark.py")}  # a coal mine
 
@@ -148,7 +148,7 @@ def _allowed(name: str, path: Path) -> bool:
 
 
 def shape(path: Path, text: str) -> Iterator[Find]:
-    """A module of src states what it does."""
+    """A module of src or of the lab states what it does."""
     if not ast.get_docstring(ast.parse(text)):
         yield _find(path, 1, "no docstring: a module opens with the question that it answers")
 
@@ -181,7 +181,7 @@ def finds(only: Iterable[str] = ()) -> list[Find]:
             found += words(path, text)
         if path.suffix == ".py":
             found += names(path, text)
-            found += shape(path, text) if ROOT / "src" in path.parents else []
+            found += shape(path, text) if {ROOT / "src", ROOT / "lab"} & {*path.parents} else []
     shown = {path.relative_to(ROOT).as_posix() for path in chosen}
     every = [path for path in files(()) if path.suffix == ".py" and ROOT / "src" in path.parents]
     return found + [each for each in twice(every) if each.path in shown]

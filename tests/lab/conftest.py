@@ -12,9 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fogline.lab.case import Case, Settings
-from fogline.lab.real import real
-from fogline.lab.synthetic import synthetic
+from lab.case import Case, Settings, real, synthetic
 from tests.real_sets import real_sets
 
 MOTES, READINGS = 7, 400

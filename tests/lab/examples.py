@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 import fogline as fl
 from fogline.impute.imputer import Evidence
-from fogline.lab.case import AT, ID, SENSOR, TIME, Case, Settings, build
-from fogline.lab.imputers import IMPUTERS, fitted
-from fogline.lab.imputers.fittable import FittableImputer, evidence_of
+from lab.case import AT, ID, SENSOR, TIME, Case, Settings, build
+from lab.imputers import IMPUTERS, fitted
+from lab.imputers.fittable import FittableImputer, evidence_of
 
 SENSORS, READINGS = 5, 160
 DIRECTIONS = {"a": "max", "b": "min", "c": "max"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from fogline.lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
+from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 
 PLOTS = (
     Plot("Time over size", "size", "seconds", "system", "protocol", log_x=True, log_y=True),

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fogline.lab.experiment import Scope
-from fogline.lab.experiments import EXPERIMENTS, calibration, fscore
-from fogline.lab.experiments.ahead import ahead, differences, f_score
-from fogline.lab.experiments.calibration import binned
-from fogline.lab.real import DATA_SETS
-from fogline.lab.report.numbers import grids, select
+from lab.case import DATA_SETS
+from lab.experiment import Scope
+from lab.experiments import EXPERIMENTS, calibration, fscore
+from lab.experiments.calibration import binned
+from lab.experiments.fscore import ahead, differences, f_score
+from lab.report.plot import grids, select
 
 QUICK = Scope(quick=True)
 
@@ -188,7 +188,7 @@ def test_for_fogline_windows_and_seeds_are_put_together(everything):
 
 
 def test_fogline_can_be_calibrated(folder, monkeypatch):
-    monkeypatch.setattr("fogline.lab.experiments.common.QUICK", {"window": 120, "history": 1_000, "ticks": 3})
+    monkeypatch.setattr("lab.experiments.common.QUICK", {"window": 120, "history": 1_000, "ticks": 3})
     knobs = {"set": "intel", "protocol": "honest", "imputer": "Fogline"}
     bins = pd.DataFrame(calibration.measure(knobs, Scope(folder, quick=True)))
     assert set(bins["stage"]) >= {"all", "arrival"}

@@ -11,11 +11,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fogline.cli import app
-from fogline.lab import bench, experiments
-from fogline.lab.case import LabError
-from fogline.lab.experiment import Knobs, Scope
-from fogline.lab.results import Results, flat, key
+from fogline.cli import app as fogline_app
+from lab import bench, experiments
+from lab.__main__ import app
+from lab.case import LabError
+from lab.experiment import Knobs, Scope
+from lab.results import Results, flat, key
 from tests.lab.fakes import Fake
 
 QUIET = Console(file=io.StringIO())
@@ -102,7 +103,7 @@ def test_a_file_that_was_half_written_is_no_result(tmp_path, monkeypatch):
         Path(path).write_bytes(b"PAR1")
         raise OSError("disk full")
 
-    monkeypatch.setattr("fogline.lab.results.pq.write_table", torn)
+    monkeypatch.setattr("lab.results.pq.write_table", torn)
     results, failures = run(Fake(), tmp_path)
     assert len(failures) == 6
     assert results.rows("sizes").empty
@@ -133,7 +134,7 @@ def lab(tmp_path, monkeypatch):
 
     def call(*words):
         out = () if words[0] == "--help" else ("--out", str(tmp_path))
-        return CliRunner().invoke(app, ["lab", *words, *out], env={"COLUMNS": "160"})
+        return CliRunner().invoke(app, [*words, *out], env={"COLUMNS": "160"})
 
     call.fakes = fakes  # type: ignore[attr-defined]
     return call
@@ -194,24 +195,34 @@ def test_a_folder_of_real_sets_that_is_not_there_is_refused(lab, tmp_path):
 
 def test_a_file_where_a_folder_should_be_is_refused_before_anything_is_measured(lab, tmp_path):
     (tmp_path / "taken").write_text("")
-    refused = CliRunner().invoke(app, ["lab", "run", "--out", str(tmp_path / "taken")])
+    refused = CliRunner().invoke(app, ["run", "--out", str(tmp_path / "taken")])
     assert refused.exit_code == 2
     assert "is a file; name a folder" in refused.stderr
     assert not lab.fakes["sizes"].measured
 
 
-def test_the_lab_is_imported_only_when_it_is_asked_for():
-    heavy = "{'fogline.lab', 'matplotlib', 'pandas', 'sklearn'}"
-    code = f"import sys, fogline.cli; sys.exit(bool({heavy} & set(sys.modules)))"
+def test_no_experiment_is_imported_before_it_is_asked_for():
+    heavy = "{'lab.experiments', 'matplotlib', 'pandas', 'sklearn'}"
+    code = f"import sys, fogline.cli, lab.__main__; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("words", [[], ["run", "--quick"], ["report", "--help"]])
+def test_the_package_states_where_its_lab_went(words):
+    asked = CliRunner().invoke(fogline_app, ["lab", *words])
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert asked.stderr.splitlines() == [
+        "the lab is no part of the package any more: run `python -m lab` from the root of a checkout."
+    ]
+    assert " lab " not in CliRunner().invoke(fogline_app, ["--help"]).stdout
 
 
 def test_without_its_packages_the_lab_shows_how_to_get_them(lab, monkeypatch):
     def missing(*_):
         raise ModuleNotFoundError("No module named 'sklearn'", name="sklearn")
 
-    monkeypatch.setattr("fogline.cli.lab.known", missing)
+    monkeypatch.setattr("lab.__main__.known", missing)
     wrong = lab("list")
     assert wrong.exit_code == 2
     assert "the lab needs sklearn" in wrong.stderr
-    assert "pip install 'fogline[lab]'" in wrong.stderr
+    assert "pip install -e '.[lab]'" in wrong.stderr

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from fogline.lab.case import LabError, Settings, mask, matrix
-from fogline.lab.real import DATA_SETS, available, real, scale
-from fogline.lab.synthetic import KINDS, synthetic
 from fogline.synthetic import NEAR, SEEDS
+from lab.case import DATA_SETS, KINDS, LabError, Settings, available, mask, matrix, real, scale, synthetic
 from tests.lab.conftest import SMALL
 
 # --- Masks ------------------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fogline.lab.experiment import Scope
-from fogline.lab.experiments import coverage
-from fogline.lab.experiments.coverage import ImputedCells, shares
-from fogline.lab.outages import Outages, SensorRows, drawn, hidden, of_history
+from lab.experiment import Scope
+from lab.experiments import coverage
+from lab.experiments.coverage import ImputedCells, Outages, SensorRows, drawn, hidden, of_history, shares
 
 # --- Outages ----------------------------------------------------------------------------------------------------------
 

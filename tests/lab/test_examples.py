@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fogline.impute.imputer import ends
-from fogline.lab.imputers import IMPUTERS
+from lab.imputers import IMPUTERS
 from tests.lab.examples import examples
 
 ALL = list(examples())

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fogline.lab.experiment import Plot, Reading, Scope
-from fogline.lab.experiments import EXPERIMENTS, beyond, common, coverage, fscore, missing, peers, pruning, uncorrected
-from fogline.lab.experiments.literal import PrintedTree, UncertainRow, probability
-from fogline.lab.imputers import imputer
-from fogline.lab.maintainers.tree import Tree
-from fogline.lab.race import Pair, race, system
-from fogline.lab.real import real
+from lab.case import real
+from lab.experiment import Plot, Reading, Scope
+from lab.experiments import EXPERIMENTS, beyond, common, coverage, efficiency, fscore, peers, pruning, uncorrected
+from lab.experiments.uncorrected import PrintedTree, UncertainRow, probability
+from lab.imputers import imputer
+from lab.maintainers import Tree
+from lab.race import Pair, race, system
 from tests.lab.conftest import SMALL
 
 QUICK = Scope(quick=True)
@@ -31,7 +31,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(common, "QUICK", {"window": 120, "history": 600, "ticks": 3})
     monkeypatch.setattr(common, "COPIES", 30_000)
     monkeypatch.setattr(beyond, "BATCH", 1_000)
-    monkeypatch.setattr(missing, "RING", 60)
+    monkeypatch.setattr(efficiency, "RING", 60)
     monkeypatch.setattr(coverage, "QUICK", (1_800, 900))
     monkeypatch.setattr(common, "STEP", 500)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fogline.lab.case import matrix
-from fogline.lab.experiments import favourable
-from fogline.lab.imputers.nearby import Donors, Nearby, instances_of
+from lab.case import matrix
+from lab.experiments import favourable
+from lab.imputers.rules import Donors, Nearby, instances_of
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from fogline.errors import RowsError
-from fogline.lab.histograms import Histograms
 from fogline.repository.access.index import Index
+from lab.histograms import Histograms
 from tests.repository.access.test_index import cases, quick
 
 

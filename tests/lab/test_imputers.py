@@ -10,13 +10,11 @@ import fogline as fl
 from fogline.arrays import Distributions, empty_clouds
 from fogline.impute.chain import Chain
 from fogline.impute.imputer import Eager, listed, points
-from fogline.lab.case import LabError, matrix
-from fogline.lab.imputers import IMPUTERS, fitted, imputer, once
-from fogline.lab.imputers.con import Con, likeliest
-from fogline.lab.imputers.default import FoglineDefault
-from fogline.lab.imputers.fittable import evidence_of, fill, gathered
-from fogline.lab.imputers.knn import Knn
-from fogline.lab.imputers.plain import LastOfSensor
+from lab.case import LabError, matrix
+from lab.imputers import IMPUTERS, fittable, fitted, imputer
+from lab.imputers.fittable import evidence_of, fill, gathered
+from lab.imputers.rivals import Con, Knn, LastOfSensor, likeliest
+from lab.imputers.sensors import FoglineDefault
 
 OFTEN = np.array([[1.0, 1, 1], [1, 2, 1]])
 QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="row", time="tick", lifetime=5)
@@ -171,17 +169,17 @@ def walk(count: int, seed: int) -> pa.Table:
 
 
 def test_what_was_learnt_from_the_same_rows_is_not_learnt_again(monkeypatch):
-    monkeypatch.setattr(once, "_kept", {})
+    monkeypatch.setattr(fittable, "_kept", {})
     past, other = walk(300, 1), walk(300, 2)
-    first = once.fit_once(past, QUERY)
+    first = fittable.fit_once(past, QUERY)
     turned = fl.Query(attributes={"a": "min", "b": "min"}, id="row", time="tick", lifetime=9)
-    assert once.fit_once(pa.concat_tables([past.slice(0, 100), past.slice(100)]), turned) is first
-    assert once.fit_once(other, QUERY) is not first
-    assert once.fit_once(past, QUERY) is first
+    assert fittable.fit_once(pa.concat_tables([past.slice(0, 100), past.slice(100)]), turned) is first
+    assert fittable.fit_once(other, QUERY) is not first
+    assert fittable.fit_once(past, QUERY) is first
     sensors = fl.Query(attributes=QUERY.attributes, id="sensor", time="at", lifetime=9)
-    assert once.fit_once(past, sensors) is not first
-    assert len(once._kept) == once.KEPT
-    assert once.fit_once(past, QUERY) is first, "asked for later than the other"
+    assert fittable.fit_once(past, sensors) is not first
+    assert len(fittable._kept) == fittable.KEPT
+    assert fittable.fit_once(past, QUERY) is first, "asked for later than the other"
 
 
 def test_what_is_learnt_does_not_depend_on_which_way_is_better():

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import no_rows
-from fogline.lab.case import LabError
-from fogline.lab.maintainers import MAINTAINERS, candidates, maintainer
 from fogline.rows.reader import Kinds, Reader
+from lab import maintainers
+from lab.case import LabError
+from lab.maintainers import MAINTAINERS, maintainer
 from tests import oracle
 from tests.contracts import agree, members
 from tests.strategies import streams
@@ -92,7 +93,7 @@ def foggy(seed, n, d):
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("d", [2, 4])
 def test_hundreds_of_clouds_give_identical_answers_with_every_maintainer(monkeypatch, alpha, d):
-    monkeypatch.setattr(candidates, "FIRST", 64)  # so that slots and pools must grow
+    monkeypatch.setattr(maintainers, "SLOTS", 64)  # so that slots and pools must grow
     rows = foggy(d, 900, d)
     query = fl.Query(attributes={f"a{j}": "max" for j in range(d)}, id="id", time="t", expires="e", alpha=alpha)
     made, reader, answered = [maintainer(name, query) for name in EXACT], Reader(query), 0

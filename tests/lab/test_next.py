@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fogline.lab.accuracy import truth_answers
-from fogline.lab.experiments.next import ASKED, LINES, NOTHING, RANDOM, Window, interval, read
-from fogline.lab.maintainers.tree import members
-from fogline.lab.revising import REVISING, Replay
+from lab.experiments.next import ASKED, LINES, NOTHING, RANDOM, Window, interval, read
+from lab.maintainers import members
+from lab.race import truth_answers
+from lab.revising import REVISING, Replay
 
 
 def test_a_window_judged_anew_has_the_replays_answer_and_with_all_cells_revealed_the_true_one(motes):

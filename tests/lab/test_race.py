@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import fogline as fl
-from fogline.lab.accuracy import accuracies, accuracy_of, truth_answers
-from fogline.lab.case import LabError, Settings
-from fogline.lab.experiments.calibration import pairs
-from fogline.lab.maintainers.protocol import TickAnswer
-from fogline.lab.race import RIVALS, race, repository_of, system
-from fogline.lab.real import real
-from fogline.lab.synthetic import KINDS, synthetic
+from lab.case import KINDS, LabError, Settings, real, synthetic
+from lab.experiments.calibration import pairs
+from lab.maintainers import TickAnswer
+from lab.race import RIVALS, accuracies, accuracy_of, race, repository_of, system, truth_answers
 from tests.lab.conftest import SMALL
 from tests.lab.test_maintainers import EXACT
 

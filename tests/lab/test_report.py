@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fogline.cli import app
-from fogline.lab import bench, experiments, report, results
-from fogline.lab.case import LabError
-from fogline.lab.experiment import Plot, Scope
-from fogline.lab.report import chapter, numbers, plot, summary
-from fogline.lab.results import Results
+from lab import bench, experiments, report, results
+from lab.__main__ import app
+from lab.case import LabError
+from lab.experiment import Plot, Scope
+from lab.report import chapter, page, plot
+from lab.results import Results
 from tests.lab.fakes import Fake
 
 FAKES = (
@@ -112,7 +112,7 @@ def test_a_report_states_what_is_missing_and_that_it_was_quick(tmp_path):
     with pytest.raises(LabError, match=r"nothing in .* to report"):
         report.write(made, quick, tmp_path)
     bench.run(bench.trials(made[:1], Scope(quick=True)), Scope(quick=True), quick, Console(file=io.StringIO()))
-    assert report.write(made, quick, tmp_path).command == "fogline lab run sizes --quick"
+    assert report.write(made, quick, tmp_path).command == "python -m lab run sizes --quick"
     for name in ("report.html", "summary.md"):
         text = (tmp_path / name).read_text()
         assert "Not measured: sorts, shapes, more." in text
@@ -139,7 +139,7 @@ def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_ot
     monkeypatch.setattr(experiments, "EXPERIMENTS", {each.name: each for each in made}, raising=False)
 
     def call(*words):
-        return CliRunner().invoke(app, ["lab", *words])
+        return CliRunner().invoke(app, [*words])
 
     written = call("report", "--out", str(rows.folder.parent), "--to", str(tmp_path / "a"))
     assert written.exit_code == 0
@@ -149,7 +149,7 @@ def test_the_command_reports_full_results_and_quick_ones_only_if_there_are_no_ot
     assert "1 experiments (quick)" in call("report", "--out", str(tmp_path / "b")).stdout
     nothing = call("report", "--out", str(tmp_path / "c"))
     assert nothing.exit_code == 2
-    assert "fogline lab run --quick" in nothing.stderr
+    assert "python -m lab run --quick" in nothing.stderr
 
 
 ROWS = pd.DataFrame(
@@ -179,7 +179,7 @@ ROWS = pd.DataFrame(
     ids=lambda each: each.title,
 )
 def test_every_kind_of_plot_can_be_drawn(drawn):
-    assert plot.draw(drawn, numbers.select(drawn, ROWS)).startswith("<svg")
+    assert plot.draw(drawn, plot.select(drawn, ROWS)).startswith("<svg")
 
 
 def test_panels_that_share_an_axis_show_all_of_it():
@@ -189,20 +189,20 @@ def test_panels_that_share_an_axis_show_all_of_it():
 
 
 def test_a_plot_takes_only_the_rows_it_asks_for():
-    assert list(numbers.select(Plot("", "x", "y", where={"name": "b"}), ROWS)["y"]) == [4.0, 9.0]
-    assert list(numbers.select(Plot("", "x", "y", where={"half": None}), ROWS)["y"]) == [0.0, 2.0]
-    assert list(numbers.select(Plot("", "x", "y", where={"x": (1, 3)}), ROWS)["y"]) == [0.0, 2.0, 9.0]
-    assert numbers.select(Plot("", "x", "nothing"), ROWS).empty
+    assert list(plot.select(Plot("", "x", "y", where={"name": "b"}), ROWS)["y"]) == [4.0, 9.0]
+    assert list(plot.select(Plot("", "x", "y", where={"half": None}), ROWS)["y"]) == [0.0, 2.0]
+    assert list(plot.select(Plot("", "x", "y", where={"x": (1, 3)}), ROWS)["y"]) == [0.0, 2.0, 9.0]
+    assert plot.select(Plot("", "x", "nothing"), ROWS).empty
 
 
 def test_a_table_has_the_mean_and_its_spread():
-    (grid,) = numbers.grids(Plot("", "x", "y", "name", kind="table", spread=True), ROWS)
+    (grid,) = plot.grids(Plot("", "x", "y", "name", kind="table", spread=True), ROWS)
     assert grid.head == ["x", "fogline", "b"]
     assert grid.body == [["1", "1 ± 1.4", "–"], ["2", "4", "4"], ["3", "–", "9"]]
 
 
 def test_a_tables_spread_may_be_that_between_repetitions():
-    (grid,) = numbers.grids(Plot("", "name", "y", kind="table", spread=True, per=("word",)), ROWS)
+    (grid,) = plot.grids(Plot("", "name", "y", kind="table", spread=True, per=("word",)), ROWS)
     assert grid.body == [["fogline", "2.5 ± 2.1"], ["b", "6.5 ± 3.5"]]  # of (1, 4) and (4, 9)
 
 
@@ -221,6 +221,6 @@ def test_drawing_leaves_the_settings_of_others_alone():
         assert matplotlib.rcParams["font.size"] == 17
 
 
-@pytest.mark.parametrize("module", [chapter, numbers, results, summary], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("module", [chapter, plot, results, page], ids=lambda each: each.__name__)
 def test_examples_in_docstrings_are_true(module):
     assert doctest.testmod(module).failed == 0

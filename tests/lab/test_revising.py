@@ -12,13 +12,12 @@ import fogline as fl
 from fogline.arrays import Revisions, objects
 from fogline.impute.imputer import Evidence, Hindsight
 from fogline.kernels.sensors import AGE, LAST, PARTS
-from fogline.lab.accuracy import truth_answers
-from fogline.lab.case import AT, SENSOR, Settings, build
-from fogline.lab.experiments import calibration, ceiling, fscore
-from fogline.lab.imputers.between import Between
-from fogline.lab.imputers.default import default_chain
-from fogline.lab.revising import REVISING, Remembering, Replay, replayed
 from fogline.rows.source import RowSource
+from lab.case import AT, SENSOR, Settings, build
+from lab.experiments import calibration, fscore
+from lab.imputers.sensors import Between, default_chain
+from lab.race import truth_answers
+from lab.revising import REVISING, Remembering, Replay, replayed
 
 SENSORS, TICKS, LIFETIME = 6, 700, 40
 
@@ -142,10 +141,10 @@ def test_beside_true_rows_a_row_is_judged_by_its_own_distribution(waves):
     which = window[waves.incomplete[window]]
     skyline = truth_answers(waves, [k])[k]
     clouds = replay.imputed(which, k)
-    found = ceiling.probabilities(clouds, which, waves.truth, waves.gaps, window, skyline)
+    found = calibration.probabilities(clouds, which, waves.truth, waves.gaps, window, skyline)
     for n, row in enumerate(which.tolist()):
         j = int(waves.gaps[row].argmax())
-        value, weight = ceiling._list(clouds, n, j)
+        value, weight = calibration._list(clouds, n, j)
         assert weight.sum() == pytest.approx(1)
         others = waves.truth[window[window != row]]
         left = 0.0
@@ -166,15 +165,15 @@ def test_what_is_imputed_at_a_tick_is_what_the_live_set_holds(waves):
     clouds = replay.imputed(which[with_gaps], k)
     for n, slot in enumerate(held[with_gaps].tolist()):
         j = int(waves.gaps[which[with_gaps][n]].argmax())
-        for one, two in zip(ceiling._list(clouds, n, j), ceiling._list(slots.clouds, slot, j), strict=True):
+        for one, two in zip(calibration._list(clouds, n, j), calibration._list(slots.clouds, slot, j), strict=True):
             assert np.allclose(one, two)
     assert with_gaps.sum() > 3
 
 
 def test_knowing_more_is_at_least_as_good_on_average(waves):
     at = range(waves.full, waves.length, 5)
-    lines = ceiling.answered(waves, truth_answers(waves, at))
-    mean = {line: np.mean([found[line] for found in lines.values()]) for line in ceiling.LINES}
+    lines = calibration.answered(waves, truth_answers(waves, at))
+    mean = {line: np.mean([found[line] for found in lines.values()]) for line in calibration.LINES}
     assert set(lines) == set(at)
     assert mean["both"] >= mean["Fogline"]
     assert mean["own true"] >= mean["Fogline"]

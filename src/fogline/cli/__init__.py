@@ -6,7 +6,7 @@ more than half of the rows are rejected, a run and a dry run end with exit code 
 """
 
 # each adds its commands
-from fogline.cli import answer, asking, check, explain, init, lab, learn, serve, show, warm, watch
+from fogline.cli import answer, asking, check, explain, init, learn, serve, show, warm, watch
 from fogline.cli.terminal import app
 
-__all__ = ["answer", "app", "asking", "check", "explain", "init", "lab", "learn", "serve", "show", "warm", "watch"]
+__all__ = ["answer", "app", "asking", "check", "explain", "init", "learn", "serve", "show", "warm", "watch"]

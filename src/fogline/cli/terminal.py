@@ -102,6 +102,15 @@ def about(
     """
 
 
+@app.command(
+    hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+)
+def lab() -> None:
+    """State where the lab went."""
+    typer.echo("the lab is no part of the package any more: run `python -m lab` from the root of a checkout.", err=True)
+    raise typer.Exit(2)
+
+
 @contextmanager
 def helpful() -> Iterator[None]:
     """Print what went wrong, in a sentence, instead of a traceback; warnings of Fogline as sentences, too."""

@@ -1,0 +1,83 @@
+"""What is an experiment?
+
+A list of trials, each a few knobs; a function that measures one trial and gives plain rows; how the rows are drawn; and
+what is read from them. Readings are worked out from the rows, so a new run gets its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+Scalar = str | int | float | bool | None
+Knobs = Mapping[str, Scalar]
+Verdict = Literal["confirmed", "not confirmed", "differs", "beyond the paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much is measured, and where the real sets lie."""
+
+    data: Path | None = None
+    """The folder with the Parquet files; None: synthetic streams only."""
+    quick: bool = False
+    """Fewer points, smaller windows, shorter streams: everything in a few minutes, and nothing to quote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """How some of the rows are drawn: the mean of `y` over `x`, one line (or group of bars) per `series`."""
+
+    title: str
+    x: str
+    y: str
+    series: str | None = None
+    facet: str | None = None
+    """One panel per value, side by side."""
+    where: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+    """Only rows that have these values; of several, one of them."""
+    kind: Literal["line", "bar", "table"] = "line"
+    log_x: bool = False
+    log_y: bool = False
+    spread: bool = False
+    """Also show the standard deviation."""
+    per: Sequence[str] = ()
+    """In tables: columns that distinguish repetitions. Numbers are averaged within each first, and the spread
+    is that between them."""
+    x_label: str = ""
+    y_label: str = ""
+    diagonal: bool = False
+    """A thin line y = x, as in a calibration plot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the rows show about the paper's claim, in a sentence or two."""
+
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """See the module."""
+
+    name: str
+    """As typed after `python -m lab run`."""
+    title: str
+    figure: str
+    """The figure or table of the paper, such as "Figure 9(b)"; "beyond the paper"."""
+    question: str
+    claim: str
+    """What the paper reports, with its figures where its text gives them; empty beyond the paper."""
+    trials: Callable[[Scope], Sequence[Knobs]]
+    """Cheap: no data is read. The knobs of a trial distinguish it from all others, and name its results."""
+    measure: Callable[[Knobs, Scope], list[dict[str, Scalar]]]
+    """The rows of one trial, without the knobs: those are added to each."""
+    plots: Sequence[Plot]
+    read: Callable[[pd.DataFrame], Reading]
+    """Of the rows with their knobs. Not empty; some trials may be missing."""
