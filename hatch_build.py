@@ -1,8 +1,8 @@
 """How does a wheel come to hold compiled kernels, so that nothing is compiled at first use?
 
 This is Hatchling as build backend, and a hook of it. A wheel gets the machine code of all kernels of a pipeline, for
-each level of processors that the building one can run (`fogline.kernels.cache.LEVELS`), and is good for this Python and
-this system alone. An editable install and the source archive hold none, and need nothing installed to be built;
+each level of processors that the building one can run (`fogline.kernels.compile.LEVELS`), and is good for this Python
+and this system alone. An editable install and the source archive hold none, and need nothing installed to be built;
 `HATCH_BUILD_NO_HOOKS=1` makes a wheel without, which is good for every Python.
 """
 

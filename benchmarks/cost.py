@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from fogline.arrays import Floats
-from fogline.repository.access.cost import BETA, Law, Load, cost, power_law, sides, unit_costs
-from fogline.repository.access.index import Index
+from fogline.repository.cost import BETA, Law, Load, cost, power_law, sides, unit_costs
+from fogline.repository.index import Index
 from lab.histograms import Histograms
 
 ROWS, RANGE, CENTRES, REPEATS = 120_000, 10.0, 2_000, 15

@@ -21,7 +21,7 @@ from benchmarks.streams import seed_points
 from benchmarks.ticks import Rival
 from fogline.arrays import Floats
 from fogline.impute.intake import filled, look
-from fogline.repository.access.index import Index
+from fogline.repository.index import Index
 from fogline.rows.reader import Kinds, Reader
 
 SPACE, NEAR, HISTORY, SEEDS = 0.002, 0.0005, 120_000, 5_000

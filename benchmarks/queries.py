@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import fogline as fl
 from fogline.flow.embedded import Embedded
 from fogline.flow.output import EMBEDDED, SPARK, RunConfig
-from fogline.rows.queries import Asked, Queries
+from fogline.queries import Asked, Queries
 
 SENSORS, FILES, HISTORY = 500, 6, 20_000
 START = 1_700_000_000

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.skyline.threads import VARIABLE
+from fogline.engine.bulk import VARIABLE
 
 
 def main() -> None:

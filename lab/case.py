@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import FoglineError, did_you_mean
-from fogline.model import Query
+from fogline.query import Query
 from fogline.synthetic import DISTRIBUTIONS, SEEDS, TOP, copies, seed_points
 
 ID, TIME, SENSOR, AT = "row", "tick", "sensor", "at"

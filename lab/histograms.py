@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from fogline.arrays import Floats, Ints
 from fogline.errors import RowsError
-from fogline.repository.access.index import Index
+from fogline.repository.index import Index
 from lab.kernels.histograms import Buckets, rough_bounds
 
 

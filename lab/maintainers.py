@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import ONE, Batch, Clouds, Floats, Ints, empty_clouds
+from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows
+from fogline.engine.group import Group
+from fogline.engine.live import Live
 from fogline.errors import did_you_mean
-from fogline.kernels.clouds import copy_cells
-from fogline.model import TOLERANCE, Query
-from fogline.skyline.group import Group
-from fogline.skyline.live import Live
+from fogline.kernels.uncertain import copy_cells
+from fogline.query import TOLERANCE, Query
 from lab.case import LabError
 from lab.kernels.candidates import (
     Admission,
@@ -191,7 +191,7 @@ class Candidates:
         self.d, self.admission = len(query.names), Admission(threshold_of(query), forget)
         self.spent = TickTimes()
         self.used = self.pool = self.live = self.worked = 0
-        self.clouds: Clouds = empty_clouds(SLOTS, self.d, SLOTS)
+        self.uncertain: UncertainRows = empty_rows(SLOTS, self.d, SLOTS)
         self.lists: CandidateLists = empty_lists(SLOTS)
         self.id = np.empty(SLOTS, np.int64)
 
@@ -201,7 +201,7 @@ class Candidates:
         if len(rows.id):
             self._take(now, rows)
         between = perf_counter()
-        self.worked, inside = refresh_lists(self.clouds, self.lists, self.used, self.admission.threshold)
+        self.worked, inside = refresh_lists(self.uncertain, self.lists, self.used, self.admission.threshold)
         answer = answer_of(self.id[inside], self.lists.probability[inside])
         self.spent = TickTimes(0.0, between - began, perf_counter() - between)
         return answer
@@ -213,9 +213,9 @@ class Candidates:
     def _take(self, now: float, rows: Batch) -> None:
         rows = rows.part(np.flatnonzero(rows.expires > now))
         free = free_slots(self.lists, self.used)
-        self._make_room(len(rows.id), len(rows.clouds.value), free)
+        self._make_room(len(rows.id), len(rows.uncertain.value), free)
         slots, self.used, self.pool = take_rows(
-            self.clouds, self.lists, self.used, free, self.pool, rows.clouds, rows.expires, self.admission
+            self.uncertain, self.lists, self.used, free, self.pool, rows.uncertain, rows.expires, self.admission
         )
         kept = slots >= 0
         self.id[slots[kept]] = rows.id[kept].astype(np.int64)
@@ -225,13 +225,13 @@ class Candidates:
         slots = len(self.id)
         if self.used + rows > slots:
             slots = 64 * -(-max(2 * slots, self.used + rows) // 64)
-        if slots == len(self.id) and self.pool + values <= len(self.clouds.value):
+        if slots == len(self.id) and self.pool + values <= len(self.uncertain.value):
             return
-        old, self.clouds.start[free] = self.clouds, ONE
+        old, self.uncertain.start[free] = self.uncertain, ONE
         alive = old.start[: self.used]
         need = int(old.size[: self.used][alive >= 0].sum()) + values
-        self.clouds = empty_clouds(slots, self.d, 2 * need + SLOTS)
-        self.pool = copy_cells(old, np.arange(self.used), self.clouds, 0, 0)
+        self.uncertain = empty_rows(slots, self.d, 2 * need + SLOTS)
+        self.pool = copy_cells(old, np.arange(self.used), self.uncertain, 0, 0)
         if slots > len(self.id):
             self._more_slots(slots)
 
@@ -272,7 +272,7 @@ class Recompute:
 
     def advance(self, now: float, rows: Batch) -> TickAnswer:
         began = perf_counter()
-        if (rows.clouds.start != -1).any():
+        if (rows.uncertain.start != -1).any():
             raise LabError("moocore knows points only; take an imputer that gives single values, such as 'mean'.")
         self._drop(now)
         self._take(now, rows)
@@ -303,7 +303,7 @@ class Recompute:
             size = 2 * end
             self.point = np.resize(self.point, (size, self.point.shape[1]))
             self.expires, self.id = np.resize(self.expires, size), np.resize(self.id, size)
-        self.point[self.used : end] = rows.clouds.lo[stay]
+        self.point[self.used : end] = rows.uncertain.lo[stay]
         self.expires[self.used : end], self.id[self.used : end] = rows.expires[stay], rows.id[stay].astype(np.int64)
         self.used = end
 

@@ -22,16 +22,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Clouds, Delta, Flags, Floats, Ints
+from fogline.arrays import Batch, Delta, Flags, Floats, Ints, UncertainRows
+from fogline.engine.store import AnyGroup
 from fogline.impute.chain import Chain
-from fogline.impute.imputer import Evidence, Imputer
 from fogline.impute.intake import Intake
-from fogline.model import Query
+from fogline.impute.protocol import Evidence, Imputer
 from fogline.monitor import Monitor
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.changes import Key
 from fogline.rows.reader import Kinds, Named, Reader
-from fogline.skyline.store import AnyGroup
 from lab.case import Case, LabError
 from lab.imputers import fitted
 from lab.imputers.fittable import fill
@@ -77,11 +77,11 @@ class Pair:
         """The rows with their gaps, and what the imputer may look at."""
         named = self.reader.read(rows, self.kinds)
         self.kinds, batch = named.kinds, named.batch()
-        return batch, Evidence(batch.raw, np.isnan(batch.clouds.lo), named.rows.source)
+        return batch, Evidence(batch.raw, np.isnan(batch.uncertain.lo), named.rows.source)
 
     def impute(self, batch: Batch, evidence: Evidence) -> Batch:
         """The rows with distributions in their gaps."""
-        return batch._replace(clouds=fill(batch.clouds, self.chain, evidence))
+        return batch._replace(uncertain=fill(batch.uncertain, self.chain, evidence))
 
     def sizes(self) -> Mapping[str, int]:
         return self.maintainer.sizes()
@@ -94,11 +94,11 @@ class TimedChain(Chain):
         super().__init__(chain.imputers, chain.query, chain.sensors, values=chain.most, own=chain.own)
         self.spent = spent
 
-    def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
-        return self.spent.around(super().bound)(clouds, known, gaps, rough=rough)
+    def bound(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, rough: bool = False) -> UncertainRows:
+        return self.spent.around(super().bound)(uncertain, known, gaps, rough=rough)
 
-    def fill(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
-        return self.spent.around(super().fill)(clouds, known, gaps)
+    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
+        return self.spent.around(super().fill)(uncertain, known, gaps)
 
 
 class TimedMonitor(Monitor):
@@ -248,10 +248,10 @@ def _complete(case: Case, k: int) -> Batch:
     n, d = len(rows), case.truth.shape[1]
     point = case.truth[rows] * np.array(case.query.signs) + 0.0
     none = np.empty(0)
-    clouds = Clouds(point, point, np.full((n, d), -1, np.int64), np.ones((n, d), np.int64), none, none, none)
+    uncertain = UncertainRows(point, point, np.full((n, d), -1, np.int64), np.ones((n, d), np.int64), none, none, none)
     arrived = np.full(n, float(k))
     return Batch(
-        rows.astype(object), arrived, arrived + case.settings.lifetime, case.truth[rows], np.empty((n, 0)), clouds
+        rows.astype(object), arrived, arrived + case.settings.lifetime, case.truth[rows], np.empty((n, 0)), uncertain
     )
 
 

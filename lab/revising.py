@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, Revisions, objects
+from fogline.arrays import Batch, Flags, Floats, Ints, Revisions, UncertainRows, objects
+from fogline.engine.group import Group
 from fogline.impute.chain import Chain
-from fogline.impute.imputer import Evidence
+from fogline.impute.protocol import Evidence
 from fogline.repository.sensors.gaps import Gaps
 from fogline.repository.sensors.state import Name, SensorState
 from fogline.rows.reader import Kinds, Reader
-from fogline.skyline.group import Group
 from lab.case import Case
 from lab.imputers.fittable import evidence_of, names_of, times_of
 from lab.imputers.sensors import WAYS, Between, begun, default_chain, filled
@@ -151,8 +151,8 @@ class Replay:
         """The rows, with boxes for their gaps."""
         named = self.reader.read(self.case.rows.slice(now.start, now.stop - now.start), self.kinds)
         self.kinds, batch = named.kinds, named.batch()
-        clouds = self.chain.bound(batch.clouds, self.known[now], self.case.gaps[now])
-        return batch._replace(known=self.known[now], clouds=clouds)
+        uncertain = self.chain.bound(batch.uncertain, self.known[now], self.case.gaps[now])
+        return batch._replace(known=self.known[now], uncertain=uncertain)
 
     def _since(self, now: slice) -> Later:
         """What was read since: readings that came, or with `early`, those that rows will get."""
@@ -170,7 +170,7 @@ class Replay:
         """Ages are those of readings, not of ticks."""
         return self.chain.note(known, revisions._replace(target=self.at[revisions.id.astype(np.int64)]))
 
-    def imputed(self, which: Ints, tick: int | None) -> Clouds:
+    def imputed(self, which: Ints, tick: int | None) -> UncertainRows:
         """The clouds of some rows as they are at a tick, needed or not; None: when all has been read."""
         until = len(self.at) if tick is None else (tick + 1) * self.case.settings.theta
         few = self.later.part((self.later.reading < until) & np.isin(self.later.row, which))
@@ -182,12 +182,12 @@ class Replay:
         return self.chain.fill(first, known[which], gaps & better[which])
 
 
-def points(values: Floats) -> Clouds:
+def points(values: Floats) -> UncertainRows:
     """Rows (n, d), larger is better, with nothing in their gaps (NaN)."""
     n, d = values.shape
     none = np.empty(0)
     start, size = np.full((n, d), -1, np.int64), np.ones((n, d), np.int64)
-    return Clouds(values + 0.0, values + 0.0, start, size, none, none, none)
+    return UncertainRows(values + 0.0, values + 0.0, start, size, none, none, none)
 
 
 def replayed(case: Case, begun: Remembering, stops: Iterable[int], *, early: bool = False) -> dict[int, TickAnswer]:

@@ -18,10 +18,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.arrays import ONE, VAGUE, Batch, Clouds, Removals, objects
-from fogline.packing import pack, unpack
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.store import join_groups, save_group, split_groups
+from fogline.arrays import BOUNDS_ONLY, ONE, Batch, Removals, UncertainRows, objects
+from fogline.engine.current import LatestGroup
+from fogline.engine.store import join_groups, save_group, split_groups
+from fogline.saved import pack, unpack
 from tests import oracle
 from tests.strategies import Gap, gaps
 
@@ -49,14 +49,14 @@ def _plain(cell: Any) -> Any:
 
 
 @st.composite
-def changing(draw, most: int = 9, vague: bool = True) -> Changing:
+def changing(draw, most: int = 9, bounds_only: bool = True) -> Changing:
     """Every call may have rows of any time up to its own; some ids are never heard again, some at every tick."""
     attributes = {f"a{j}": "max" for j in range(draw(st.integers(1, 3)))}
     window = draw(st.sampled_from([{}, {"lifetime": 3}, {"lifetime": 8}, {"expires": "e"}]))
     top, names = draw(st.sampled_from([1, 2, 4])), "abcdefgh"[: draw(st.sampled_from([2, 4, 8]))]
     number = st.integers(0, top)
     pairs = st.lists(st.tuples(number, st.sampled_from([1, 2, 5])), min_size=2, max_size=3)
-    cell = st.one_of(number, number, pairs, *([gaps(top)] if vague else []))
+    cell = st.one_of(number, number, pairs, *([gaps(top)] if bounds_only else []))
     versions = st.sampled_from([0, 1, 2] if draw(st.booleans()) else [0])
     clock, calls = 0, []
     for _ in range(draw(st.integers(2, most))):
@@ -88,13 +88,13 @@ class Toy:
         self.stream, self.names = stream, list(stream.attributes)
         self.rows = [row for _, rows in stream.calls for row in rows]
 
-    def fill(self, clouds: Clouds, known: np.ndarray, wanted: np.ndarray) -> Clouds:
+    def fill(self, uncertain: UncertainRows, known: np.ndarray, wanted: np.ndarray) -> UncertainRows:
         """Distributions for gaps; the boxes become as narrow as they are."""
-        lo, hi, start, size = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy(), clouds.size.copy()
-        pools = [list(each) for each in clouds[4:]]
+        lo, hi, start, size = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy(), uncertain.size.copy()
+        pools = [list(each) for each in uncertain[4:]]
         for i, j in zip(*np.nonzero(wanted), strict=True):
             _write(self.rows[int(known[i, 0])][self.names[j]], i, j, (lo, hi, start, size), pools)
-        return Clouds(lo, hi, start, size, *(np.array(each, float) for each in pools))
+        return UncertainRows(lo, hi, start, size, *(np.array(each, float) for each in pools))
 
     def batch(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Batch | None:
         """Rows, with their numbers in the stream, that are no removals."""
@@ -107,16 +107,16 @@ class Toy:
         for i, (_, row) in enumerate(rows):
             for j, name in enumerate(self.names):
                 if isinstance(row[name], Gap):
-                    cells[0][i, j], cells[1][i, j], cells[2][i, j] = row[name].low, row[name].high, VAGUE
+                    cells[0][i, j], cells[1][i, j], cells[2][i, j] = row[name].low, row[name].high, BOUNDS_ONLY
                 else:
                     _write(row[name], i, j, cells, pools)
-        clouds = Clouds(*cells, *(np.array(each, float) for each in pools))
-        raw = np.where(clouds.start == ONE, clouds.lo, np.nan)
+        uncertain = UncertainRows(*cells, *(np.array(each, float) for each in pools))
+        raw = np.where(uncertain.start == ONE, uncertain.lo, np.nan)
         life = self.stream.window
         expires = [row["e"] if "expires" in life else row["t"] + life.get("lifetime", np.inf) for _, row in rows]
         return Batch(
             objects([row["id"] for _, row in rows]), np.array([row["t"] for _, row in rows], float),
-            np.array(expires, float), raw, np.array([[k] for k, _ in rows], float), clouds,
+            np.array(expires, float), raw, np.array([[k] for k, _ in rows], float), uncertain,
             np.array([row["v"] for _, row in rows]),
         )  # fmt: skip
 

@@ -20,15 +20,15 @@ def places(cells):
 
 def probabilities(rows):
     """The skyline probability of every row (a list of cells), larger being better."""
-    clouds = [places(row) for row in rows]
-    points = np.concatenate([p for p, _ in clouds])
-    weights = np.concatenate([w for _, w in clouds])
-    owner = np.repeat(np.arange(len(clouds)), [len(w) for _, w in clouds])
-    out = np.zeros(len(clouds))
-    for i, (own_points, chance) in enumerate(clouds):
+    uncertain = [places(row) for row in rows]
+    points = np.concatenate([p for p, _ in uncertain])
+    weights = np.concatenate([w for _, w in uncertain])
+    owner = np.repeat(np.arange(len(uncertain)), [len(w) for _, w in uncertain])
+    out = np.zeros(len(uncertain))
+    for i, (own_points, chance) in enumerate(uncertain):
         for point, weight in zip(own_points, chance, strict=True):
             beaten = (points >= point).all(axis=1) & (points > point).any(axis=1)
-            by = np.bincount(owner[beaten], weights[beaten], minlength=len(clouds))
+            by = np.bincount(owner[beaten], weights[beaten], minlength=len(uncertain))
             by[i] = 0.0
             out[i] += weight * np.prod(1.0 - by)
     return out

@@ -274,12 +274,12 @@ def probability(which: int, rows: Sequence[Sequence[Pairs]]) -> float:
 
 def answer(question: Question, window: Sequence[Read]) -> Answer:
     """Rows whose probability is above alpha; as close as 1e-9 is equal; for alpha 0 those that no row surely beats."""
-    clouds = [[row.filled[name] for name in question.attributes] for row in window]
+    uncertain = [[row.filled[name] for name in question.attributes] for row in window]
     out: Answer = {}
     for k, row in enumerate(window):
-        if any(surely(other, clouds[k]) for other in clouds):
+        if any(surely(other, uncertain[k]) for other in uncertain):
             continue
-        p = probability(k, clouds)
+        p = probability(k, uncertain)
         if p > question.alpha + CLOSE or not question.alpha:
             out[row.name] = p
     return out

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.arrays import Revisions, objects
 from fogline.impute.chain import chain_of
-from fogline.impute.imputer import Evidence
+from fogline.impute.protocol import Evidence
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Gaps
 from fogline.repository.sensors.state import sensor_names
@@ -100,13 +100,13 @@ class ByHand:
 
     def _take(self, rows: Sequence[Mapping[str, Any]], shown: list[dict[str, Any]]) -> None:
         chain, named = self.chain, Reader(self.query).read(list(rows), Kinds())
-        decoded, gaps = named.rows, np.isnan(named.rows.clouds.lo)
-        values = chain.values(decoded.clouds, decoded.raw)
+        decoded, gaps = named.rows, np.isnan(named.rows.uncertain.lo)
+        values = chain.values(decoded.uncertain, decoded.raw)
         every = np.ones(len(rows), np.bool_)
         kept = Gaps(gaps, decoded.expires)
         context, revised = chain.watch(self.state, sensor_names(named.id), decoded.arrived, values, every, kept)
         known = chain.evidence(Evidence(values, gaps, decoded.source, None, context))
-        box = chain.bound(decoded.clouds, known, gaps)
+        box = chain.bound(decoded.uncertain, known, gaps)
         for i, row in enumerate(rows):
             key = row["id"], row["t"]
             self.known[key] = known[i : i + 1]

@@ -15,7 +15,7 @@ import pytest
 import fogline as fl
 from fogline.errors import ClockError
 from fogline.flow.plan import make_plan
-from fogline.packing import unpack
+from fogline.saved import unpack
 from tests.flow.driving import DISTRIBUTION, Engine, rows_of
 
 Call = tuple[float, list[dict[str, Any]]]  # the clock, and rows that come together
@@ -185,7 +185,7 @@ class Service:
 
     def bounds(self, known: Any, j: int, *, rough: bool = False) -> Any:
         self._ask("bounds")
-        from fogline.impute.imputer import ends
+        from fogline.impute.protocol import ends
 
         return ends(self.found(len(known)))
 
@@ -196,7 +196,7 @@ class Service:
     def found(self, n: int) -> Any:
         import numpy as np
 
-        from fogline.impute.imputer import listed
+        from fogline.impute.protocol import listed
 
         return listed(np.tile([2.0, 30.0], (n, 1)))
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.packing import pack, unpack
 from fogline.rows.changes import answer_of
+from fogline.saved import pack, unpack
 from tests.walks import walks
 
 FIELDS: dict[str, Any] = {"attributes": {"heat": "max", "damp": "min"}, "id": "id", "time": "t", "latest": True}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fogline as fl
-from fogline.question import duration
+from fogline.query import duration
 from fogline.repository.rules import load as load_rules
 
 GOOD = {"attributes": {"temp": "max", "oxygen": "min"}, "id": "sensor", "time": "ts", "lifetime": "5 minutes"}

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.model import Reject
-from fogline.skyline.tree import layer_one
+from fogline.engine.audit import layer_one
+from fogline.query import Reject
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10)
 
@@ -323,7 +323,7 @@ def test_the_stats_compare_no_row_with_another(monkeypatch):
     def never(*_):
         raise AssertionError("rows were compared")
 
-    monkeypatch.setattr(import_module("fogline.skyline.tree"), "guards_of", never)
+    monkeypatch.setattr(import_module("fogline.engine.audit"), "guards_of", never)
     assert monitor.stats()["live"] == 3
     with pytest.raises(AssertionError, match="rows were compared"):
         monitor.tree()
@@ -337,7 +337,7 @@ def test_of_very_many_rejects_only_those_that_are_kept_are_built(monkeypatch):
         return Reject(*parts)
 
     monkeypatch.setattr("fogline.monitor.KEPT_REJECTS", 3)
-    monkeypatch.setattr("fogline.taking.Reject", counted)
+    monkeypatch.setattr("fogline.intake.Reject", counted)
     monitor = fl.Monitor(QUERY)
     monitor.advance(9, [row(t=t) for t in (12, 11, 4, 10, 14, 13)])
     assert [each.row["t"] for each in monitor.rejects] == [10, 14, 13]

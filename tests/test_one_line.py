@@ -41,11 +41,11 @@ def oracle_probabilities(rows, ways):
     """P of every row, where a gap may be any value of its column, as often as it is there."""
     columns = list(zip(*rows, strict=True))
     filled = [sorted(Counter(value for value in column if value is not None).items()) for column in columns]
-    clouds = [
+    uncertain = [
         oracle.Cloud(k, 0, 1, tuple(oracle.cell(filled[j] if v is None else v, ways[j]) for j, v in enumerate(row)), ())
         for k, row in enumerate(rows)
     ]
-    return [oracle.probability(cloud, clouds) for cloud in clouds]
+    return [oracle.probability(cloud, uncertain) for cloud in uncertain]
 
 
 @given(

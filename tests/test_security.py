@@ -22,11 +22,11 @@ import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError, HistoryError, QueryError, SnapshotError
 from fogline.kafka.config import TopicOptions, read_config
-from fogline.kernels import cache as machine_code
+from fogline.kernels import compile as machine_code
 from fogline.page.app import page_of
 from fogline.page.logs import LineLog
 from fogline.repository import cache, store
-from fogline.sealed import sealed
+from fogline.saved import sealed
 from fogline.sinks.places import sink_for
 from tests.page.browsing import Browser
 from tests.page.writing import small
@@ -40,7 +40,7 @@ EVIL = "\x1b[2J\x1b]0;owned\x07\u202ereversed"
 # --- Loading executes nothing -----------------------------------------------------------------------------------------
 
 ALLOWED = {  # where a name that could execute data may stand, and why
-    ("kernels/cache.py", "pickle"): "machine code, which is run anyway; its digest is compared first",
+    ("kernels/compile.py", "pickle"): "machine code, which is run anyway; its digest is compared first",
     ("spark/executors.py", "pickle"): "written only: a number, as Spark's own partitioner does",
     ("spark/packed.py", "CloudPickleSerializer"): "what Spark's driver sends its own workers",
     ("spark/preflight.py", "cloudpickle"): "what Spark's driver sends its own workers",

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fogline.shown_html import cell_text, html_table
+from fogline.show import cell_text, html_table
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

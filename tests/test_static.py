@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.kernels.front import front, surely_beaten
-from fogline.kernels.places import ROOM
-from fogline.skyline import once
+from fogline.engine import table as once
+from fogline.kernels.instances import ROOM
+from fogline.kernels.static import front, surely_beaten
 from tests import oracle
 from tests.contracts import CLOSE, agree, as_arrow, members, query_of
 from tests.strategies import Stream, batches_at, questions

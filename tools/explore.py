@@ -5,7 +5,7 @@ python tools/explore.py --seed 4711         one round with this seed: repeats a 
 
 A round is one run of every test that uses Hypothesis, each with its own number of examples, in an order of its own, so
 that the last tests of the suite have their turn even when the time is over before the round is. Words after `--` go to
-pytest: `-- tests/skyline -k ladder`. Before it, random streams of all features go through the reference (`tests.fuzz`).
+pytest: `-- tests/engine -k ladder`. Before it, random streams of all features go through the reference (`tests.fuzz`).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ README = (
     "import doctest, sys; found = doctest.testfile(sys.argv[1], module_relative=False); sys.exit(bool(found.failed))"
 )
 ANSWERS = ROOT / "tests" / "kernels" / "answers.py"
-LEVELS = "from fogline.kernels.cache import levels; print(*map(' '.join, levels()), sep=chr(10))"
+LEVELS = "from fogline.kernels.compile import levels; print(*map(' '.join, levels()), sep=chr(10))"
 DEMOS = (["demo", "--latest", "--plain", "--seconds", "2"], ["demo", "--plain", "--seconds", "5", "--sensors", "60"])
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fogline.arrays import Clouds, Flags, Floats, Ints
+from fogline.arrays import Flags, Floats, Ints, UncertainRows
 from lab.case import KINDS, PROTOCOLS, Case, LabError
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import SHORT, case_at, listed, sets
@@ -263,7 +263,9 @@ def beside_truth(case: Case, replay: Replay, tick: int, known: int | None, true:
     return TickAnswer(ids[order], p[order])
 
 
-def probabilities(clouds: Clouds, which: Ints, truth: Floats, gaps: Flags, window: Ints, skyline: Ints) -> Floats:
+def probabilities(
+    uncertain: UncertainRows, which: Ints, truth: Floats, gaps: Flags, window: Ints, skyline: Ints
+) -> Floats:
     """(n,) that none of the true rows of the window beats the rows `which`; one gap each, larger is better."""
     if np.any(gaps[which].sum(axis=1) > 1):
         raise LabError("rows with several gaps have no single distribution to be judged by.")
@@ -271,14 +273,14 @@ def probabilities(clouds: Clouds, which: Ints, truth: Floats, gaps: Flags, windo
     for j in range(truth.shape[1]):
         rest = [k for k in range(truth.shape[1]) if k != j]
         here = np.flatnonzero(gap == j)
-        best = clouds.hi[here, j]
+        best = uncertain.hi[here, j]
         beaten = np.zeros(len(here), np.bool_)
         for some in np.array_split(np.arange(len(here)), max(1, len(here) * len(skyline) // 4_000_000)):
             over, level = _reached(truth, which[here[some]], skyline, rest, j)
             beaten[some] = (best[some] <= over) | (best[some] < level)
         for k in here[~beaten].tolist():  # few
             over, level = _reached(truth, which[[k]], window, rest, j)
-            value, weight = _list(clouds, k, j)
+            value, weight = _list(uncertain, k, j)
             out[k] = weight[(value > over) & (value >= level)].sum()
     return out
 
@@ -293,13 +295,13 @@ def _reached(truth: Floats, rows: Ints, others: Ints, rest: list[int], j: int) -
     return over, level
 
 
-def _list(clouds: Clouds, k: int, j: int) -> tuple[Floats, Floats]:
+def _list(uncertain: UncertainRows, k: int, j: int) -> tuple[Floats, Floats]:
     """The values of one cell and their weights."""
-    start = clouds.start[k, j]
+    start = uncertain.start[k, j]
     if start < 0:
-        return clouds.lo[k, [j]], np.ones(1)
-    span = slice(start, start + clouds.size[k, j])
-    return clouds.value[span], clouds.weight[span]
+        return uncertain.lo[k, [j]], np.ones(1)
+    span = slice(start, start + uncertain.size[k, j])
+    return uncertain.value[span], uncertain.weight[span]
 
 
 def ceiling_read(frame: pd.DataFrame) -> Reading:

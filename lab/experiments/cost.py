@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Floats
-from fogline.repository.access.cost import BETA, Load, best_side, cost, power_law, unit_costs
-from fogline.repository.access.index import Index
+from fogline.repository.cost import BETA, Load, best_side, cost, power_law, unit_costs
+from fogline.repository.index import Index
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 
 RANGE = 10.0

@@ -26,13 +26,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
+from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints, UncertainRows
 from fogline.impute.chain import Chain
-from fogline.impute.imputer import Evidence
+from fogline.impute.protocol import Evidence
 from fogline.kernels.sensors import AGE, PARTS
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.sensors.state import sensor_names
-from fogline.rows.source import RowSource
+from fogline.rows.table import RowSource
 from lab.case import AT, SENSOR, LabError, Settings, data_set_of, read
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import between, sets
@@ -254,10 +254,12 @@ def covered(chain: Chain, rows: SensorRows, gaps: Flags, edges: tuple[float, ...
     ]
 
 
-def _imputed(chain: Chain, clouds: Clouds, known: Floats, cells: Flags) -> ImputedCells:
+def _imputed(chain: Chain, uncertain: UncertainRows, known: Floats, cells: Flags) -> ImputedCells:
     """What is imputed for these cells, within the boxes that they have."""
-    vague = clouds._replace(start=np.where(cells & (clouds.lo < clouds.hi), VAGUE, clouds.start))
-    full = chain.fill(vague, known, vague.start == VAGUE)
+    bounds_only = uncertain._replace(
+        start=np.where(cells & (uncertain.lo < uncertain.hi), BOUNDS_ONLY, uncertain.start)
+    )
+    full = chain.fill(bounds_only, known, bounds_only.start == BOUNDS_ONLY)
     row, j = np.nonzero(cells & ~np.isnan(full.lo))
     start, size = full.start[row, j], full.size[row, j]
     one = start < 0  # single values lie in no pool: append them

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fogline.impute.imputer import Eager
+from fogline.impute.protocol import Eager
 from lab.case import KINDS, PROTOCOLS, Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from lab.experiments.common import SHORT, STANDS, case_at, listed, sets

@@ -21,7 +21,7 @@ from typing import Any
 
 import pandas as pd
 
-from fogline.impute.imputer import Imputer
+from fogline.impute.protocol import Imputer
 from lab.case import PROTOCOLS, Case, Settings
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope, Verdict
 from lab.experiments.common import SHORT, case_at, listed, sets

@@ -17,8 +17,8 @@ import pandas as pd
 import pyarrow as pa
 
 from fogline.arrays import Floats, Ints
-from fogline.model import Query
 from fogline.monitor import Monitor
+from fogline.query import Query
 from lab.case import AT, SENSOR, Settings, data_set_of, mask, matrix, read
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import between, sets, settings

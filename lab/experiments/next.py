@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fogline.arrays import ONE, Batch, Clouds, Flags, Floats, Ints, objects
+from fogline.arrays import ONE, Batch, Flags, Floats, Ints, UncertainRows, objects
+from fogline.engine.ask import ask
+from fogline.engine.group import Group
+from fogline.engine.live import Live
 from fogline.kernels.states import OUT
-from fogline.skyline.asking import ask
-from fogline.skyline.group import Group
-from fogline.skyline.live import Live
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import case_at, sets, settings
@@ -70,26 +70,26 @@ class Window:
         theta, lifetime = case.settings.theta, case.settings.lifetime
         self.case, self.tick = case, tick
         self.rows = np.arange(max(0, tick + 1 - lifetime) * theta, (tick + 1) * theta)
-        self.clouds = replay.imputed(self.rows, tick)
+        self.uncertain = replay.imputed(self.rows, tick)
 
-    def judged(self, clouds: Clouds) -> Live:
+    def judged(self, uncertain: UncertainRows) -> Live:
         """The live set of the window."""
         n, query = len(self.rows), self.case.query
         arrived = np.asarray(self.rows // self.case.settings.theta, np.float64)
         names = objects(self.rows.tolist())
         expires = arrived + self.case.settings.lifetime
-        batch = Batch(names, arrived, expires, self.case.truth[self.rows], np.empty((n, 0)), clouds)
+        batch = Batch(names, arrived, expires, self.case.truth[self.rows], np.empty((n, 0)), uncertain)
         group = Group(len(query.names), query.alpha, None, PLACES)
         group.advance(-np.inf, float(self.tick), batch, False)
         return group.live
 
-    def revealed(self, cells: Cells, clouds: Clouds) -> Clouds:
+    def revealed(self, cells: Cells, uncertain: UncertainRows) -> UncertainRows:
         """The clouds with the true values of these cells."""
-        lo, hi, start, size = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy(), clouds.size.copy()
+        lo, hi, start, size = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy(), uncertain.size.copy()
         row, j = cells[0] - self.rows[0], cells[1]
         lo[row, j] = hi[row, j] = self.case.truth[cells] * np.array(self.case.query.signs)[j] + 0.0
         start[row, j], size[row, j] = ONE, 1
-        return clouds._replace(lo=lo, hi=hi, start=start, size=size)
+        return uncertain._replace(lo=lo, hi=hi, start=start, size=size)
 
     def f(self, live: Live, true: Ints) -> float:
         """F of its answer."""
@@ -98,22 +98,22 @@ class Window:
 
 def scored(window: Window, true: Ints, draw: np.random.Generator) -> list[tuple[str, int, float]]:
     """(line, draw, F): nothing revealed, what is asked for, and cells at random."""
-    live = window.judged(window.clouds)
+    live = window.judged(window.uncertain)
     out = [(NOTHING, 0, window.f(live, true))]
     asked = cells_of(live, CELLS)
-    out.append((ASKED, 0, window.f(window.judged(window.revealed(asked, window.clouds)), true)))
-    clouds, after = window.clouds, live
+    out.append((ASKED, 0, window.f(window.judged(window.revealed(asked, window.uncertain)), true)))
+    uncertain, after = window.uncertain, live
     for _ in range(CELLS):  # where none is left to ask for, nothing changes
-        clouds = window.revealed(cells_of(after, 1), clouds)
-        after = window.judged(clouds)
+        uncertain = window.revealed(cells_of(after, 1), uncertain)
+        after = window.judged(uncertain)
     out.append((ONE_BY_ONE, 0, window.f(after, true)))
     state = live.slots.columns.state[: live.slots.used]
     for line, slots in ((RANDOM, live.slots.alive()), (RANDOM_OPEN, np.flatnonzero(state >= OUT))):
         row, j = gaps_of(live, slots)
         for k in range(DRAWS):
             which = draw.choice(len(row), min(CELLS, len(row)), replace=False)
-            clouds = window.revealed((row[which], j[which]), window.clouds)
-            out.append((line, k, window.f(window.judged(clouds), true)))
+            uncertain = window.revealed((row[which], j[which]), window.uncertain)
+            out.append((line, k, window.f(window.judged(uncertain), true)))
     return out
 
 
@@ -125,7 +125,7 @@ def cells_of(live: Live, k: int) -> Cells:
 
 def gaps_of(live: Live, slots: Ints) -> Cells:
     """The missing cells of some live rows."""
-    c = live.slots.clouds
+    c = live.slots.uncertain
     missing: Flags = (c.start[slots] >= 0) & (c.size[slots] > 1)
     row, j = np.nonzero(missing)
     return live.slots.id[slots[row]].astype(np.int64), j

@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fogline.arrays import Floats, Ints
-from fogline.model import Query
 from fogline.monitor import Monitor
-from fogline.static import table_answer
+from fogline.query import Query
 from fogline.synthetic import TOP, points
+from fogline.tables import table_answer
 from lab.case import ID, KINDS, TIME, mask
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import listed

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Ints
+from fogline.engine.audit import layer_one
+from fogline.engine.live import Live
 from fogline.kernels.dominance import beats
 from fogline.kernels.judge import lemma_of
-from fogline.skyline.live import Live
-from fogline.skyline.tree import layer_one
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import SHORT, case_of, kind_of, sets
 from lab.imputers import imputer
@@ -69,10 +69,10 @@ def lasting_lemma(live: Live, o: int, alive: Ints) -> int:
     """0 max-corner, 1 min-corner; more: neither."""
     s = live.slots
     near = alive[
-        (s.columns.expires[alive] >= s.columns.expires[o]) & (s.clouds.hi[alive] >= s.clouds.lo[o]).all(axis=1)
+        (s.columns.expires[alive] >= s.columns.expires[o]) & (s.uncertain.hi[alive] >= s.uncertain.lo[o]).all(axis=1)
     ]
-    near = np.array([g for g in near if g != o and beats(s.clouds.hi, g, s.clouds.lo, o)], np.int64)
-    return int(lemma_of(s.clouds, s.columns.expires, near, o, live.least)) if len(near) else 3
+    near = np.array([g for g in near if g != o and beats(s.uncertain.hi, g, s.uncertain.lo, o)], np.int64)
+    return int(lemma_of(s.uncertain, s.columns.expires, near, o, live.least)) if len(near) else 3
 
 
 def pruning_read(frame: pd.DataFrame) -> Reading:

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Floats
-from fogline.model import TOLERANCE, Query
 from fogline.monitor import Monitor
+from fogline.query import TOLERANCE, Query
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 
 

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Clouds, Distributions, Flags, Floats, Ints
+from fogline.arrays import Distributions, Flags, Floats, Ints, UncertainRows
 from fogline.impute.chain import Chain
-from fogline.impute.imputer import Evidence, Imputer
-from fogline.model import Query
+from fogline.impute.protocol import Evidence, Imputer
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import Name, sensor_names
-from fogline.rows.source import RowSource
+from fogline.rows.table import RowSource
 from lab.case import AT, SENSOR, matrix
 
 
@@ -73,11 +73,11 @@ def gathered(n: int, parts: Iterable[tuple[int, Ints, Distributions]]) -> dict[i
     return out
 
 
-def fill(clouds: Clouds, chain: Chain, rows: Evidence) -> Clouds:
+def fill(uncertain: UncertainRows, chain: Chain, rows: Evidence) -> UncertainRows:
     """The clouds with distributions in place of their gaps: all rows, at once."""
     known = chain.evidence(rows)
-    clouds = chain.at_once(rows, known, clouds)
-    return chain.fill(clouds, known, np.isnan(clouds.lo))
+    uncertain = chain.at_once(rows, known, uncertain)
+    return chain.fill(uncertain, known, np.isnan(uncertain.lo))
 
 
 # -------------------------------------------------------------------------------------------------------------- sensors

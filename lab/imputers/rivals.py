@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
-from fogline.impute.imputer import Eager, Evidence, listed
-from fogline.model import Query
+from fogline.impute.protocol import Eager, Evidence, listed
+from fogline.query import Query
 from lab.case import AT, LabError, mask, matrix
 from lab.imputers.fittable import SensorNumbers, before, evidence_of, single_values
 from lab.kernels.sensors import Movement, SpeedModel, carry, move_on, speed_counts

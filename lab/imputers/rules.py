@@ -22,12 +22,12 @@ import pyarrow as pa
 from scipy.spatial import cKDTree
 
 from fogline.arrays import Distributions, Floats, Ints
-from fogline.impute.fewer import fewer
-from fogline.impute.imputer import Eager, Evidence
-from fogline.kernels.crps import crps
-from fogline.kernels.distributions import distinct
-from fogline.model import Query
-from fogline.repository.fit import VALUES
+from fogline.impute.protocol import Eager, Evidence
+from fogline.impute.row import fewer
+from fogline.kernels.score import crps
+from fogline.kernels.uncertain import distinct
+from fogline.query import Query
+from fogline.repository.held_out import VALUES
 from fogline.repository.repository import Repository
 from lab.case import Case, matrix
 from lab.imputers.fittable import evidence_of, fit_once, gathered

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from fogline.arrays import Distributions, Flags, Floats, Revisions
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.imputer import Eager, Evidence, points
+from fogline.impute.protocol import Eager, Evidence, points
 from fogline.kernels.sensors import AGE, LAST, PARTS
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.sensors.state import SensorState
 from lab.case import AT, SENSOR, matrix
 from lab.imputers.fittable import before, fit_once, gathered, names_of, times_of

@@ -15,21 +15,21 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Words
 from fogline.kernels.bracket import Bounds, narrow
-from fogline.kernels.clouds import copy_cells
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import beats, beats_point
-from fogline.kernels.merged import merge_places
-from fogline.kernels.places import (
+from fogline.kernels.instances import (
     beats_places,
     coarsen,
     distributed,
     empty_grid,
+    merge_places,
     own_grid,
     place_weights,
     places_of,
     scratch_for,
 )
 from fogline.kernels.sweep import all_places
+from fogline.kernels.uncertain import copy_cells
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
 COARSE = 256  # places; beyond, a bound over so few is tried first
@@ -95,16 +95,16 @@ def set_bit(bits, o, g, on):
 
 
 @kernel
-def surely_beaten(clouds, expires, used, i, rows, row_expires):
+def surely_beaten(uncertain, expires, used, i, rows, row_expires):
     """Does a kept cloud that expires no earlier surely beat row i of `rows`?"""
     for k in range(used):
-        if expires[k] >= row_expires and beats(clouds.lo, k, rows.hi, i):
+        if expires[k] >= row_expires and beats(uncertain.lo, k, rows.hi, i):
             return True
     return False
 
 
 @kernel
-def join_lists(clouds, lists, used, i, admission):
+def join_lists(uncertain, lists, used, i, admission):
     """A cloud has come into slot i: write which can beat which, and with `forget` drop what it surely beats for life.
 
     Only candidates need a list. A newcomer can only lower probabilities: only members are to be worked out again.
@@ -115,37 +115,37 @@ def join_lists(clouds, lists, used, i, admission):
     for k in range(used):
         if k == i or lists.expires[k] == -np.inf:
             continue
-        can_beat = (admission.forget or lists.candidate[k]) and beats(clouds.hi, i, clouds.lo, k)
+        can_beat = (admission.forget or lists.candidate[k]) and beats(uncertain.hi, i, uncertain.lo, k)
         lasts = lists.expires[i] >= lists.expires[k]
-        if admission.forget and can_beat and lasts and beats(clouds.lo, i, clouds.hi, k):
+        if admission.forget and can_beat and lasts and beats(uncertain.lo, i, uncertain.hi, k):
             free_slot(lists, k)
             continue
         if lists.candidate[k]:
             set_bit(lists.rivals, k, i, can_beat)
             if can_beat:
                 lists.due[k] |= lists.inside[k]
-                lower_lasting(clouds, lists, i, k, admission.threshold)
-        if lists.candidate[i] and beats(clouds.hi, k, clouds.lo, i):
+                lower_lasting(uncertain, lists, i, k, admission.threshold)
+        if lists.candidate[i] and beats(uncertain.hi, k, uncertain.lo, i):
             set_bit(lists.rivals, i, k, True)
-            lower_lasting(clouds, lists, k, i, admission.threshold)
+            lower_lasting(uncertain, lists, k, i, admission.threshold)
 
 
 @kernel
-def lower_lasting(clouds, lists, g, o, threshold):
+def lower_lasting(uncertain, lists, g, o, threshold):
     """g can beat o: if it lives as long, o's bound for life falls, perhaps so low that o is no candidate any more."""
     if lists.expires[g] >= lists.expires[o]:
-        lists.lasting[o] *= 1.0 - beats_point(clouds, g, clouds.hi, o)
+        lists.lasting[o] *= 1.0 - beats_point(uncertain, g, uncertain.hi, o)
         if lists.lasting[o] <= threshold:
             lists.candidate[o] = lists.inside[o] = lists.due[o] = False
 
 
 @kernel
-def take_rows(clouds, lists, used, free, pool, rows, expires, admission):
+def take_rows(uncertain, lists, used, free, pool, rows, expires, admission):
     """Let rows in, one after the other. Returns their slots (-1: surely beaten), the slots in use, the pool."""
     slots = np.full(expires.shape[0], -1)
     taken = 0
     for i in range(expires.shape[0]):
-        if admission.forget and surely_beaten(clouds, lists.expires, used, i, rows, expires[i]):
+        if admission.forget and surely_beaten(uncertain, lists.expires, used, i, rows, expires[i]):
             continue
         if taken < free.shape[0]:
             slot = free[taken]
@@ -153,9 +153,9 @@ def take_rows(clouds, lists, used, free, pool, rows, expires, admission):
         else:
             slot = used
             used += 1
-        pool = copy_cells(rows, np.array([i]), clouds, slot, pool)
+        pool = copy_cells(rows, np.array([i]), uncertain, slot, pool)
         lists.expires[slot] = expires[i]
-        join_lists(clouds, lists, used, slot, admission)
+        join_lists(uncertain, lists, used, slot, admission)
         slots[i] = slot
     return slots, used, pool
 
@@ -177,24 +177,24 @@ def living_rivals(lists, o, used, near):
 
 
 @kernel
-def corner_bound(clouds, o, near, threshold):
+def corner_bound(uncertain, o, near, threshold):
     """P at o's best corner, which P(o) cannot exceed; it stops at or below `threshold`."""
     bound = 1.0
     for g in near:
-        bound *= 1.0 - beats_point(clouds, g, clouds.hi, o)
+        bound *= 1.0 - beats_point(uncertain, g, uncertain.hi, o)
         if bound <= threshold:
             break
     return bound
 
 
 @kernel
-def work_out(clouds, o, near, threshold, grid, scratch):
+def work_out(uncertain, o, near, threshold, grid, scratch):
     """P(o), its cells having these values, over those in `near`; or any number at or below `threshold` once P is."""
     left, chance = scratch.left, scratch.chance
     places = place_weights(grid, left)
     total = 1.0
     for g in near:
-        if not beats_places(clouds, g, o, grid, scratch):
+        if not beats_places(uncertain, g, o, grid, scratch):
             continue
         total = 0.0
         for k in range(places):
@@ -206,37 +206,37 @@ def work_out(clouds, o, near, threshold, grid, scratch):
 
 
 @kernel
-def coarse_bound(clouds, o, near, threshold, scratch):
+def coarse_bound(uncertain, o, near, threshold, scratch):
     """What P(o) cannot exceed: each of a few runs of o's values stands at its best."""
-    d = clouds.lo.shape[1]
-    parts = max(int(COARSE ** (1.0 / distributed(clouds, o))) - 1, 1)
+    d = uncertain.lo.shape[1]
+    parts = max(int(COARSE ** (1.0 / distributed(uncertain, o))) - 1, 1)
     grid = empty_grid((parts + 1) * d, d)
-    coarsen(clouds, o, parts, grid)
-    return work_out(clouds, o, near, threshold, grid, scratch)
+    coarsen(uncertain, o, parts, grid)
+    return work_out(uncertain, o, near, threshold, grid, scratch)
 
 
 @kernel
-def work_out_many(clouds, o, near, threshold):
+def work_out_many(uncertain, o, near, threshold):
     """P(o) of a cloud of very many places, as Fogline does it: places that `near` does not distinguish are one."""
-    grid = empty_grid(clouds.size[o].sum(), clouds.lo.shape[1])
-    if merge_places(clouds, o, near, grid) <= EXACT:
-        return all_places(clouds, o, near, grid)
+    grid = empty_grid(uncertain.size[o].sum(), uncertain.lo.shape[1])
+    if merge_places(uncertain, o, near, grid) <= EXACT:
+        return all_places(uncertain, o, near, grid)
     edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
-    low, high = narrow(clouds, o, near, grid, Bounds(edge, WIDTH, WORK))
+    low, high = narrow(uncertain, o, near, grid, Bounds(edge, WIDTH, WORK))
     return (low + high) / 2
 
 
 @kernel
-def any_surely(clouds, o, near):
+def any_surely(uncertain, o, near):
     """Does any of `near` surely beat o?"""
     for g in near:
-        if beats(clouds.lo, g, clouds.hi, o):
+        if beats(uncertain.lo, g, uncertain.hi, o):
             return True
     return False
 
 
 @kernel
-def refresh_lists(clouds, lists, used, threshold):
+def refresh_lists(uncertain, lists, used, threshold):
     """Work out every candidate that is due. Returns how many that were, and which slots are in the answer."""
     near, inside = np.empty(used, np.int64), np.empty(used, np.int64)
     scratch = scratch_for(MANY)
@@ -244,8 +244,8 @@ def refresh_lists(clouds, lists, used, threshold):
     for o in range(used):
         if lists.due[o]:
             rivals = near[: living_rivals(lists, o, used, near)]
-            chance = chance_of(clouds, o, rivals, threshold, lists.inside[o], scratch)
-            sealed = threshold < 0 and any_surely(clouds, o, rivals)  # alpha is 0: boxes decide, not a tiny number
+            chance = chance_of(uncertain, o, rivals, threshold, lists.inside[o], scratch)
+            sealed = threshold < 0 and any_surely(uncertain, o, rivals)  # alpha is 0: boxes decide, not a tiny number
             lists.probability[o], lists.inside[o], lists.due[o] = chance, chance > threshold and not sealed, False
             worked += 1
         if lists.inside[o]:
@@ -255,15 +255,15 @@ def refresh_lists(clouds, lists, used, threshold):
 
 
 @kernel
-def chance_of(clouds, o, rivals, threshold, inside, scratch):
+def chance_of(uncertain, o, rivals, threshold, inside, scratch):
     """P(o); or any number at or below `threshold` once P is. Cheap bounds come first, unless it was inside."""
-    chance = corner_bound(clouds, o, rivals, threshold)
-    places = places_of(clouds, o)
+    chance = corner_bound(uncertain, o, rivals, threshold)
+    places = places_of(uncertain, o)
     if chance > threshold >= 0 and places > 2 * COARSE and not inside:
-        chance = coarse_bound(clouds, o, rivals, threshold, scratch)
+        chance = coarse_bound(uncertain, o, rivals, threshold, scratch)
     if chance > threshold and places <= MANY:
-        return work_out(clouds, o, rivals, threshold, own_grid(clouds, o), scratch)
-    return work_out_many(clouds, o, rivals, threshold) if chance > threshold else chance
+        return work_out(uncertain, o, rivals, threshold, own_grid(uncertain, o), scratch)
+    return work_out_many(uncertain, o, rivals, threshold) if chance > threshold else chance
 
 
 def empty_lists(slots: int) -> CandidateLists:

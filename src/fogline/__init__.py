@@ -28,30 +28,27 @@ if TYPE_CHECKING:
         SnapshotError,
     )
     from fogline.flow.sink import RunInfo, Sink
-    from fogline.impute.function import ImputeFunction
-    from fogline.impute.imputer import Evidence, Imputer
+    from fogline.impute.protocol import Evidence, ImputeFunction, Imputer
     from fogline.impute.scores import Score
-    from fogline.impute.table import distributions
-    from fogline.model import Change, Cloud, ImputedCell, Node, Query, Reject, Rule, changes_of
+    from fogline.impute.written import distributions
     from fogline.monitor import Monitor
-    from fogline.notebook import Rendering, show
-    from fogline.notebook import load_ipython_extension as load_ipython_extension
-    from fogline.notebook import unload_ipython_extension as unload_ipython_extension
-    from fogline.one_line import skyline
+    from fogline.queries import Queries
+    from fogline.query import Change, ImputedCell, Node, Query, Reject, Rule, UncertainRow, changes_of
     from fogline.repository.held_out import Quality
-    from fogline.repository.imputed import Imputation
+    from fogline.repository.quality import Imputation, Violation, verify
     from fogline.repository.repository import Repository, Step
-    from fogline.repository.verify import Violation, verify
-    from fogline.rows.queries import Queries
-    from fogline.rows.source import RowSource
-    from fogline.skyline.explanation import Decisive, Explanation, Flip, Outside, Rival
+    from fogline.results import Decisive, Explanation, Flip, Outside, Rival
+    from fogline.rows.table import RowSource
+    from fogline.show import Rendering, show
+    from fogline.show import load_ipython_extension as load_ipython_extension
+    from fogline.show import unload_ipython_extension as unload_ipython_extension
+    from fogline.tables import skyline
 
 __version__ = "0.2.0"
 
 __all__ = [
     "Change",
     "ClockError",
-    "Cloud",
     "Decisive",
     "Distributions",
     "Evidence",
@@ -87,6 +84,7 @@ __all__ = [
     "SinkError",
     "SnapshotError",
     "Step",
+    "UncertainRow",
     "Violation",
     "changes_of",
     "distributions",
@@ -115,23 +113,21 @@ offer(
         ),
         "flow.sink": ("RunInfo", "Sink"),
         "impute": ("impute",),
-        "impute.function": ("ImputeFunction",),
-        "impute.imputer": ("Evidence", "Imputer"),
+        "impute.protocol": ("Evidence", "ImputeFunction", "Imputer"),
         "impute.scores": ("Score",),
-        "impute.table": ("distributions",),
-        "model": ("Change", "Cloud", "ImputedCell", "Node", "Query", "Reject", "Rule", "changes_of"),
+        "impute.written": ("distributions",),
         "monitor": ("Monitor",),
-        "notebook": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
-        "one_line": ("skyline",),
         "plot": ("plot",),
+        "queries": ("Queries",),
+        "query": ("Change", "ImputedCell", "Node", "Query", "Reject", "Rule", "UncertainRow", "changes_of"),
         "repository.held_out": ("Quality",),
-        "repository.imputed": ("Imputation",),
+        "repository.quality": ("Imputation", "Violation", "verify"),
         "repository.repository": ("Repository", "Step"),
-        "repository.verify": ("Violation", "verify"),
-        "rows.queries": ("Queries",),
-        "rows.source": ("RowSource",),
-        "skyline.explanation": ("Decisive", "Explanation", "Flip", "Outside", "Rival"),
+        "results": ("Decisive", "Explanation", "Flip", "Outside", "Rival"),
+        "rows.table": ("RowSource",),
+        "show": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
         "sinks": ("sinks",),
         "spark": ("spark",),
+        "tables": ("skyline",),
     },
 )

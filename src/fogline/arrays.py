@@ -21,7 +21,7 @@ Words = NDArray[np.uint64]
 Slots32 = NDArray[np.int32]  # slots, where there are many
 Objects = NDArray[Any]
 
-ONE, VAGUE = -1, -2  # where a cell's values begin, if it has no list of them; …
+ONE, BOUNDS_ONLY = -1, -2  # where a cell's values begin, if it has no list of them; …
 SETTLED = float("inf")  # what is kept for imputers of a row that none is asked about again
 SHARED = -3  # … or has the one that many rows share, which the live set holds once
 CHANGES = ("enter", "leave", "update")  # by number
@@ -33,7 +33,7 @@ DAY = 86_400e6  # microseconds
 EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
 
 
-class Clouds(NamedTuple):
+class UncertainRows(NamedTuple):
     """Many clouds in columns; a cell with more than one value points into three shared pools, sorted by value.
 
     A cell's box, `lo` to `hi`, holds its values and whatever a later reading may make of them; it never widens.
@@ -49,9 +49,9 @@ class Clouds(NamedTuple):
     weight: Floats  # (p,)
     tail: Floats  # (p,)
 
-    def part(self, which: Any) -> Clouds:
+    def part(self, which: Any) -> UncertainRows:
         """Some of the clouds (a slice or indices); the pools are shared, not copied."""
-        return Clouds(
+        return UncertainRows(
             self.lo[which], self.hi[which], self.start[which], self.size[which], self.value, self.weight, self.tail
         )
 
@@ -125,7 +125,7 @@ class Sums(NamedTuple):
 class LiveSet(NamedTuple):
     """The live set of a group as kernels see it (see `skyline.slots`)."""
 
-    clouds: Clouds
+    uncertain: UncertainRows
     columns: Columns
     raw: Floats  # (n, d) as it came
     sums: Sums
@@ -141,7 +141,7 @@ class LiveSet(NamedTuple):
 class Arrivals(NamedTuple):
     """Rows on their way in, as kernels see them."""
 
-    clouds: Clouds
+    uncertain: UncertainRows
     arrived: Floats
     expires: Floats
     raw: Floats
@@ -204,7 +204,7 @@ class Batch(NamedTuple):
     expires: Floats  # (n,)
     raw: Floats  # (n, d) as it came, not oriented; NaN = was missing
     known: Floats  # (n, u) what imputers keep of a row, to be asked later; NaN = missing
-    clouds: Clouds
+    uncertain: UncertainRows
     version: Ints | None = None  # (n,) orders rows of one id and one time; None: there are no versions
 
     def part(self, which: Any) -> Batch:
@@ -215,7 +215,7 @@ class Batch(NamedTuple):
             self.expires[which],
             self.raw[which],
             self.known[which],
-            self.clouds.part(which),
+            self.uncertain.part(which),
             None if self.version is None else self.version[which],
         )
 
@@ -278,9 +278,9 @@ def objects(values: list[Any]) -> Objects:
     return out
 
 
-def empty_clouds(rows: int, d: int, pool: int) -> Clouds:
+def empty_rows(rows: int, d: int, pool: int) -> UncertainRows:
     """Room for clouds, not yet filled."""
-    return Clouds(
+    return UncertainRows(
         lo=np.empty((rows, d)),
         hi=np.empty((rows, d)),
         start=np.full((rows, d), ONE, np.int64),
@@ -299,4 +299,4 @@ def unshared(d: int) -> Ints:
 def no_rows(d: int) -> Batch:
     """A batch of nothing, for ticks at which something only expires."""
     none = np.empty(0)
-    return Batch(np.empty(0, object), none, none, np.empty((0, d)), np.empty((0, 0)), empty_clouds(0, d, 0))
+    return Batch(np.empty(0, object), none, none, np.empty((0, d)), np.empty((0, 0)), empty_rows(0, d, 0))

@@ -1,8 +1,7 @@
-"""How is a YAML file read so that names stay names?
+"""How large may a file be that is read whole?
 
-Its keys are texts, however they look: `NO`, `on`, `1e3` or `2024-01-01` name a column, and are no truth values, numbers
-or dates. The same holds for the values of the fields that a caller calls names, alone or in a list. A key that is there
-twice is an error: YAML would silently take the second. So is 1:30 where a value belongs: YAML would read 90.
+Queries, rules, properties and manifests are small. One that is not is something else, or was made to fill the memory:
+it is refused after so many bytes, and never held as a whole. A person may name a pipe: it is read as a file is.
 """
 
 from __future__ import annotations
@@ -14,7 +13,36 @@ from typing import Any
 
 import yaml
 
-from fogline.small_files import read_small
+from fogline.errors import FoglineError
+
+DOCUMENT = 2**20  # bytes of what a person writes: queries, rules, properties, a token
+WRITTEN = 64 * 2**20  # bytes of what Fogline writes about what it has written
+
+
+def read_small(path: str | Path, most: int = DOCUMENT) -> bytes:
+    """The content of a file that has no more than so many bytes."""
+    with Path(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise FoglineError(
+            f"{str(path)!r} has more than {most // 2**20} MB, and such a file is never so large; is it the right one?"
+        )
+    return content
+
+
+def read_small_text(path: str | Path, most: int = DOCUMENT) -> str:
+    """The same, as text."""
+    return read_small(path, most).decode("utf-8")
+
+
+# --- documents ---
+# How is a YAML file read so that names stay names?
+#
+# Its keys are texts, however they look: `NO`, `on`, `1e3` or `2024-01-01` name a column, and are no truth values,
+# numbers
+# or dates. The same holds for the values of the fields that a caller calls names, alone or in a list. A key that is
+# there
+# twice is an error: YAML would silently take the second. So is 1:30 where a value belongs: YAML would read 90.
 
 DEEPEST = 50  # how deep lists and mappings may lie in one another
 MOST = 100_000  # values of a document, those counted again that an alias repeats

@@ -3,7 +3,7 @@
 A package that shows its names through a `Face` imports each of them when it is first used: `fogline --help` needs no
 compiler, and `fogline.Query` no Spark. Type checkers see the names by imports of their own (`if TYPE_CHECKING`).
 
-A name may also be that of a room: `fogline.skyline` is the function, and `fogline.skyline.live` a module of the room.
+A name may also be that of a room: `fogline.skyline` is the function, and `fogline.engine.live` a module of the room.
 Importing the room would put it in the function's place; a face keeps the name for what it shows.
 """
 

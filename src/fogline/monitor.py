@@ -17,32 +17,29 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta
+from fogline.engine.answer import Answers
+from fogline.engine.ask import questions
+from fogline.engine.audit import audit, measure, tree
+from fogline.engine.bulk import threads
+from fogline.engine.current import LatestGroup
+from fogline.engine.explain import explained, named
+from fogline.engine.group import Group
+from fogline.engine.store import AnyGroup
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
-from fogline.impute.function import ImputeFunction, as_imputer
-from fogline.impute.imputer import Imputer
 from fogline.impute.intake import Intake
+from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
 from fogline.impute.scores import Score, by_age, listed
-from fogline.kernels.clouds import extent
-from fogline.model import Node, Query, Reject
-from fogline.notebook import html_of
+from fogline.intake import NOTHING, TakenRows, take
+from fogline.kernels.uncertain import extent
+from fogline.query import Node, Query, Reject
 from fogline.repository.repository import Repository
+from fogline.results import Explanation
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
 from fogline.rows.reader import Kinds, Named, Reader, length_in
-from fogline.shown import count_of
-from fogline.skyline.answers import Answers
-from fogline.skyline.asking import questions
-from fogline.skyline.explain import named
-from fogline.skyline.explanation import Explanation
-from fogline.skyline.group import Group
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.store import AnyGroup
-from fogline.skyline.threads import threads
-from fogline.skyline.tree import audit, measure, tree
+from fogline.show import count_of, html_of
 from fogline.snapshot import restore_monitor, save_monitor
-from fogline.taking import NOTHING, TakenRows, take
-from fogline.why import explained
 
 KEPT_REJECTS = 10_000
 
@@ -202,7 +199,7 @@ class Monitor:
         before it are given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be
         in.
         `alpha`: the answer cut at a higher probability than the query's.
-        `top`: so many rows of each group that stand for the others (see `fogline.skyline.representatives`), with the
+        `top`: so many rows of each group that stand for the others (see `fogline.engine.answer`), with the
         column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is
         steady; which they were is remembered by this object, and not in snapshots.
         """

@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats
+from fogline.engine.live import Live
 from fogline.errors import ClockError, RowsError, did_you_mean
-from fogline.model import Change, Query, changes_of
 from fogline.monitor import Monitor
-from fogline.question import as_text
+from fogline.query import Change, Query, as_text, changes_of
 from fogline.repository.repository import Repository
+from fogline.results import Explanation, plain
 from fogline.rows.clock import as_instant, instant, read_times, show_time
-from fogline.rows.joined import joined_column
-from fogline.rows.text import quoted
-from fogline.skyline.explanation import Explanation, plain
-from fogline.skyline.live import Live
+from fogline.rows.table import joined_column
+from fogline.show import quoted
 
 NEWEST = 20  # instants of an id at which its rows are looked for, if they were forgotten
 
@@ -182,7 +181,7 @@ def _guard(monitor: Monitor, key: tuple[Any, ...], row: Live, slot: int) -> tupl
     window = group.window
     if there or not (expires > monitor.clock if window is None else window.known([name], np.array([arrived]))[0]):
         return None
-    low, high = s.clouds.lo[alive], row.slots.clouds.hi[slot]
+    low, high = s.uncertain.lo[alive], row.slots.uncertain.hi[slot]
     sure = alive[(low >= high).all(axis=1) & (low > high).any(axis=1)]
     return (s.id[sure[0]], monitor._show(c.arrived[sure[0]])) if len(sure) else None
 

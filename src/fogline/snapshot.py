@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.engine.store import join_groups, save_group, split_groups
 from fogline.errors import SnapshotError
 from fogline.impute.chain import Tally
 from fogline.impute.scores import from_plain, to_plain
-from fogline.model import Query
-from fogline.packing import Arrays, as_bytes, from_bytes, pack, unpack, whole
+from fogline.queries import differing_fields
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorState
-from fogline.rows.queries import differing_fields
 from fogline.rows.reader import Kinds
-from fogline.skyline.store import join_groups, save_group, split_groups
+from fogline.saved import Arrays, as_bytes, from_bytes, pack, unpack, whole
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor

@@ -16,7 +16,7 @@ from typing import Any
 
 import atheris
 
-with atheris.instrument_imports(include=["fogline.documents", "fogline.question", "fogline.repository.rules", "yaml"]):
+with atheris.instrument_imports(include=["fogline.documents", "fogline.query", "fogline.repository.rules", "yaml"]):
     from tests.chaos import fuzz_texts
     from tests.chaos.mutating import refused
 

@@ -295,15 +295,19 @@ def read_cells_of(batch: pa.RecordBatch) -> list[Any]:
     """What the kernel finds in the columns a and b, and in the clock t."""
     two = np.zeros(2)
     columns = (np.arange(2), np.array([0, 1]), two + 1, two - np.inf, two + np.inf)
-    raw, clouds, _, _, _, times, fine = read(batch, columns, (2, 0))
+    raw, uncertain, _, _, _, times, fine = read(batch, columns, (2, 0))
     assert times.tolist() == batch.column("t").to_pylist()
     assert fine or not batch.num_rows
     rows = []
     for i in range(batch.num_rows):
-        first, size = int(clouds.start[i, 1]), int(clouds.size[i, 1])
+        first, size = int(uncertain.start[i, 1]), int(uncertain.size[i, 1])
         own = slice(first, first + size)
-        listed = list(zip(clouds.value[own].tolist(), clouds.weight[own].tolist(), strict=True)) if first >= 0 else None
-        lone = None if first >= 0 or np.isnan(clouds.lo[i, 1]) else float(clouds.lo[i, 1])
+        listed = (
+            list(zip(uncertain.value[own].tolist(), uncertain.weight[own].tolist(), strict=True))
+            if first >= 0
+            else None
+        )
+        lone = None if first >= 0 or np.isnan(uncertain.lo[i, 1]) else float(uncertain.lo[i, 1])
         rows.append((None if np.isnan(raw[i, 0]) else float(raw[i, 0]), listed, lone))
     return rows
 

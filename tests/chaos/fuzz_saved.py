@@ -32,8 +32,8 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.state import from_cell, from_state
-from fogline.kernels import cache as machine_code
-from fogline.packing import MAGIC, pack, unpack
+from fogline.kernels import compile as machine_code
+from fogline.saved import MAGIC, pack, unpack
 from tests.chaos.mutating import damaged, every_bit, refused
 from tests.flow.embedding import APPENDED, CASES, NEWEST, changes_of_ids, config_of, learnt, readings, run, write_stream
 from tests.walks import QUERY, walks

@@ -21,8 +21,8 @@ from fogline.files.options import Options
 from fogline.flow.lengths import ahead_of, idle_of, lateness_of
 from fogline.kafka.address import Address
 from fogline.kafka.config import for_java, for_librdkafka, read_config
+from fogline.queries import asked_from
 from fogline.repository import rules
-from fogline.rows.queries import asked_from
 from fogline.sinks.places import expanded, has_secret, shown, sink_for
 from tests.chaos.mutating import mutated, refused
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fogline.errors import FoglineError
-from fogline.shown import printable
+from fogline.show import printable
 
 ALL = 600  # bytes up to which every truncation and every flipped bit is tried
 

@@ -30,7 +30,7 @@ from fogline.flow.holding import LOCK, holding
 from fogline.flow.names import KINDS, VIEWS
 from fogline.flow.spill import COLLECTED
 from fogline.flow.starting import ready
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
 from tests.walks import QUERY, walks
 

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from fogline.engine.audit import audit
+from fogline.engine.current import LatestGroup
 from fogline.flow import cache
 from fogline.flow.journal import Journal
 from fogline.flow.keepers import Keepers
@@ -27,8 +29,6 @@ from fogline.flow.sensors import SensorStage
 from fogline.flow.shelf import Shelf
 from fogline.flow.stages import as_batch, as_crates, dealt, screened
 from fogline.flow.watermark import event
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.tree import audit
 from tests.chaos.sim_same import Reports, same, same_reports, same_state
 from tests.chaos.sim_state import Attempt, AttemptStore, Died, Entry
 from tests.chaos.sim_streams import World

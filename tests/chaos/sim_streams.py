@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 import fogline as fl
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
 from tests.contracts import DISTRIBUTION
 from tests.flow.moving import by_sensors
 from tests.test_carry import ATTRIBUTES as CARRIED

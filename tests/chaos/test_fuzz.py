@@ -11,9 +11,9 @@ import fogline as fl
 from fogline.errors import QueryError, RuleError, SnapshotError
 from fogline.flow.plan import make_plan
 from fogline.flow.state import from_cell, from_state, to_cell, to_state
-from fogline.packing import pack, unpack
-from fogline.question import duration
+from fogline.query import duration
 from fogline.repository import rules
+from fogline.saved import pack, unpack
 from tests.chaos import fuzz_rows, fuzz_saved, fuzz_texts
 from tests.chaos.fuzz_saved import Tried
 from tests.chaos.mutating import refused

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fogline.cli import app, engine, watch
-from fogline.sealed import sealed
+from fogline.saved import sealed
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
 ROWS = "sensor,t,heat,gas\n" + "".join(f"s{k % 7},{k},{k * 7 % 11},{k * 5 % 13}\n" for k in range(60))

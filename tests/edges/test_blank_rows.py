@@ -46,7 +46,7 @@ def test_300_rows_that_know_nothing_take_little_more_than_their_names(large):
     monitor.advance(1, [blank(i) for i in range(300)])
     assert monitor.groups[()].live.alive == 300
     assert len(monitor.snapshot()) < 200_000  # with the values in it: 300 · 4 · 20,000 · 24 bytes = 576 MB
-    assert sum(array.nbytes for array in monitor.groups[()].live.slots.clouds) < 1_000_000
+    assert sum(array.nbytes for array in monitor.groups[()].live.slots.uncertain) < 1_000_000
     again = fl.Monitor.restore(QUERY, monitor.snapshot(), large)
     more = {"id": -1, "t": 2, "a": 0.9, "b": 0.1, "c": 0.9, "d": 0.1}
     assert again.advance(2, [more, blank(-2, 2)]).equals(monitor.advance(2, [more, blank(-2, 2)]))
@@ -92,7 +92,7 @@ def test_a_list_that_is_shared_is_refused_where_it_is_not_the_same():
     monitor = fl.Monitor(QUERY, repository)
     monitor.advance(1, [blank(1)])
     batch = monitor.groups[()].live.slots.again(np.array([0]))
-    assert (batch.clouds.start == SHARED).all()
+    assert (batch.uncertain.start == SHARED).all()
     other = fl.Monitor(QUERY, fl.Repository.fit(history(30), QUERY, rules=[]))
     with pytest.raises(SnapshotError, match="other values"):
         other._new_group().live.load(batch)

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.engine import live
+from fogline.engine.group import Group
 from fogline.flow.keeper import Keeper
 from fogline.flow.plan import make_plan
-from fogline.skyline import live
-from fogline.skyline.group import Group
 from tests.flow.driving import Engine, rows_of
 from tests.naive import probabilities
 
@@ -59,19 +59,19 @@ def test_every_probability_is_within_1e_3_and_in_or_out_is_right_beyond(d, value
 def test_hundreds_of_values_in_each_cell_are_no_more_than_1e_3_off(d, known):
     rows = wide_rows(d, 300, 8, d, known)
     given, _ = answer(query_of(d, 0.3), rows, places=500)
-    clouds = [[row[f"a{j}"] for j in range(d)] for row in rows]
+    uncertain = [[row[f"a{j}"] for j in range(d)] for row in rows]
     for i, row in given.items():
         assert row["within"] < live.WIDTH / 2
-        assert row["probability"] == pytest.approx(sampled(clouds, i), abs=6e-3)  # four deviations of the sample
+        assert row["probability"] == pytest.approx(sampled(uncertain, i), abs=6e-3)  # four deviations of the sample
 
 
-def sampled(clouds, i, size=40_000):
+def sampled(uncertain, i, size=40_000):
     """P of a row of many places, by drawing some of them."""
     rng = np.random.default_rng(i)
-    cells = [np.array(cell if isinstance(cell, list) else [(cell, 1.0)]).T for cell in clouds[i]]
+    cells = [np.array(cell if isinstance(cell, list) else [(cell, 1.0)]).T for cell in uncertain[i]]
     places = [rng.choice(value, size, p=weight / weight.sum()) for value, weight in cells]
     left = np.ones(size)
-    for k, cloud in enumerate(clouds):
+    for k, cloud in enumerate(uncertain):
         if k == i:
             continue
         beaten = np.ones(size)

@@ -31,8 +31,8 @@ from fogline.flow.plan import make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt
 from fogline.repository.repository import Repository
-from fogline.rows.copies import DUPLICATE
-from fogline.rows.text import quoted
+from fogline.rows.versions import DUPLICATE
+from fogline.show import quoted
 from tests.flow.driving import Engine, rows_of
 
 FAR = 2**62

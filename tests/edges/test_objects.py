@@ -15,10 +15,10 @@ import fogline as fl
 from fogline.cli import app
 from fogline.flow.folder import LocalFolder
 from fogline.flow.resume import begun_with
-from fogline.impute.completed import completed
-from fogline.model import ImputedCell
+from fogline.impute.written import completed
+from fogline.query import ImputedCell
 from fogline.repository.held_out import HeldOut
-from fogline.sealed import sealed
+from fogline.saved import sealed
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="sensor", time="t", lifetime=10)
 

@@ -1,7 +1,7 @@
 """Does a leave say why, and the same however the stream is cut, restarted or carried?
 
 That every reason is true at every tick is held to the oracle in `contracts` (all streams of tests/test_streams.py,
-tests/test_latest.py) and in tests/skyline/test_revisions.py.
+tests/test_latest.py) and in tests/engine/test_revisions.py.
 """
 
 from __future__ import annotations

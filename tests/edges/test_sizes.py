@@ -18,9 +18,8 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.piece import Decoder
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
-from fogline.rows import joined as module
-from fogline.rows.joined import joined, joined_column
-from fogline.rows.source import RowSource
+from fogline.rows import table as module
+from fogline.rows.table import RowSource, joined, joined_column
 
 QUERY = fl.Query(attributes={"a": "max"}, id="id", time="t", lifetime=10, alpha=0)
 LONG = 600_000_000  # bytes of one text

@@ -17,7 +17,7 @@ from fogline.errors import FoglineError
 from fogline.files.apart import must_be_apart
 from fogline.flow.embedded_state import EmbeddedState
 from fogline.flow.holding import LOCK, holding
-from fogline.sealed import sealed
+from fogline.saved import sealed
 
 QUERY = "attributes: {heat: max, gas: max}\nid: sensor\ntime: t\nlifetime: 50\n"
 ROWS = "sensor,t,heat,gas\n" + "".join(f"s{k % 7},{k},{k * 7 % 11},{k * 5 % 13}\n" for k in range(60))

@@ -13,15 +13,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.arrays import Clouds
+from fogline.arrays import UncertainRows
+from fogline.engine.group import duplicates
 from fogline.flow import screening
 from fogline.flow.journal import Journal
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
-from fogline.kernels.batches import borders
-from fogline.rows.copies import DUPLICATE, Contents
-from fogline.skyline.duplicates import duplicates
+from fogline.kernels.sorting import borders
+from fogline.rows.versions import DUPLICATE, Contents
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.flow.driving import Engine, changes_of, rows_of
 
@@ -237,7 +237,7 @@ def contents(*rows: tuple[float, ...], expires: tuple[float, ...] | None = None)
     raw = np.array(rows, float)
     signs, ends = np.array([1.0, -1.0]), np.array(expires or [10.0] * len(rows))
     start, none = np.full(raw.shape, -1), np.empty(0)
-    return Contents(raw, ends, Clouds(raw * signs, raw * signs, start, -start, none, none, none), signs)
+    return Contents(raw, ends, UncertainRows(raw * signs, raw * signs, start, -start, none, none, none), signs)
 
 
 def test_of_copies_the_better_stays_then_the_one_without_a_gap_then_the_one_that_lives_longer():

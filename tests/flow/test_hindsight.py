@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import fogline as fl
-from fogline.arrays import VAGUE
+from fogline.arrays import BOUNDS_ONLY
 from fogline.cli import app
 from fogline.errors import FoglineError, SnapshotError
 from fogline.flow.cells import MemoryCells
@@ -26,7 +26,7 @@ from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt
 from fogline.impute.intake import bounded, look
-from fogline.kernels.clouds import ends
+from fogline.kernels.uncertain import ends
 from fogline.repository.repository import Repository
 from fogline.spark.identity import identity_of
 from tests.contracts import CLOSE, agree, net
@@ -92,7 +92,7 @@ def test_rough_bounds_hold_what_later_readings_may_say():
     assert plan.chain is not None
     looked = look(plan.chain, piece.rows, None, context, piece.rows.refused)
     rough, exact = (bounded(plan.chain, looked, rough=each) for each in (True, False))
-    filled = plan.chain.fill(exact, looked.of_all(), exact.start == VAGUE)
+    filled = plan.chain.fill(exact, looked.of_all(), exact.start == BOUNDS_ONLY)
     low, high = ends(filled, np.arange(len(filled.lo)))
     assert (rough.lo <= exact.lo).all()
     assert (exact.lo <= low).all()

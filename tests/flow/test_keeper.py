@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
+from fogline.engine.group import Group
 from fogline.errors import SnapshotError
 from fogline.flow import cache
 from fogline.flow.journal import COUNTERS, Journal
@@ -16,8 +17,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
 from fogline.flow.watermark import event
-from fogline.packing import table_from_bytes
-from fogline.skyline.group import Group
+from fogline.saved import table_from_bytes
 from fogline.spark.processors import GroupProcessor
 from tests import oracle
 from tests.contracts import CLOSE, agree, answer_of, as_arrow, members, net, query_of

@@ -18,7 +18,7 @@ from fogline.flow.journal import CHANGES, HEALTH, REJECTS, Journal
 from fogline.flow.named import schema_of
 from fogline.flow.plan import make_plan
 from fogline.flow.plans import Plans, make_plans
-from fogline.rows.queries import QUERY
+from fogline.queries import QUERY
 from tests.flow.driving import Engine, ShelfEngine, rows_by_time
 from tests.walks import walks
 

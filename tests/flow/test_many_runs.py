@@ -17,7 +17,7 @@ from fogline.flow.answers import read_answer, read_shown
 from fogline.flow.embedded import Embedded
 from fogline.flow.folder import LocalFolder
 from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
 from tests.flow.embedding import APPENDED, Case, learnt, readings, reported, run, write_stream
 from tests.walks import QUERY, walks
 

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import fogline as fl
+from fogline.engine import live
+from fogline.engine import revise as revision
 from fogline.errors import FoglineError
 from fogline.flow import embedded_batch, log, readings, waiting
 from fogline.flow.answers import read_answer
@@ -23,7 +25,6 @@ from fogline.flow.journal import HEALTH
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.starting import ready
 from fogline.repository import cache
-from fogline.skyline import live, revision
 from tests.flow.driving import Engine, rows_of
 from tests.flow.embedding import reported, run
 from tests.flow.moving import (

@@ -21,9 +21,9 @@ from fogline.flow.plan import make_plan
 from fogline.flow.rejects import as_json
 from fogline.flow.stages import refused, screened
 from fogline.flow.watermark import event, reached, timer
-from fogline.kernels.batches import repeats
 from fogline.kernels.cover import Lives, matter
-from fogline.rows.keys import key_columns
+from fogline.kernels.sorting import repeats
+from fogline.rows.names import key_columns
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", expires="e", by=["g"])
 SCHEMA = pa.schema(

@@ -27,7 +27,7 @@ from fogline.flow.plans import plan_of as any_plan
 from fogline.flow.shelf import Page, PageIndex, Shelf, once, opened, shelf_of
 from fogline.flow.stages import screened
 from fogline.flow.watermark import event
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
 from tests.flow import test_latest as newest
 from tests.flow.driving import Engine, MemoryStore, ShelfEngine, cut, plan_of, rows_of
 from tests.flow.moving import BORDER, MOVES

@@ -23,7 +23,7 @@ ATTRIBUTES = {"a": "max", "b": "min", "c": "max"}
 NEVER = 10**9
 
 
-def stream(seed: int, *, gaps: float, few: int, clouds: bool = False, expires: bool = True) -> list[pa.Table]:
+def stream(seed: int, *, gaps: float, few: int, uncertain: bool = False, expires: bool = True) -> list[pa.Table]:
     """Batches in which most groups have a few rows: many ties, a few copies, late rows, and rows that expire early."""
     random = np.random.default_rng(seed)
     out = []
@@ -34,7 +34,7 @@ def stream(seed: int, *, gaps: float, few: int, clouds: bool = False, expires: b
         columns: dict[str, Any] = {
             name: pa.array(values[j], mask=random.uniform(size=n) < gaps) for j, name in enumerate(ATTRIBUTES)
         }
-        if clouds:
+        if uncertain:
             pairs = [
                 [{"value": x + m, "weight": 1.0 + m} for m in range(int(random.integers(1, 4)))] for x in values[2]
             ]

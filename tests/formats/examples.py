@@ -33,8 +33,8 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import Dealer, SensorStage
 from fogline.flow.stages import screened
-from fogline.packing import table_as_bytes, table_from_bytes
 from fogline.repository import store
+from fogline.saved import table_as_bytes, table_from_bytes
 from tests.flow.embedding import APPENDED, NEWEST, Case, changes_of_ids, config_of, readings, reported, write_stream
 from tests.walks import walks
 

@@ -23,8 +23,8 @@ from fogline.flow.folder import LocalFolder
 from fogline.flow.output import RunConfig
 from fogline.flow.parcel import Parcel
 from fogline.flow.state import MAGIC as STATE
-from fogline.packing import MAGIC as PACKED
 from fogline.repository import store
+from fogline.saved import MAGIC as PACKED
 from tests.flow.embedding import APPENDED, NEWEST, config_of
 from tests.formats import examples
 from tests.formats.examples import EXAMPLES, KEPT, RUNS, Example, kept_repository

@@ -23,7 +23,7 @@ from fogline.flow.embedded_state import EmbeddedState, Entry
 from fogline.flow.journal import CHANGES, HEALTH, REJECTS
 from fogline.flow.output import EMBEDDED, RunConfig
 from fogline.flow.plans import plan_of
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
 from tests.contracts import DISTRIBUTION
 from tests.flow.driving import Engine, ShelfEngine, rows_of
 from tests.fuzz.judging import Difference, Judge, plain, settled

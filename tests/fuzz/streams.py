@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.impute.imputer import ends, listed
+from fogline.impute.protocol import ends, listed
 from tests.reference import Imputing, Question
 
 Row = dict[str, Any]

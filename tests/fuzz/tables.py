@@ -235,11 +235,11 @@ def answer(table: Table) -> Counter[str] | None:
     names = list(table.ways)
     if any(len({exact(each)[0] for each in values_of(table, name)}) > 1 for name in names):
         return None
-    clouds = [[cell(table, j, name, row[name]) for j, name in enumerate(names)] for row in table.rows]
+    uncertain = [[cell(table, j, name, row[name]) for j, name in enumerate(names)] for row in table.rows]
     keys = [tuple(key(row[name]) for name in table.by) for row in table.rows]
     out: Counter[str] = Counter()
     for k, row in enumerate(table.rows):
-        p = probability(k, [i for i in range(len(keys)) if keys[i] == keys[k]], clouds)
+        p = probability(k, [i for i in range(len(keys)) if keys[i] == keys[k]], uncertain)
         front = "certain" if p == 1 else "likely" if p > 0.5 + CLOSE else "possible"
         fronts = {"certain": ("certain",), "likely": ("certain", "likely")}.get(table.front)
         if p > 0 and (fronts is None or front in fronts):
@@ -270,14 +270,14 @@ def key(value: Any) -> Any:
     return kind, value
 
 
-def probability(k: int, group: Sequence[int], clouds: Sequence[Sequence[Cell]]) -> Fraction:
+def probability(k: int, group: Sequence[int], uncertain: Sequence[Sequence[Cell]]) -> Fraction:
     """That no other row of the group beats row k."""
     total = Fraction(0)
-    for place in product(*clouds[k]):
+    for place in product(*uncertain[k]):
         chance = prod((weight for _, weight in place), start=Fraction(1))
         for i in group:
             if i != k:
-                pairs = list(zip(clouds[i], [value for value, _ in place], strict=True))
+                pairs = list(zip(uncertain[i], [value for value, _ in place], strict=True))
                 at_least = prod((sum(w for v, w in cell if v >= x) for cell, x in pairs), start=Fraction(1))
                 equal = prod((sum(w for v, w in cell if v == x) for cell, x in pairs), start=Fraction(1))
                 chance *= 1 - at_least + equal

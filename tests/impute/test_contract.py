@@ -1,6 +1,6 @@
 """Does every imputer keep the contract, the lab's rivals and a user's function included?
 
-One test over all of them; see `fogline.impute.imputer` for what is promised.
+One test over all of them; see `fogline.impute.protocol` for what is promised.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fogline.arrays import ONE, Distributions, Floats, Revisions, empty_clouds, objects
+from fogline.arrays import ONE, Distributions, Floats, Revisions, empty_rows, objects
 from fogline.impute import knn
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.function import Function
-from fogline.impute.imputer import Evidence, Hindsight, Imputer
-from fogline.kernels.distributions import pour
+from fogline.impute.protocol import Evidence, Function, Hindsight, Imputer
+from fogline.kernels.uncertain import pour
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Kinds, Named, Reader
 from tests.lab.examples import examples
@@ -71,12 +70,12 @@ def of_the_package() -> Iterator[tuple[str, Imputer, Evidence]]:
 def evidence_for(chain: Chain) -> Evidence:
     """The same rows, with the context that this chain's sensors give them."""
     named, rows = stream(), stream().rows
-    values = chain.values(rows.clouds, rows.raw)
+    values = chain.values(rows.uncertain, rows.raw)
     every, context = np.ones(len(values), np.bool_), None
     if chain.sensors is not None:
         names = [(each,) for each in named.id]
         context = chain.contexts(chain.sensors.state(), names, rows.arrived, values, every)
-    return Evidence(values, np.isnan(rows.clouds.lo), rows.source, None, context)
+    return Evidence(values, np.isnan(rows.uncertain.lo), rows.source, None, context)
 
 
 @cache
@@ -174,17 +173,17 @@ def test_a_distribution_is_clipped_to_its_box(values, low, wide, final, sign):
     value = np.sort(np.array(values, float))
     often = np.arange(1.0, len(value) + 1)
     high = low + wide
-    clouds = empty_clouds(1, 1, len(value))
-    clouds.lo[0, 0], clouds.hi[0, 0] = sorted((low * sign, high * sign))
+    uncertain = empty_rows(1, 1, len(value))
+    uncertain.lo[0, 0], uncertain.hi[0, 0] = sorted((low * sign, high * sign))
     zero = np.zeros(1, np.int64)
     found = Distributions(zero, np.array([len(value)]), value, often, zero)
-    used, outside = pour(found, zero, 0, sign, clouds, 0, np.array([final]))
+    used, outside = pour(found, zero, 0, sign, uncertain, 0, np.array([final]))
     truth: dict[float, float] = {}
     for v, w in zip(value.tolist(), (often / often.sum()).tolist(), strict=True):
         inside = min(max(v, low), high) * sign
         truth[inside] = truth.get(inside, 0.0) + w
-    start, size = int(clouds.start[0, 0]), int(clouds.size[0, 0])
-    box = clouds.lo[0, 0], clouds.hi[0, 0]
+    start, size = int(uncertain.start[0, 0]), int(uncertain.size[0, 0])
+    box = uncertain.lo[0, 0], uncertain.hi[0, 0]
     ends = (min(truth), max(truth))
     assert box == (ends if final else tuple(sorted((low * sign, high * sign))))
     assert outside == pytest.approx(sum(often[(value < low) | (value > high)]) / often.sum())
@@ -194,11 +193,11 @@ def test_a_distribution_is_clipped_to_its_box(values, low, wide, final, sign):
         assert used == 0
     else:
         part = slice(start, start + size)
-        got = dict(zip(clouds.value[part].tolist(), clouds.weight[part].tolist(), strict=True))
+        got = dict(zip(uncertain.value[part].tolist(), uncertain.weight[part].tolist(), strict=True))
         assert list(got) == sorted(truth)
         assert got == pytest.approx(truth)
-        assert clouds.tail[start] == 1
-        assert clouds.tail[start + size - 1] == clouds.weight[start + size - 1]
+        assert uncertain.tail[start] == 1
+        assert uncertain.tail[start + size - 1] == uncertain.weight[start + size - 1]
         assert box[0] < box[1]
 
 

@@ -12,10 +12,9 @@ import fogline as fl
 from fogline.arrays import Distributions
 from fogline.errors import HistoryError
 from fogline.impute.chain import chain_of
-from fogline.impute.fewer import fewer
-from fogline.impute.imputer import Eager
-from fogline.impute.table import distributions
-from fogline.impute.whole import Whole
+from fogline.impute.protocol import Eager
+from fogline.impute.row import Whole, fewer
+from fogline.impute.written import distributions
 from tests.repository.naive import impute, reduced
 
 QUERY = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=100, alpha=0.4)

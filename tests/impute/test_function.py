@@ -13,8 +13,8 @@ import fogline as fl
 from fogline.errors import FoglineError, HistoryError, RowsError
 from fogline.impute import knn
 from fogline.impute.chain import Chain
-from fogline.impute.function import as_imputer
 from fogline.impute.intake import filled, look
+from fogline.impute.protocol import as_imputer
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Kinds, Reader
 from tests.walks import QUERY, walks
@@ -30,18 +30,20 @@ ROWS: list[dict[str, Any]] = [
 def cells(rows, imputer):
     """The cells of each attribute as lists of (value, weight), after the imputer was asked; weights add up to 1."""
     chain, decoded = Chain([as_imputer(imputer, PLAIN)], PLAIN), Reader(PLAIN).read(rows, Kinds()).rows
-    clouds = filled(chain, look(chain, decoded, None, None, decoded.refused))
+    uncertain = filled(chain, look(chain, decoded, None, None, decoded.refused))
     assert decoded.refused == {}
     out: dict[str, list[Any]] = {}
     for j, (name, sign) in enumerate(zip(PLAIN.names, PLAIN.signs, strict=True)):
         out[name] = []
-        for i in range(len(clouds.lo)):
-            start, size = clouds.start[i, j], clouds.size[i, j]
+        for i in range(len(uncertain.lo)):
+            start, size = uncertain.start[i, j], uncertain.size[i, j]
             if start < 0:
-                out[name].append([] if np.isnan(clouds.lo[i, j]) else [(float(clouds.lo[i, j] * sign), 1.0)])
+                out[name].append([] if np.isnan(uncertain.lo[i, j]) else [(float(uncertain.lo[i, j] * sign), 1.0)])
             else:
                 part = slice(start, start + size)
-                out[name].append(sorted(zip(clouds.value[part] * sign, clouds.weight[part].tolist(), strict=True)))
+                out[name].append(
+                    sorted(zip(uncertain.value[part] * sign, uncertain.weight[part].tolist(), strict=True))
+                )
     return out
 
 

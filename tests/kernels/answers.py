@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import fogline as fl
-from fogline.flow.warming import FEW, RULES, WINDOWS, _clouds, _query, _rows
+from fogline.flow.warming import FEW, RULES, WINDOWS, _query, _rows, _uncertain
 
 
 def digests(few: bool) -> Iterator[str]:
@@ -30,7 +30,7 @@ def digests(few: bool) -> Iterator[str]:
         repositories["rules"] = fl.Repository.fit(history.slice(0, 300), _query(lifetime=5), rules=RULES)
     for name, repository in repositories.items():
         rows = _rows(np.random.default_rng(2), 300, gaps=0.2 if repository else 0.0)
-        uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _clouds(rows.column("c").to_pylist()))
+        uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
         for window in WINDOWS[: 1 if few else None]:
             for kind, table in (("numbers", rows), ("distributions", uncertain)):
                 monitor = fl.Monitor(_query(**window), repository, places=10**6 if few else FEW)

@@ -21,10 +21,10 @@ def packed(rows):
     batch = pa.RecordBatch.from_arrays(columns, [str(j) for j in range(d)])
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
     wanted = np.arange(d), np.full(d, arrow.LISTS), np.ones(d), low, high
-    _, clouds, _, codes, missing, _, _ = arrow.read(batch, wanted, (0, arrow.NO_CLOCK))
+    _, uncertain, _, codes, missing, _, _ = arrow.read(batch, wanted, (0, arrow.NO_CLOCK))
     assert not codes
     assert not missing
-    return clouds
+    return uncertain
 
 
 def truth(rows):

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fogline.kernels.above import LEAF, as_good_as
-from fogline.kernels.fronts import CERTAIN, IMPOSSIBLE, OPEN, fronts_of
+from fogline.kernels.static import CERTAIN, IMPOSSIBLE, LEAF, OPEN, as_good_as, fronts_of
 
 SIZES = (0, 1, LEAF, LEAF + 1, 50, 400)
 
 
-def clouds(rng, n: int, d: int, values: int, spread: int):
+def uncertain(rng, n: int, d: int, values: int, spread: int):
     """The ends of boxes over small whole numbers, so that many are equal; some are points."""
     lows = rng.integers(0, values, (n, d)).astype(float)
     return lows, lows + rng.integers(0, spread + 1, (n, d)) * (rng.random((n, d)) < 0.4)
@@ -44,7 +43,7 @@ def slowly(lows, highs, asked, others) -> list[Any]:
 @pytest.mark.parametrize("n", SIZES)
 def test_fronts_are_those_of_comparing_each_cloud_with_each(n, d):
     rng = np.random.default_rng((n, d))
-    streams = [clouds(rng, n, d, values, spread) for values in (1, 4, 200) for spread in (0, 1, 9)]
+    streams = [uncertain(rng, n, d, values, spread) for values in (1, 4, 200) for spread in (0, 1, 9)]
     for lows, highs in [*streams, opposed(rng, n, d)]:
         some = rng.permutation(n)[: n * 2 // 3]
         for asked, others in ((np.arange(n), np.arange(n)), (some[: n // 3], some), (np.arange(n), some)):

@@ -16,10 +16,10 @@ admitted = kernel(admit.admit.py_func)
 
 
 def boxes(rows, seed):
-    clouds, d = packed(rows), len(rows[0])
+    uncertain, d = packed(rows), len(rows[0])
     expires = np.random.default_rng(seed).integers(0, 3, len(rows)).astype(float)
-    low, high = words(clouds.lo, clouds.hi, cut_points(clouds.lo, clouds.hi))
-    return Boxes(clouds.lo, clouds.hi, expires, low, high, fences(d))
+    low, high = words(uncertain.lo, uncertain.hi, cut_points(uncertain.lo, uncertain.hi))
+    return Boxes(uncertain.lo, uncertain.hi, expires, low, high, fences(d))
 
 
 @settings(deadline=None, max_examples=300)

@@ -17,7 +17,7 @@ import pytest
 from numba.core import config
 
 import fogline
-from fogline.kernels import cache
+from fogline.kernels import compile as cache
 from fogline.kernels.compile import kernel
 
 BEATS = """
@@ -74,7 +74,7 @@ def imported(path: Path, package: Path) -> set[Path]:
 
 def stamps(package: Path) -> dict[str, str]:
     """The stamp of each file with kernels, as a new process finds them."""
-    code = "import json, sys; from pathlib import Path; from fogline.kernels.cache import stamp; "
+    code = "import json, sys; from pathlib import Path; from fogline.kernels.compile import stamp; "
     code += "print(json.dumps({name: stamp(Path(path)) for name, path in json.loads(sys.argv[1]).items()}))"
     named = json.dumps({name: str(path) for name, path in kernel_files(package).items()})
     env = {**os.environ, "PYTHONPATH": str(package)}

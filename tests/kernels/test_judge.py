@@ -8,10 +8,10 @@ from tests.kernels.common import packed
 
 def test_each_lemma_is_distinguished_from_the_others():
     rows = [[[(5, 1)]], [[(6, 2), (1, 1)]], [[(7, 1), (4, 3)]], [[(3, 1), (8, 1)]], [[(4, 1), (5, 1)]]]
-    clouds, expires = packed(rows), np.zeros(5)
+    uncertain, expires = packed(rows), np.zeros(5)
 
     def of(g, o, least):
-        return lemma_of(clouds, expires, np.array([g]), o, least)
+        return lemma_of(uncertain, expires, np.array([g]), o, least)
 
     assert of(1, 0, 0.6) == 0  # beats even the best corner often enough
     assert of(0, 2, 0.7) == 1  # only its worst corner shows it

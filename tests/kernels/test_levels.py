@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fogline.kernels.cache import LEVELS, levels
+from fogline.kernels.compile import LEVELS, levels
 
 ANSWERS = Path(__file__).with_name("answers.py")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fogline.kernels.notice import TEXT, Notice
+from fogline.kernels.compile import TEXT, Notice
 
 
 def test_compiling_that_goes_on_is_stated_once(capsys):

@@ -9,13 +9,13 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Batch, Sums, objects, unshared
-from fogline.kernels.clouds import dense
+from fogline.engine.live import Live
+from fogline.engine.table import once
 from fogline.kernels.compile import kernel
-from fogline.kernels.places import beats_places, own_grid, place_weights, scratch_for
+from fogline.kernels.instances import beats_places, own_grid, place_weights, scratch_for
 from fogline.kernels.sums import account, total
+from fogline.kernels.uncertain import dense
 from fogline.rows.cells import PAIRS
-from fogline.skyline.live import Live
-from fogline.skyline.once import once
 from tests.kernels.common import packed
 
 MANY = 10_000_000
@@ -33,12 +33,12 @@ def left(weight, sums):
 
 
 @kernel
-def left_by(clouds, n):
+def left_by(uncertain, n):
     """What n rivals like the second cloud leave of the first."""
-    scratch, grid = scratch_for(16), own_grid(clouds, 0)
+    scratch, grid = scratch_for(16), own_grid(uncertain, 0)
     places = place_weights(grid, scratch.weight)
     sums = Sums(np.zeros((places, 2), np.int64), np.zeros(places, np.int64))
-    if beats_places(clouds, 1, 0, grid, scratch):
+    if beats_places(uncertain, 1, 0, grid, scratch):
         for _ in range(n):
             account(scratch.chance, places, 1, sums, 0)
     return total(scratch.weight, places, sums, 0)
@@ -103,14 +103,14 @@ def test_a_hundred_thousand_rivals_that_hardly_beat_a_row_are_all_counted():
 
 def repeated(first, other, n):
     """Clouds: one of the first sort, then n of the other."""
-    clouds = packed([first, other])
-    return dense(clouds, np.minimum(np.arange(n + 1), 1), unshared(clouds.lo.shape[1]))
+    uncertain = packed([first, other])
+    return dense(uncertain, np.minimum(np.arange(n + 1), 1), unshared(uncertain.lo.shape[1]))
 
 
 def test_a_table_at_once_counts_them_all_too():
     n = 100_000
-    clouds = repeated([[(5, 1)]], [[(0, 1 - 1e-6), (10, 1e-6)]], n)
-    which, probability, _ = once(clouds, 0.3)
+    uncertain = repeated([[(5, 1)]], [[(0, 1 - 1e-6), (10, 1e-6)]], n)
+    which, probability, _ = once(uncertain, 0.3)
     assert which.tolist() == [0]
     assert probability[0] == pytest.approx(math.exp(n * math.log1p(-1e-6)), abs=1e-11)
 
@@ -118,8 +118,10 @@ def test_a_table_at_once_counts_them_all_too():
 def test_bounds_hold_beside_hundreds_of_thousands_of_strong_rivals():
     n, live = 300_000, Live(2, 0.3, places=3)
     strong, own = [(0, 1e-9), (10, 1 - 1e-9)], [(1, 0.25), (3, 0.25), (5, 0.25), (20, 0.25)]
-    clouds, zeros = repeated([own, own], [strong, [(10, 1)]], n), np.zeros(n + 1)
-    live.step(0.0, Batch(objects(list(range(n + 1))), zeros, zeros + 1.0, clouds.lo, np.empty((n + 1, 0)), clouds))
+    uncertain, zeros = repeated([own, own], [strong, [(10, 1)]], n), np.zeros(n + 1)
+    live.step(
+        0.0, Batch(objects(list(range(n + 1))), zeros, zeros + 1.0, uncertain.lo, np.empty((n + 1, 0)), uncertain)
+    )
     low, high, _ = live.bracket(0, np.arange(n + 1), until_out=False)
     assert low <= 1 - 0.75**2 + 1e-9
     assert high >= 1 - 0.75**2 - 1e-9

@@ -9,10 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 import fogline as fl
-from fogline.arrays import empty_clouds
+from fogline.arrays import empty_rows
 from fogline.kernels.compile import kernel
-from fogline.kernels.merged import merge_places
-from fogline.kernels.places import empty_grid
+from fogline.kernels.instances import empty_grid, merge_places
 from fogline.kernels.sweep import all_places
 from tests.kernels.common import packed
 
@@ -89,40 +88,40 @@ def test_very_many_rivals_that_surely_beat_a_place_do_not_make_it_likely(kinds):
 
 
 @kernel
-def summed(clouds, near):
+def summed(uncertain, near):
     """The probability of the first cloud, over its merged places."""
-    grid = empty_grid(clouds.size[0].sum(), clouds.lo.shape[1])
-    merge_places(clouds, 0, near, grid)
-    return all_places(clouds, 0, near, grid)
+    grid = empty_grid(uncertain.size[0].sum(), uncertain.lo.shape[1])
+    merge_places(uncertain, 0, near, grid)
+    return all_places(uncertain, 0, near, grid)
 
 
 def small(rng):
     """A few clouds of small values: known, or with a list, of one value or more, in a box that may be wider."""
     n, d = int(rng.integers(2, 16)), int(rng.integers(1, 5))
-    clouds, pool, cells = empty_clouds(n, d, n * d * 3), 0, []
+    uncertain, pool, cells = empty_rows(n, d, n * d * 3), 0, []
     for i, j in product(range(n), range(d)):
         count = int(rng.choice([0, 0, 1, 3]))
         value = np.sort(rng.choice(5, max(count, 1), replace=False)).astype(float)
-        clouds.lo[i, j], clouds.hi[i, j] = value[0], value[-1]
+        uncertain.lo[i, j], uncertain.hi[i, j] = value[0], value[-1]
         if count:
             part = slice(pool, pool + count)
-            clouds.lo[i, j], clouds.hi[i, j] = value[0] - rng.integers(2), value[-1] + rng.integers(2)
-            clouds.start[i, j], clouds.size[i, j] = pool, count
-            clouds.value[part], clouds.weight[part] = value, 1 / count
-            clouds.tail[part] = np.arange(count, 0, -1) / count
+            uncertain.lo[i, j], uncertain.hi[i, j] = value[0] - rng.integers(2), value[-1] + rng.integers(2)
+            uncertain.start[i, j], uncertain.size[i, j] = pool, count
+            uncertain.value[part], uncertain.weight[part] = value, 1 / count
+            uncertain.tail[part] = np.arange(count, 0, -1) / count
             pool += count
         cells.append([(float(v), 1 / len(value)) for v in value])
-    return clouds, [cells[i * d : (i + 1) * d] for i in range(n)]
+    return uncertain, [cells[i * d : (i + 1) * d] for i in range(n)]
 
 
 def test_cells_of_one_value_and_kinds_of_many_rivals_are_summed_by_the_definition():
     rng = np.random.default_rng(5)
     for _ in range(300):
-        clouds, rows = small(rng)
-        assert summed(clouds, np.arange(1, len(rows))) == pytest.approx(by_definition(rows), abs=1e-9)
+        uncertain, rows = small(rng)
+        assert summed(uncertain, np.arange(1, len(rows))) == pytest.approx(by_definition(rows), abs=1e-9)
 
 
 def test_rivals_that_tie_with_a_place_by_the_thousand_and_beat_the_one_below_are_all_counted():
     n, p = 100_000, 1e-6
-    clouds = packed([[[(4, 1), (5, 1)], [(3, 1)]], [[(5, 1)], [(3, 1 - p), (9, p)]]])
-    assert summed(clouds, np.ones(n, np.int64)) == pytest.approx(0.5 * exp(n * log1p(-p)), abs=1e-10)
+    uncertain = packed([[[(4, 1), (5, 1)], [(3, 1)]], [[(5, 1)], [(3, 1 - p), (9, p)]]])
+    assert summed(uncertain, np.ones(n, np.int64)) == pytest.approx(0.5 * exp(n * log1p(-p)), abs=1e-10)

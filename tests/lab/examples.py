@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import fogline as fl
-from fogline.impute.imputer import Evidence
+from fogline.impute.protocol import Evidence
 from lab.case import AT, ID, SENSOR, TIME, Case, Settings, build
 from lab.imputers import IMPUTERS, fitted
 from lab.imputers.fittable import FittableImputer, evidence_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fogline.impute.imputer import ends
+from fogline.impute.protocol import ends
 from lab.imputers import IMPUTERS
 from tests.lab.examples import examples
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from fogline.errors import RowsError
-from fogline.repository.access.index import Index
+from fogline.repository.index import Index
 from lab.histograms import Histograms
 from tests.repository.access.test_index import cases, quick
 

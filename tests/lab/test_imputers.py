@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.arrays import Distributions, empty_clouds
+from fogline.arrays import Distributions, empty_rows
 from fogline.impute.chain import Chain
-from fogline.impute.imputer import Eager, listed, points
+from fogline.impute.protocol import Eager, listed, points
 from lab.case import LabError, matrix
 from lab.imputers import IMPUTERS, fittable, fitted, imputer
 from lab.imputers.fittable import evidence_of, fill, gathered
@@ -209,11 +209,11 @@ def test_gaps_become_clouds_oriented_sorted_and_merged():
         def impute(self, rows):
             return {0: points(np.array([7.0, np.nan])), 1: listed(np.array([[np.nan] * 3, [3.0, 5, 3]]), OFTEN)}
 
-    clouds = empty_clouds(2, 2, 0)
-    clouds.lo[:] = clouds.hi[:] = [[np.nan, 1.0], [2.0, np.nan]]
+    uncertain = empty_rows(2, 2, 0)
+    uncertain.lo[:] = uncertain.hi[:] = [[np.nan, 1.0], [2.0, np.nan]]
     rows = evidence_of(pa.table({"a": pa.array([None, 2.0]), "b": pa.array([1.0, None])}), QUERY.names)
     query = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=1)
-    filled = fill(clouds, Chain([Fixed("fixed")], query), rows)
+    filled = fill(uncertain, Chain([Fixed("fixed")], query), rows)
     assert filled.lo.tolist() == [[7, 1], [2, -5]]
     assert filled.hi.tolist() == [[7, 1], [2, -3]]
     first = filled.start[1, 1]

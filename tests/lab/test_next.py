@@ -15,10 +15,10 @@ def test_a_window_judged_anew_has_the_replays_answer_and_with_all_cells_revealed
     replay = Replay(motes, REVISING["Fogline"](motes))
     answer = replay.leap(motes.full)
     window = Window(motes, replay, motes.full)
-    live = window.judged(window.clouds)
+    live = window.judged(window.uncertain)
     assert np.array_equal(members(live).id, answer.id)
     row, j = np.nonzero(motes.gaps[window.rows])
-    everything = window.judged(window.revealed((window.rows[row], j), window.clouds))
+    everything = window.judged(window.revealed((window.rows[row], j), window.uncertain))
     true = truth_answers(motes, [motes.full])[motes.full]
     assert np.array_equal(members(everything).id, true)
     assert window.f(everything, true) == 1.0

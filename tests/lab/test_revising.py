@@ -10,9 +10,9 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Revisions, objects
-from fogline.impute.imputer import Evidence, Hindsight
+from fogline.impute.protocol import Evidence, Hindsight
 from fogline.kernels.sensors import AGE, LAST, PARTS
-from fogline.rows.source import RowSource
+from fogline.rows.table import RowSource
 from lab.case import AT, SENSOR, Settings, build
 from lab.experiments import calibration, fscore
 from lab.imputers.sensors import Between, default_chain
@@ -140,11 +140,11 @@ def test_beside_true_rows_a_row_is_judged_by_its_own_distribution(waves):
     window = np.arange(4 * SENSORS, (k + 1) * SENSORS)
     which = window[waves.incomplete[window]]
     skyline = truth_answers(waves, [k])[k]
-    clouds = replay.imputed(which, k)
-    found = calibration.probabilities(clouds, which, waves.truth, waves.gaps, window, skyline)
+    uncertain = replay.imputed(which, k)
+    found = calibration.probabilities(uncertain, which, waves.truth, waves.gaps, window, skyline)
     for n, row in enumerate(which.tolist()):
         j = int(waves.gaps[row].argmax())
-        value, weight = calibration._list(clouds, n, j)
+        value, weight = calibration._list(uncertain, n, j)
         assert weight.sum() == pytest.approx(1)
         others = waves.truth[window[window != row]]
         left = 0.0
@@ -162,10 +162,12 @@ def test_what_is_imputed_at_a_tick_is_what_the_live_set_holds(waves):
     slots, held = replay.group.live.slots, replay.group.live.members()
     which = slots.id[held].astype(np.int64)
     with_gaps = waves.incomplete[which]
-    clouds = replay.imputed(which[with_gaps], k)
+    uncertain = replay.imputed(which[with_gaps], k)
     for n, slot in enumerate(held[with_gaps].tolist()):
         j = int(waves.gaps[which[with_gaps][n]].argmax())
-        for one, two in zip(calibration._list(clouds, n, j), calibration._list(slots.clouds, slot, j), strict=True):
+        for one, two in zip(
+            calibration._list(uncertain, n, j), calibration._list(slots.uncertain, slot, j), strict=True
+        ):
             assert np.allclose(one, two)
     assert with_gaps.sum() > 3
 

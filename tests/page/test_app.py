@@ -19,8 +19,8 @@ from fogline.flow.output import Output, RunConfig
 from fogline.page.app import page_of
 from fogline.page.logs import LineLog
 from fogline.page.security import HEADERS
-from fogline.rows.kinds import Kinds
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
+from fogline.rows.reader import Kinds
 from tests.page.browsing import Browser
 from tests.page.writing import HOSTILE, Writer, cell, enter, leave, near, small
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fogline.kernels.crps import crps
+from fogline.kernels.score import crps
 
 pairs = st.dictionaries(st.integers(-5, 5), st.integers(1, 4), max_size=5)
 

@@ -9,12 +9,12 @@ import pytest
 import fogline as fl
 from fogline.errors import HistoryWarning
 from fogline.impute.chain import chain_of
-from fogline.impute.imputer import Evidence
-from fogline.impute.others import OTHERS, Others
-from fogline.kernels.crps import crps
-from fogline.kernels.linear import expected
+from fogline.impute.protocol import Evidence
+from fogline.impute.row import OTHERS, Others
+from fogline.kernels.forest import expected
+from fogline.kernels.score import crps
 from fogline.repository.others import Linear
-from fogline.rows.source import RowSource
+from fogline.rows.table import RowSource
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max", "c": "max"}, id="id", time="t", last=10)
 

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.repository.access.index import Index
-from fogline.repository.access.indexed import IndexAccess
-from fogline.repository.access.sorted import SortedAccess
+from fogline.repository.access import IndexAccess, SortedAccess
+from fogline.repository.index import Index
 from fogline.repository.repository import LEVEL_0
 from fogline.repository.rules import load, parse
 from tests.repository import naive

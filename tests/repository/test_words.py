@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.flow.readings import name_of
-from fogline.repository.history import numbered, read_history
+from fogline.repository.history import TEXTS, Words, as_texts, coded, numbered, read_history
 from fogline.repository.sensors.state import sensor_names
-from fogline.repository.words import TEXTS, Words, as_texts, coded
-from fogline.rows.keys import key_columns, keyed
+from fogline.rows.names import key_columns, keyed
 
 FAR = 2**60
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", lifetime=100)

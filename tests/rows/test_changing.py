@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
-from fogline.rows.gone import read_gone
-from fogline.rows.reader import Kinds, Reader
-from fogline.rows.version import LEAST, read_versions
+from fogline.rows.reader import Kinds, Reader, read_gone
+from fogline.rows.versions import LEAST, read_versions
 
 FIELDS: dict[str, Any] = {"attributes": {"a": "max", "b": "min"}, "id": "id", "time": "t", "latest": True}
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.flow.output import EMBEDDED, RunConfig
 from fogline.flow.plan import make_plan
-from fogline.question import as_real
-from fogline.rows.exact import reals
+from fogline.query import as_real
+from fogline.rows.numbers import reals
 from tests.flow.driving import Engine, changes_of, rows_of
 from tests.flow.embedding import run
 

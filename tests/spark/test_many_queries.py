@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.errors import FoglineError
-from fogline.rows.queries import Queries
+from fogline.queries import Queries
 from fogline.spark.errors import plainly
 from fogline.spark.pipeline import rejects, watch
 from tests.flow.embedding import Case, learnt, readings, reported, write_stream

@@ -10,7 +10,7 @@ import fogline as fl
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.plans import Kin
 from fogline.flow.watermark import event
-from fogline.packing import table_from_bytes
+from fogline.saved import table_from_bytes
 from fogline.spark.processors import as_keyed
 from fogline.spark.shelves import ShelfProcessor
 from tests.flow.test_shelf import parcels

@@ -14,7 +14,7 @@ from fogline.cli.settings import Settings, starts_spark
 from fogline.cli.terminal import app, echo, helpful, paper, reading, remark
 from fogline.errors import FoglineError, did_you_mean
 from fogline.files.paths import plain
-from fogline.shown import printable
+from fogline.show import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,7 +152,7 @@ def together(tables: dict[str | None, pa.Table]) -> pa.Table:
     """The rows of several queries as one table, each with the name of its query; of one alone, as they are."""
     import pyarrow as pa
 
-    from fogline.rows.queries import QUERY
+    from fogline.queries import QUERY
 
     if None in tables:
         return tables[None]
@@ -220,8 +220,8 @@ def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
+    from fogline.engine.answer import representatives, with_stands_for
     from fogline.flow.fronts import values_of
-    from fogline.skyline.representatives import representatives, with_stands_for
 
     rows, values = shown.rows.combine_chunks(), values_of(shown, near)
     probability = rows["probability"].to_numpy()

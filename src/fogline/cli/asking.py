@@ -58,8 +58,8 @@ def cells(place: Folder, output: str, query: str | None) -> pa.Table:
     from fogline.cli.answer import of_query
     from fogline.flow.answers import about_of
     from fogline.flow.views import next_at
+    from fogline.queries import asked_from, each_of
     from fogline.rows.changes import of_query as rows_of
-    from fogline.rows.queries import asked_from, each_of
 
     every = each_of(asked_from(about_of(place, output)["query"]))
     of_query(every, query, output)  # is there such a query?

@@ -32,7 +32,7 @@ from fogline.cli.topics import KafkaConfig
 if TYPE_CHECKING:
     from fogline.flow.census import Census
     from fogline.impute.chain import Chain
-    from fogline.model import Query
+    from fogline.query import Query
 
 LISTED = 20  # reasons
 
@@ -67,7 +67,7 @@ def check(
         from fogline.impute.chain import chain_of
         from fogline.kafka.address import is_topic
         from fogline.kafka.config import read_config
-        from fogline.rows.queries import each_of
+        from fogline.queries import each_of
 
         asked, options = each_of(queries_of(query)), stated()
         known = None if repository is None else repository_at(repository, settings(), memory)
@@ -143,6 +143,6 @@ def filled_by(found: Census, name: str, j: int, chain: Chain | None) -> str:
     """What will fill the gaps of attribute j, in the order in which it is asked."""
     if chain is None or not found.missing[name] + found.outside[name]:
         return ""
-    from fogline.impute.order import in_order
+    from fogline.impute.chain import in_order
 
     return f"\n    filled by {', else by '.join(in_order(chain, j))}"

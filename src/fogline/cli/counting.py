@@ -27,8 +27,8 @@ from fogline.kafka.address import Address
 from fogline.kafka.config import Config
 from fogline.kafka.layout import layout_of_topic
 from fogline.kafka.sample import newest_rows
-from fogline.kernels.cache import is_cold
-from fogline.model import Query
+from fogline.kernels.compile import is_cold
+from fogline.query import Query
 from fogline.repository.repository import Repository
 
 READING = "reading the rows"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fogline.cli.settings import spark_options
 from fogline.cli.terminal import on_spark, remark
 from fogline.errors import FoglineError, QueryError, did_you_mean
-from fogline.shown import size_text
+from fogline.show import size_text
 
 if TYPE_CHECKING:
     from fogline.cli.progress import Report

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def expect_run(config: RunConfig, clock: str | None, max_rows: int | None) -> None:
     """State what a run that begins will take; where kernels would have to be compiled for it, nothing is stated."""
-    from fogline.kernels.cache import is_cold
+    from fogline.kernels.compile import is_cold
 
     if config.engine != "embedded" and is_cold():
         return
@@ -53,7 +53,7 @@ def state(found: Estimate, say: Any = typer.echo) -> None:
 def too_much(found: Sequence[Estimate]) -> str | None:
     """A sentence, if a process would need more memory than the machine has; None: it fits, or that is not known."""
     from fogline.flow.memory import machine_memory
-    from fogline.shown import size_text
+    from fogline.show import size_text
 
     needed, there = sum(each.process for each in found), machine_memory()
     if there is None or needed <= there:

@@ -11,7 +11,7 @@ from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import MaybeRepository, QueryFiles, StreamFiles, app, echo, helpful, must_be_there, remark
 
 if TYPE_CHECKING:
-    from fogline.model import Change
+    from fogline.query import Change
     from fogline.replay import RowStory
 
 MOST = 20  # changes of a row that are printed
@@ -45,8 +45,7 @@ def explain(
         from fogline.files.reading import table
         from fogline.replay import replay
         from fogline.repository.repository import Repository
-        from fogline.rows.text import quoted
-        from fogline.shown import size_text
+        from fogline.show import quoted, size_text
 
         if size_of(stream) > LIMIT:
             raise FoglineError(
@@ -71,7 +70,7 @@ def explain(
 
 def lines_of(row: RowStory) -> list[str]:
     """What became of a row, in words: a sentence, then small tables."""
-    from fogline.rows.text import quoted
+    from fogline.show import quoted
 
     group = f", of {', '.join(map(quoted, row.by))}" if row.by else ""
     lines = [row.sentence, f"  arrived {row.arrived}{group}"]

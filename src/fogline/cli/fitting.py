@@ -13,7 +13,7 @@ from fogline.cli.terminal import remark
 from fogline.files.options import Options
 from fogline.files.reading import table
 from fogline.files.tables import delta_table, is_table
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.history import in_order, read_history
 from fogline.repository.repository import Repository
 from fogline.sinks.places import expanded

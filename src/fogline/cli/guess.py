@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from fogline.arrays import Floats
 from fogline.errors import FoglineError, RowsError
 from fogline.files.canonical import format_of, parsed
-from fogline.question import duration
+from fogline.query import duration
 from fogline.rows.clock import read_times
-from fogline.rows.joined import joined_column
-from fogline.rows.text import is_text, read_numbers
+from fogline.rows.numbers import is_text, read_numbers
+from fogline.rows.table import joined_column
 
 LOOKED = 100_000  # rows
 COMPARED = 4  # attributes: of more, nearly every row is unbeaten

@@ -10,9 +10,8 @@ from fogline.files.options import Options
 from fogline.files.paths import is_local
 from fogline.files.reading import table
 from fogline.files.writing import write_folder
-from fogline.impute.completed import completed, incomplete
-from fogline.impute.table import distributions
-from fogline.model import Query
+from fogline.impute.written import completed, distributions, incomplete
+from fogline.query import Query
 from fogline.repository.repository import Repository
 
 

@@ -51,7 +51,7 @@ def init(
         must_be_there(file)
         from fogline.cli.guess import guess
         from fogline.files.reading import table
-        from fogline.model import Query
+        from fogline.query import Query
 
         options = stated()
         found = guess(table(file, None, options, remark), id, time)
@@ -125,7 +125,7 @@ def _asked(question: str, usual: str | None, known: Any) -> str:
 
 def _length(given: str, found: Guess) -> str | float:
     from fogline.cli.guess import unit_of
-    from fogline.question import duration
+    from fogline.query import duration
 
     try:
         return int(given) if float(given).is_integer() else float(given)
@@ -256,7 +256,7 @@ def guessed(found: Guess) -> str:
 def lifetime_in_words(found: Guess) -> str:
     """How long a row counts, in words."""
     from fogline.cli.guess import unit_of
-    from fogline.shown import in_words
+    from fogline.show import in_words
 
     return str(found.lifetime) if found.epoch is None else in_words(round(float(found.lifetime) * unit_of(found.epoch)))
 

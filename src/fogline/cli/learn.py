@@ -27,7 +27,7 @@ from fogline.cli.terminal import (
     repository_at,
 )
 from fogline.files.paths import plain
-from fogline.repository.methods import METHODS, PLAIN, VALUES, check_method
+from fogline.repository.held_out import METHODS, PLAIN, VALUES, check_method
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -147,8 +147,8 @@ def show_rules(
     with helpful():
         from rich.table import Table
 
-        from fogline.impute.others import OTHERS
-        from fogline.impute.past import OWN
+        from fogline.impute.row import OTHERS
+        from fogline.impute.sensor import OWN
         from fogline.repository.repository import Repository
 
         loaded = Repository.load(repository)

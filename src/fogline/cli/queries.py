@@ -15,8 +15,8 @@ from fogline.errors import FoglineError, QueryError
 
 if TYPE_CHECKING:
     from fogline.files.options import Options
-    from fogline.model import Query
-    from fogline.rows.queries import Asked
+    from fogline.queries import Asked
+    from fogline.query import Query
 
 
 class GivenQuery(NamedTuple):
@@ -40,8 +40,8 @@ def given(text: str) -> GivenQuery:
 
 def queries_of(texts: list[str]) -> Asked:
     """The query, or several by their names; one alone has none, unless it is stated."""
-    from fogline.model import Query
-    from fogline.rows.queries import Queries
+    from fogline.queries import Queries
+    from fogline.query import Query
 
     found = [given(text) for text in texts]
     if len(found) == 1 and found[0].name is None:
@@ -61,7 +61,7 @@ def queries_of(texts: list[str]) -> Asked:
 
 def one_of(texts: list[str], command: str) -> Query:
     """The only query that a command answers."""
-    from fogline.model import Query
+    from fogline.query import Query
 
     if len(texts) > 1:
         way = "; a repository for all has learnt by a query with the attributes of all" if command == "fit" else ""

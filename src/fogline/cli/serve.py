@@ -66,8 +66,8 @@ def serve(
 
 def token_of(token: str | None, file: Path | None) -> str | None:
     """The token, from an option, the environment or a file."""
+    from fogline.documents import read_small_text
     from fogline.errors import FoglineError
-    from fogline.small_files import read_small_text
 
     if file is None:
         return token or None

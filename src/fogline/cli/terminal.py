@@ -15,7 +15,7 @@ import typer
 import fogline
 from fogline.errors import HistoryWarning
 from fogline.files.paths import plain
-from fogline.shown import printable
+from fogline.show import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -60,10 +60,10 @@ def topic_options(
     kafka_config: Path | None,
 ) -> TopicOptions | None:
     """How the topic is read; None: the stream is none, and nothing was stated that only a topic has."""
+    from fogline.documents import read_small_text
     from fogline.files.tables import DELTA
     from fogline.kafka.address import Address, is_topic
     from fogline.kafka.config import EARLIEST, PER_BATCH, VARIABLE, TopicOptions, read_config
-    from fogline.small_files import read_small_text
 
     stated: dict[str, Any] = {"--starting": starting, "--accept-loss": accept_loss}
     stated |= {"--avro-schema": avro_schema}

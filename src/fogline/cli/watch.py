@@ -155,7 +155,7 @@ def run(
         from fogline.flow.output import RunConfig
         from fogline.flow.starting import ready
         from fogline.impute.chain import chain_of
-        from fogline.rows.queries import each_of
+        from fogline.queries import each_of
 
         known = None if repository is None else repository_at(repository, settings(), memory)
         asked, options = queries_of(query), stated()
@@ -337,8 +337,7 @@ def on_engine(config: RunConfig, start: Start) -> Iterator[tuple[Any, Report]]:
         with stages("starting, in this process") as progress:
             yield Embedded(config, shown, remark), progress
         return
-    from fogline.kernels.cache import is_cold
-    from fogline.kernels.notice import TEXT
+    from fogline.kernels.compile import TEXT, is_cold
 
     if is_cold():  # workers compile, and cannot state it
         remark(TEXT)

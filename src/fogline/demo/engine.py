@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.demo.view import BatchReport
-from fogline.model import Query
 from fogline.monitor import Monitor
+from fogline.query import Query
 from fogline.repository.repository import Repository
 
 

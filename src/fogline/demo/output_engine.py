@@ -23,7 +23,7 @@ from fogline.flow.batches import batch_name
 from fogline.flow.embedded import Embedded, EmbeddedRun
 from fogline.flow.names import CHANGES, HEALTH
 from fogline.flow.output import EMBEDDED, RunConfig
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.repository import Repository
 
 

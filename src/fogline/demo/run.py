@@ -27,8 +27,8 @@ from fogline.demo.mine import PERIOD
 from fogline.demo.options import PARCEL, DemoOptions
 from fogline.demo.shift import Shift, question
 from fogline.demo.view import BatchReport, MineView
-from fogline.model import Query
 from fogline.monitor import Monitor
+from fogline.query import Query
 from fogline.repository.repository import Repository
 
 FRAME = 0.1  # seconds between two frames

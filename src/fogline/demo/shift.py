@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from fogline.demo.control_room import ControlRoom
 from fogline.demo.mine import ATTRIBUTES, PERIOD, STEP, Floats, Indices, Mine, Reports
-from fogline.impute.table import DistributionTable
-from fogline.model import Query
+from fogline.impute.written import DistributionTable
+from fogline.query import Query
 from fogline.repository.repository import Repository
 
 

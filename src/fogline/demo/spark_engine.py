@@ -30,7 +30,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.reported import tables_of
 from fogline.flow.stages import screened
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.spark import fit
 from fogline.spark.errors import plainly

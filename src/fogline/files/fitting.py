@@ -19,7 +19,8 @@ from fogline.files.casting import cast, unfit
 from fogline.files.origin import CORRUPT, FILE, LINE, WHY
 from fogline.files.raw import Raw
 from fogline.rows.clock import Reasons
-from fogline.rows.text import is_text, mended, quoted
+from fogline.rows.numbers import is_text, mended
+from fogline.show import quoted
 
 if TYPE_CHECKING:
     from fogline.files.settled import Layout

@@ -26,10 +26,10 @@ from fogline.files.raw import UNREADABLE, reason_of
 from fogline.files.roles import Roles
 from fogline.files.settled import Layout
 from fogline.files.sniffing import Dialect
+from fogline.queries import Asked
 from fogline.rows.clock import CLOCKS, STAMP, ZONED, meaning_of, meant_by, read_times
-from fogline.rows.queries import Asked
-from fogline.rows.text import is_text
-from fogline.rows.version import read_versions
+from fogline.rows.numbers import is_text
+from fogline.rows.versions import read_versions
 
 FILES = 200  # that are looked at
 FEW = 20  # files and …

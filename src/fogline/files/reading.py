@@ -11,7 +11,7 @@ from fogline.files.layout import layout_of
 from fogline.files.listing import files_of
 from fogline.files.one_file import batches
 from fogline.files.options import Options
-from fogline.model import Query
+from fogline.query import Query
 from fogline.rows.clock import in_zone
 
 __all__ = ["batches", "table"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fogline.rows.queries import Asked, Queries
+from fogline.queries import Asked, Queries
 
 
 class Roles(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 from fogline.errors import FoglineError, other_format
 from fogline.flow.folder import Folder
 from fogline.flow.names import ABOUT
-from fogline.sealed import opened, sealed
+from fogline.saved import opened, sealed
 
 FORMAT = 1  # of about.json
 _FORMAT = "format"

@@ -30,8 +30,8 @@ from fogline.flow.lengths import length_text
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import HELD, RejectedRow, as_json
-from fogline.packing import Arrays
 from fogline.rows.clock import time_text
+from fogline.saved import Arrays
 
 MOST = 100_000  # rows held for one group
 FIRST = 64  # rows of one id that are kept in case it was that id that ran ahead

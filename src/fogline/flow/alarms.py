@@ -15,7 +15,7 @@ import pyarrow as pa
 from fogline.flow.folder import Folder
 from fogline.flow.limits import FORGOTTEN, Full, GroupLimits, groups_in, is_near
 from fogline.flow.names import ALARMS
-from fogline.sealed import opened, sealed
+from fogline.saved import opened, sealed
 
 
 class Alarms:

@@ -24,10 +24,10 @@ from fogline.flow.kept_file import KeptFile
 from fogline.flow.listed import again
 from fogline.flow.names import CHANGES, HEALTH, HERE
 from fogline.impute.scores import Sums
-from fogline.model import Query
+from fogline.queries import Asked, asked_from, each_of
+from fogline.query import Query
 from fogline.rows.changes import answer_of, of_query, standing
 from fogline.rows.clock import as_instant
-from fogline.rows.queries import Asked, asked_from, each_of
 
 MANY = 1_000_000  # changes that are held at once
 

@@ -14,27 +14,26 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import (
+    BOUNDS_ONLY,
     ONE,
     SETTLED,
-    VAGUE,
     Batch,
-    Clouds,
     Flags,
     Floats,
     Ints,
     Objects,
     Removals,
-    empty_clouds,
+    UncertainRows,
+    empty_rows,
     objects,
 )
-from fogline.kernels.clouds import dense
-from fogline.model import Query
-from fogline.packing import Arrays, table_as_bytes, table_from_bytes
+from fogline.kernels.uncertain import dense
+from fogline.query import Query
 from fogline.rows.clock import REAL
-from fogline.rows.ids import without_sign_of_zero
-from fogline.rows.joined import joined
+from fogline.rows.names import without_sign_of_zero
 from fogline.rows.reader import Decoded
-from fogline.rows.show import row_of
+from fogline.rows.table import joined, row_of
+from fogline.saved import Arrays, table_as_bytes, table_from_bytes
 
 _POOLS = ("value", "weight", "tail")
 
@@ -47,7 +46,7 @@ class RowBlock(NamedTuple):
     expires: Floats  # (n,)
     raw: Floats  # (n, d)
     known: Floats  # (n, width) what imputers keep; NaN for rows without gaps
-    clouds: Clouds
+    uncertain: UncertainRows
     covering: Flags  # (n,) whether others were dropped because of it
     gone: Flags | None = None  # (n,) which rows remove their id, where each id has one current row; None: it has many
     version: Ints | None = None  # (n,) orders what befalls one id at one time
@@ -62,19 +61,21 @@ class RowBlock(NamedTuple):
         version = None if self.version is None else self.version[which]
         return RowBlock(
             columns, self.arrived[which], self.expires[which], self.raw[which], self.known[which],
-            self.clouds.part(which), self.covering[which], gone, version,
+            self.uncertain.part(which), self.covering[which], gone, version,
         )  # fmt: skip
 
     def between(self, a: int, b: int) -> RowBlock:
         """The rows from a to b, with their part of the pools, where these lie in the order of the rows."""
         rows = self.part(slice(a, b))
-        if not len(rows.clouds.value):
+        if not len(rows.uncertain.value):
             return rows
-        clouds, own = rows.clouds, rows.clouds.start >= 0
-        first = int(clouds.start[own].min(initial=len(clouds.value)))
-        pool = slice(first, first + int(clouds.size[own].sum()))
-        pools = {name: getattr(clouds, name)[pool] for name in _POOLS}
-        return rows._replace(clouds=clouds._replace(start=np.where(own, clouds.start - first, clouds.start), **pools))
+        uncertain, own = rows.uncertain, rows.uncertain.start >= 0
+        first = int(uncertain.start[own].min(initial=len(uncertain.value)))
+        pool = slice(first, first + int(uncertain.size[own].sum()))
+        pools = {name: getattr(uncertain, name)[pool] for name in _POOLS}
+        return rows._replace(
+            uncertain=uncertain._replace(start=np.where(own, uncertain.start - first, uncertain.start), **pools)
+        )
 
     def names(self, query: Query) -> Objects:
         """The ids of the rows."""
@@ -83,7 +84,7 @@ class RowBlock(NamedTuple):
     def batch(self, query: Query) -> Batch:
         """As the live set takes them."""
         names = self.names(query)
-        return Batch(names, self.arrived, self.expires, self.raw, self.known, self.clouds, self.version)
+        return Batch(names, self.arrived, self.expires, self.raw, self.known, self.uncertain, self.version)
 
     def removals(self, query: Query) -> Removals:
         """Of rows that all remove their ids, what there is to know."""
@@ -107,7 +108,7 @@ def block_of(rows: Decoded, names: Sequence[str], query: Query, width: int) -> R
     columns = pa.RecordBatch.from_arrays(list(came.values()), kept)
     known = np.full((len(rows.arrived), width), np.nan)
     none = np.zeros(len(rows.arrived), np.bool_)
-    block = RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.clouds, none)
+    block = RowBlock(columns, rows.arrived, rows.expires, rows.raw, known, rows.uncertain, none)
     if not query.latest:
         return block
     version = np.zeros(len(none), np.int64) if rows.version is None else rows.version
@@ -118,8 +119,8 @@ def empty_block(d: int, width: int) -> RowBlock:
     """No rows."""
     none = np.empty(0)
     columns = pa.RecordBatch.from_arrays([], names=[])
-    clouds = empty_clouds(0, d, 0)
-    return RowBlock(columns, none, none, np.empty((0, d)), np.empty((0, width)), clouds, np.empty(0, np.bool_))
+    uncertain = empty_rows(0, d, 0)
+    return RowBlock(columns, none, none, np.empty((0, d)), np.empty((0, width)), uncertain, np.empty(0, np.bool_))
 
 
 def concat(blocks: Sequence[RowBlock]) -> RowBlock:
@@ -131,9 +132,9 @@ def concat(blocks: Sequence[RowBlock]) -> RowBlock:
     arrived, expires, raw, known, covering = (
         np.concatenate([getattr(each, name) for each in blocks]) for name in names
     )
-    clouds = _joined([each.clouds for each in blocks])
+    uncertain = _joined([each.uncertain for each in blocks])
     gone, version = (_both([getattr(each, name) for each in blocks]) for name in ("gone", "version"))
-    return RowBlock(columns, arrived, expires, raw, known, clouds, covering, gone, version)
+    return RowBlock(columns, arrived, expires, raw, known, uncertain, covering, gone, version)
 
 
 def _alike(parts: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
@@ -157,19 +158,19 @@ def _both(parts: Sequence[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 
-def _joined(clouds: Sequence[Clouds]) -> Clouds:
+def _joined(uncertain: Sequence[UncertainRows]) -> UncertainRows:
     """All clouds in order; pools that some of them share lie there once."""
-    starts, offsets, pools, end = [], dict[int, int](), list[Clouds](), 0
-    for each in clouds:
+    starts, offsets, pools, end = [], dict[int, int](), list[UncertainRows](), 0
+    for each in uncertain:
         if id(each.value) not in offsets:
             offsets[id(each.value)] = end
             pools.append(each)
             end += len(each.value)
         offset = offsets[id(each.value)]
         starts.append(np.where(each.start >= 0, each.start + offset, each.start) if offset else each.start)
-    cells = {name: np.concatenate([getattr(each, name) for each in clouds]) for name in ("lo", "hi", "size")}
+    cells = {name: np.concatenate([getattr(each, name) for each in uncertain]) for name in ("lo", "hi", "size")}
     values = {name: np.concatenate([getattr(each, name) for each in pools]) for name in _POOLS}
-    return Clouds(start=np.concatenate(starts), **cells, **values)
+    return UncertainRows(start=np.concatenate(starts), **cells, **values)
 
 
 def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
@@ -180,17 +181,17 @@ def to_arrays(block: RowBlock, signs: Floats) -> Arrays:
         out["covering"] = np.flatnonzero(block.covering)
     if block.gone is not None and block.version is not None:
         out |= {"gone": np.flatnonzero(block.gone), "version": block.version}
-    clouds, came = block.clouds, block.raw * signs + 0.0
+    uncertain, came = block.uncertain, block.raw * signs + 0.0
     if block.known.shape[1]:
-        lacking = np.flatnonzero((clouds.start == VAGUE).any(axis=1) | (block.known[:, 0] == SETTLED))
+        lacking = np.flatnonzero((uncertain.start == BOUNDS_ONLY).any(axis=1) | (block.known[:, 0] == SETTLED))
         out |= {"lacking": lacking, "known": block.known[lacking]}
-    same = (clouds.start == ONE) & ((clouds.lo == came) | (np.isnan(clouds.lo) & np.isnan(came)))
+    same = (uncertain.start == ONE) & ((uncertain.lo == came) | (np.isnan(uncertain.lo) & np.isnan(came)))
     if not same.all():
         cells = np.flatnonzero(~same.ravel())
-        few = dense(clouds, np.arange(len(block.arrived))) if (clouds.start >= 0).any() else clouds
+        few = dense(uncertain, np.arange(len(block.arrived))) if (uncertain.start >= 0).any() else uncertain
         out |= {"cells": cells, "size": few.size.ravel()[cells], "start": few.start.ravel()[cells]}
         out |= {"lo": few.lo.ravel()[cells], "hi": few.hi.ravel()[cells]}
-        if few is not clouds:
+        if few is not uncertain:
             out |= {name: getattr(few, name) for name in _POOLS}
     return out
 
@@ -208,10 +209,10 @@ def from_arrays(arrays: Arrays, signs: Floats, width: int) -> RowBlock:
         for whole, name in ((lo, "lo"), (hi, "hi"), (start, "start"), (size, "size")):
             whole.ravel()[arrays["cells"]] = arrays[name]
     none = np.empty(0)
-    clouds = Clouds(lo, hi, start, size, *(arrays.get(name, none) for name in _POOLS))
+    uncertain = UncertainRows(lo, hi, start, size, *(arrays.get(name, none) for name in _POOLS))
     covering = np.zeros(len(raw), np.bool_)
     covering[arrays.get("covering", np.empty(0, np.int64))] = True
-    block = RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, clouds, covering)
+    block = RowBlock(columns, arrays["arrived"], arrays["expires"], raw, known, uncertain, covering)
     if "version" not in arrays:
         return block
     gone = np.zeros(len(raw), np.bool_)

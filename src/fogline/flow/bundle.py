@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Ints
+from fogline.engine.current import LatestGroup
+from fogline.engine.store import NAMES, join_columns, save_group, split_columns
 from fogline.flow import heard as hearing
 from fogline.flow.ahead import Ahead
 from fogline.flow.cache import LoadedGroup
-from fogline.packing import Arrays, table_as_bytes, table_from_bytes
-from fogline.rows.joined import joined_column
-from fogline.rows.keys import Key
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.store import NAMES, join_columns, save_group, split_columns
+from fogline.rows.names import Key
+from fogline.rows.table import joined_column
+from fogline.saved import Arrays, table_as_bytes, table_from_bytes
 
 if TYPE_CHECKING:
     from fogline.flow.keeper import Keeper

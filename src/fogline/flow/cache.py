@@ -11,11 +11,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from fogline.engine.store import AnyGroup
 from fogline.flow.ahead import Ahead
 from fogline.flow.block import RowBlock
 from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot
-from fogline.skyline.store import AnyGroup
 
 LARGE = 100_000  # bytes of state; smaller ones are loaded as quickly as found
 MOST = 32_000_000  # bytes of state cached at once; loaded, a group is about four times as large

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from fogline.engine.carry import Coming, carry_over, join_standing, standing_of
+from fogline.engine.current import LatestGroup
+from fogline.engine.store import AnyGroup
 from fogline.flow.block import RowBlock
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
 from fogline.impute.intake import put
-from fogline.skyline.carry import Coming, carry_over, join_standing, standing_of
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.store import AnyGroup
 
 
 class Carrying:
@@ -30,7 +30,7 @@ class Carrying:
     def carry(self, piece: Piece, removals: RowBlock | None, group: AnyGroup, clock: float) -> Piece:
         """The piece, of rows of one group that are due, with what they carry over."""
         rows, query, d = piece.rows, self.plan.query, len(self.plan.query.names)
-        if not isinstance(group, LatestGroup) or not np.isnan(rows.clouds.lo[:, self.columns]).any():
+        if not isinstance(group, LatestGroup) or not np.isnan(rows.uncertain.lo[:, self.columns]).any():
             return piece
         number: dict[object, int] = {}
         taken = np.array([k for k in range(len(rows.arrived)) if k not in rows.refused], np.int64)
@@ -45,13 +45,13 @@ class Carrying:
             return np.concatenate([getattr(block, name) for block in blocks])
 
         cells = ("lo", "hi", "start", "size")  # those of removals have no lists
-        clouds = given.clouds._replace(
-            **{name: np.concatenate([getattr(block.clouds, name) for block in blocks]) for name in cells}
+        uncertain = given.uncertain._replace(
+            **{name: np.concatenate([getattr(block.uncertain, name) for block in blocks]) for name in cells}
         )
         numbers = joined("arrived"), joined("version"), joined("expires"), gone, joined("raw")
-        coming = Coming(np.array(code, np.int64), *numbers, clouds)
+        coming = Coming(np.array(code, np.int64), *numbers, uncertain)
         raw, found = carry_over(coming, join_standing([standing], d), self.columns, clock)
         values = rows.raw.copy()
         values[taken] = raw[:n]
-        rows = rows._replace(raw=values, clouds=put(rows.clouds, taken, found.part(slice(n))))
-        return replace(piece, rows=rows, block=piece.block._replace(raw=rows.raw, clouds=rows.clouds))
+        rows = rows._replace(raw=values, uncertain=put(rows.uncertain, taken, found.part(slice(n))))
+        return replace(piece, rows=rows, block=piece.block._replace(raw=rows.raw, uncertain=rows.uncertain))

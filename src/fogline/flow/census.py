@@ -20,7 +20,7 @@ from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import kind_of_reason, where
 from fogline.flow.screening import Screening
-from fogline.rows.copies import DUPLICATE
+from fogline.rows.versions import DUPLICATE
 
 _SUMS = ("rows", "removals", "complete", "incomplete", "rejected")
 _COUNTERS = ("missing", "outside", "reasons")
@@ -71,7 +71,7 @@ def counted(plan: Plan, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
         taken[list(piece.rows.refused)] = False
         if plan.query.latest:  # the same row again changes nothing
             rejects = [each for each in rejects if each.reason != DUPLICATE]
-        lacking = np.isnan(piece.rows.clouds.lo[taken])
+        lacking = np.isnan(piece.rows.uncertain.lo[taken])
         beyond = lacking & ~np.isnan(piece.rows.raw[taken])
         incomplete, removals = int(lacking.any(axis=1).sum()), int(np.count_nonzero(removes))
         out.add(

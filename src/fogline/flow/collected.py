@@ -20,7 +20,7 @@ from fogline.flow.reported import Reported, file_of, tables_of
 from fogline.flow.sink import put_all
 from fogline.flow.spill import PIECES, spilled_files
 from fogline.flow.stages import opened
-from fogline.rows.queries import QUERY
+from fogline.queries import QUERY
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from fogline.flow.kept_file import CHECKED, KeptFile
 from fogline.flow.names import ANSWERS, CHANGES, HEALTH, KINDS, SCORES, VIEWS
 from fogline.flow.views import fold
 from fogline.impute.scores import Sums, add, from_plain, to_plain
+from fogline.queries import Asked
 from fogline.rows.changes import standing
-from fogline.rows.queries import Asked
-from fogline.sealed import opened, sealed
+from fogline.saved import opened, sealed
 
 BLOCK = 100  # so many files become one
 LARGE = 128 * 2**20  # bytes: files are not joined beyond

@@ -18,7 +18,7 @@ from fogline.flow.folder import Folder
 from fogline.flow.kept_file import KeptFile
 from fogline.flow.listed import HoleError
 from fogline.flow.names import CHANGES, HEALTH, REJECTS
-from fogline.sealed import opened, sealed
+from fogline.saved import opened, sealed
 
 _NOTE = b"fogline"
 Range = tuple[int, int]  # the first and the last batch

@@ -21,8 +21,8 @@ from fogline.flow.parcel import NUMBERS, Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
 from fogline.impute.scores import from_plain, to_plain
-from fogline.packing import Arrays, pack, unpack, whole
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
+from fogline.saved import Arrays, pack, unpack, whole
 
 _REVISIONS = "revised "  # before the names of arrays
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import Flags
+from fogline.engine.store import AnyGroup
 from fogline.flow.block import RowBlock, concat
 from fogline.flow.carrying import Carrying
 from fogline.flow.cells import Cells
@@ -30,9 +31,8 @@ from fogline.flow.sensors import decoded
 from fogline.impute.intake import lacking_context, refused_first, why_rejected
 from fogline.kernels.sensors import UNABLE
 from fogline.rows.clock import Reasons
-from fogline.rows.copies import DUPLICATE, others
-from fogline.rows.keys import Key, keyed
-from fogline.skyline.store import AnyGroup
+from fogline.rows.names import Key, keyed
+from fogline.rows.versions import DUPLICATE, others
 
 
 class Settled(NamedTuple):
@@ -104,7 +104,7 @@ class Settling:
             piece, sensors = self._piece(key, rows.part(stay))
             piece.rows.refused.update((k, refused[i]) for k, i in enumerate(stay.tolist()) if i in refused)
             piece = self.carrying.carry(piece, removals, group, clock)
-            imputed = np.isnan(piece.rows.clouds.lo[:, columns])
+            imputed = np.isnan(piece.rows.uncertain.lo[:, columns])
             if self.plan.chain is not None:
                 piece = asked_at_once(piece, self.plan)
             self._refuse_first(key, state, piece, sensors, parts, copied=len(stay) < len(rows.arrived))

@@ -29,7 +29,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plans import AnyPlan, kin_of, kin_of_bucket, parcel_of, split_key
 from fogline.flow.sensors import SensorStage
 from fogline.flow.watermark import Farthest, HeardPair, event
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
 
 LOADED = 64_000_000  # bytes of the states of groups that stay loaded; loaded, they are about four times as large
 LEAST = 20_000  # bytes that a loaded group counts as, at least

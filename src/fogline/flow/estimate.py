@@ -28,8 +28,8 @@ from fogline.flow.names import HEALTH
 from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.rows.reader import lifetime_of
-from fogline.rows.usual import usual_table
-from fogline.shown import size_text
+from fogline.rows.table import usual_table
+from fogline.show import size_text
 
 SAMPLE = 20_000  # rows, …
 STEP = 1_000  # … so many at a time

@@ -19,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import LEAVE, Delta, Floats, Ints
+from fogline.engine.answer import FrontRows, standing
+from fogline.engine.ask import questions
+from fogline.engine.explain import explained
+from fogline.engine.live import Live
 from fogline.flow.plan import Plan
 from fogline.flow.viewing import GroupView, NearRows
 from fogline.kernels.states import IN, OUT
-from fogline.model import Query
+from fogline.query import Query
 from fogline.rows.clock import show_time
-from fogline.rows.keys import Key, key_columns
-from fogline.skyline.asking import questions
-from fogline.skyline.fronts import FrontRows, standing
-from fogline.skyline.live import Live
-from fogline.why import explained
+from fogline.rows.names import Key, key_columns
 
 CHANGED = 200  # rows that entered or were updated, whose changes are explained
 SHOWN = 100  # near rows that are explained beside them: first those that are out
@@ -119,7 +119,7 @@ def _outside_first(slots: Ints, live: Live) -> list[int]:
 def _cells(live: Live, which: Ints, query: Query) -> Floats:
     """(n, 4 d) of each attribute: as it came, and the least, the greatest and the mean value that it may have."""
     signs = np.array(query.signs)
-    s, c, (n, d) = live.slots, live.slots.clouds, (len(which), len(signs))
+    s, c, (n, d) = live.slots, live.slots.uncertain, (len(which), len(signs))
     ends = np.sort(np.stack((c.lo[which] * signs, c.hi[which] * signs)) + 0.0, axis=0)
     means = s.means(np.repeat(which, d), np.tile(np.arange(d), n)).reshape(n, d) * signs + 0.0
     return np.stack((query.plausible(s.raw[which]), ends[0], ends[1], means), axis=2).reshape(n, 4 * d)

@@ -27,7 +27,7 @@ from fogline.flow.kept_file import CHECKED, KeptFile
 from fogline.flow.names import ABOUT, HEALTH, KINDS, REJECTS
 from fogline.flow.reported import Reported, numbered_rejects
 from fogline.flow.sink import BATCH, Batches, RunInfo, refuse_gap
-from fogline.rows.queries import Asked
+from fogline.queries import Asked
 
 
 class BatchFolder:

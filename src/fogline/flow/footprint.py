@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fogline.kernels.clouds import own_values
+from fogline.engine.current import LatestGroup
+from fogline.engine.slots import TYPES
 from fogline.kernels.states import IN
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.slots import TYPES
+from fogline.kernels.uncertain import own_values
 
 if TYPE_CHECKING:
     from fogline.flow.cache import LoadedGroup
@@ -38,7 +38,7 @@ def size_of(plan: Plan, loaded: LoadedGroup) -> int:
     slots = loaded.group.live.slots
     alive = slots.alive()
     places = int(slots.columns.places[alive][slots.columns.state[alive] == IN].sum())
-    return _rows(plan, loaded) + own_values(slots.clouds, alive, slots.shared) * VALUE + places * SUM
+    return _rows(plan, loaded) + own_values(slots.uncertain, alive, slots.shared) * VALUE + places * SUM
 
 
 def at_most(plan: Plan, loaded: LoadedGroup) -> int:

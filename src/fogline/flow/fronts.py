@@ -22,8 +22,7 @@ from fogline.flow.answers import Shown
 from fogline.flow.folder import Folder
 from fogline.flow.sink import beside
 from fogline.flow.views import explained, near_at
-from fogline.model import TOLERANCE, Query
-from fogline.question import is_number
+from fogline.query import TOLERANCE, Query, is_number
 from fogline.rows.changes import of_query
 
 CERTAIN, LIKELY, POSSIBLE = FRONTS = ("certain", "likely", "possible")

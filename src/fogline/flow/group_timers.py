@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fogline.engine.current import LatestGroup
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.plan import Plan
 from fogline.flow.watermark import later, reached, timer
-from fogline.question import duration
-from fogline.skyline.latest import LatestGroup
+from fogline.query import duration
 
 
 class GroupTimers:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, Words
 from fogline.kernels.heard import FARTHEST, KEPT, hash_numbers, hash_texts, merged
-from fogline.packing import Arrays
+from fogline.saved import Arrays
 
 NO_IDS = np.empty(0, np.uint64)
 PREFIX = "heard "

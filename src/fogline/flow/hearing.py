@@ -13,8 +13,8 @@ import numpy as np
 from fogline.arrays import Flags, Floats, Ints, Words
 from fogline.flow.ground import moved
 from fogline.flow.heard import NO_IDS, Cell
-from fogline.kernels.batches import newest
 from fogline.kernels.heard import find_cells, sketch
+from fogline.kernels.sorting import newest
 
 
 class Hearing:

@@ -1,6 +1,6 @@
 """What may each missing value of a stream be, written out?
 
-One line per possible value, as `fogline.impute.table` writes it, from decoded rows.
+One line per possible value, as `fogline.impute.written` writes it, from decoded rows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pyarrow as pa
 from fogline.arrays import Floats
 from fogline.flow.piece import SLICE, Decoder, Piece, slices
 from fogline.flow.plan import Plan
-from fogline.impute.imputer import Evidence
-from fogline.impute.table import CELLS, times_of, written
+from fogline.impute.protocol import Evidence
+from fogline.impute.written import CELLS, times_of, written
 
 
 def imputed_schema(plan: Plan) -> pa.Schema:
@@ -36,10 +36,10 @@ def impute_piece(plan: Plan, piece: Piece, context: Floats | None) -> pa.Table:
     assert chain is not None
     left = rows.left()
     which = np.arange(len(rows.arrived)) if left is None else left
-    clouds = rows.clouds.part(which)
-    gaps = np.isnan(clouds.lo)
+    uncertain = rows.uncertain.part(which)
+    gaps = np.isnan(uncertain.lo)
     near = None if context is None else context[which]
-    evidence = Evidence(chain.values(clouds, rows.raw[which]), gaps, rows.source, which, near)
+    evidence = Evidence(chain.values(uncertain, rows.raw[which]), gaps, rows.source, which, near)
     columns = piece.block.columns
     names = {name: columns.column(name) for name in query.by} | {"id": columns.column(query.id)}
     names["time"] = times_of(rows, plan.kinds)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Delta, Floats
+from fogline.engine.store import AnyGroup
 from fogline.flow.limits import LARGE, group_text, large_table
 from fogline.flow.names import CHANGES as CHANGES
 from fogline.flow.names import HEALTH as HEALTH
@@ -25,11 +26,10 @@ from fogline.flow.rejects import RejectedRow
 from fogline.flow.view_columns import WHY
 from fogline.flow.viewing import GroupView, view_tables
 from fogline.impute.scores import Sums, to_plain
-from fogline.model import Query
+from fogline.query import Query
 from fogline.rows.changes import Tables, change_schema
 from fogline.rows.clock import write_times
-from fogline.rows.keys import Key, key_columns
-from fogline.skyline.store import AnyGroup
+from fogline.rows.names import Key, key_columns
 
 COUNTERS = (
     "rows", "rejected", "held", "released", "late", "expired", "outside_limits", "incomplete", "screened", "waiting",

@@ -21,6 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fogline.arrays import BEGUN_ANEW, LEAVE, Delta, Flags, Revisions
+from fogline.engine.bulk import threads
+from fogline.engine.current import LatestGroup
+from fogline.engine.group import Group, duplicates, entered
+from fogline.engine.store import AnyGroup, join_groups, save_group, split_groups
 from fogline.flow import cache, log
 from fogline.flow.ahead import Ahead, reports, sift_ahead
 from fogline.flow.block import RowBlock, concat, from_arrays, to_arrays
@@ -42,15 +46,10 @@ from fogline.flow.turns import Log
 from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import reached
 from fogline.impute.scores import Sums, add
-from fogline.packing import Arrays
 from fogline.rows.changes import Tables
-from fogline.rows.copies import DUPLICATE, Contents
-from fogline.rows.keys import Key
-from fogline.skyline.duplicates import duplicates, entered
-from fogline.skyline.group import Group
-from fogline.skyline.latest import LatestGroup
-from fogline.skyline.store import AnyGroup, join_groups, save_group, split_groups
-from fogline.skyline.threads import threads
+from fogline.rows.names import Key
+from fogline.rows.versions import DUPLICATE, Contents
+from fogline.saved import Arrays
 
 PLACES = 1_000_000  # of a row; one with more may be bracketed
 _WAITING = "waiting "  # before the names of arrays of rows that wait
@@ -273,7 +272,7 @@ class Keeper:
         if self.settling is not None:  # which of copies counts is settled when it is known what can be imputed
             again = entered(loaded.group, names, rows.arrived, loaded.clock)
         else:
-            contents = partial(Contents, rows.raw, rows.expires, rows.clouds, self.plan.signs, self._points)
+            contents = partial(Contents, rows.raw, rows.expires, rows.uncertain, self.plan.signs, self._points)
             again, kept = duplicates(loaded.group, names, rows.arrived, loaded.clock, contents, rows.covering)
         if not again:
             return rows, [], len(kept)

@@ -17,7 +17,7 @@ from fogline.flow.named import Naming
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.plans import AnyPlan, Plans, shelf_plan, split_key
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
 
 
 class Keepers:

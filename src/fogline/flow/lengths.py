@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.errors import QueryError
-from fogline.model import Query
-from fogline.question import duration
+from fogline.query import Query, duration
 
 AUTO, OFF = "auto", "off"
 LIVES = 10  # the default of `ahead`, and of `idle` for a stream that is followed, is so many lifetimes

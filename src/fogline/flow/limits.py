@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.errors import LimitError, QueryError
-from fogline.rows.queries import QUERY
-from fogline.shown import count_of, size_text
+from fogline.queries import QUERY
+from fogline.show import count_of, size_text
 
 STOP, WARN = POLICIES = ("stop", "warn")
 NEAR = 0.8  # of a limit, from which on there is an alarm

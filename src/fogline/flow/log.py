@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from fogline.engine.current import LatestGroup
 from fogline.flow import cache
 from fogline.flow.block import from_arrays, to_arrays
 from fogline.flow.cells import Cells
@@ -23,8 +24,7 @@ from fogline.flow.newest import GroupTurn, advance
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_cell, to_cell
 from fogline.flow.turns import Log, Noted
-from fogline.packing import Arrays
-from fogline.skyline.latest import LatestGroup
+from fogline.saved import Arrays
 
 FEW = 1_000  # ids of a group that is written as a whole every time
 TURNS = 64  # so many turns may lie behind the base, …

@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import ONE, SETTLED, VAGUE, Clouds
+from fogline.arrays import BOUNDS_ONLY, ONE, SETTLED, UncertainRows
+from fogline.engine.store import AnyGroup, join_groups, save_group
 from fogline.flow import log
 from fogline.flow.block import RowBlock, concat
 from fogline.flow.cache import LoadedGroup
 from fogline.flow.cells import Cells
 from fogline.flow.plan import Plan
 from fogline.flow.waiting import open_slots
-from fogline.kernels.clouds import dense
-from fogline.packing import Arrays
-from fogline.skyline.store import AnyGroup, join_groups, save_group
+from fogline.kernels.uncertain import dense
+from fogline.saved import Arrays
 
 Split = Callable[[dict[str, Any], Arrays], AnyGroup]  # a group from its small values and its arrays
 
@@ -51,12 +51,12 @@ def moved_group(
 
 def _settled(rows: RowBlock, was: Plan, plan: Plan) -> RowBlock:
     """Rows on their way in, with distributions in place of bounds."""
-    clouds, gaps = rows.clouds, rows.clouds.start == VAGUE
+    uncertain, gaps = rows.uncertain, rows.uncertain.start == BOUNDS_ONLY
     known = np.full((len(rows.arrived), plan.width), np.nan)
-    known[(clouds.start != ONE).any(axis=1)] = SETTLED
+    known[(uncertain.start != ONE).any(axis=1)] = SETTLED
     if was.chain is not None and gaps.any():
-        clouds = was.chain.fill(clouds, rows.known, gaps)
-    return rows._replace(clouds=clouds, known=known)
+        uncertain = was.chain.fill(uncertain, rows.known, gaps)
+    return rows._replace(uncertain=uncertain, known=known)
 
 
 def _regrouped(group: AnyGroup, was: Plan, plan: Plan, split: Split) -> AnyGroup:
@@ -64,9 +64,9 @@ def _regrouped(group: AnyGroup, was: Plan, plan: Plan, split: Split) -> AnyGroup
     group.live.reveal()
     slots = group.live.slots
     arrays = join_groups([group], len(plan.query.names), plan.id)
-    clouds = dense(slots.clouds, slots.alive())
-    arrays |= {name: getattr(clouds, name) for name in Clouds._fields}
-    arrays["pools"] = np.array([len(clouds.value)], np.int64)
+    uncertain = dense(slots.uncertain, slots.alive())
+    arrays |= {name: getattr(uncertain, name) for name in UncertainRows._fields}
+    arrays["pools"] = np.array([len(uncertain.value)], np.int64)
     carried = arrays["known"][:, was.width :]  # which cells, that other rows may carry over, were imputed
     arrays["known"] = np.hstack((np.full((len(carried), plan.width), SETTLED), carried))
     return split({"group": save_group(group)}, arrays)

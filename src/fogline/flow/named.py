@@ -26,7 +26,7 @@ from fogline.flow.names import KINDS, NEAR, NEXT, VIEWS
 from fogline.flow.plan import Plan
 from fogline.flow.plans import AnyPlan, Plans
 from fogline.flow.view_columns import near_schema, next_by, next_schema
-from fogline.rows.queries import QUERY
+from fogline.queries import QUERY
 
 
 def _near(plan: Plan) -> pa.Schema:

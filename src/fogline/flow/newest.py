@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import ONE, Delta, Flags, Floats, Ints
+from fogline.engine.current import LatestGroup
 from fogline.flow.block import RowBlock
 from fogline.flow.plan import Plan
 from fogline.rows.reader import Decoded
-from fogline.skyline.latest import LatestGroup
 
 
 class GroupTurn(NamedTuple):
@@ -65,9 +65,9 @@ def without_values(rows: Decoded) -> Decoded:
     """Of removals nothing but name and time is looked at: there is no gap in them."""
     if rows.gone is None or not rows.gone.any():
         return rows
-    gone, clouds = rows.gone, rows.clouds
-    lo, hi, start, size = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy(), clouds.size.copy()
+    gone, uncertain = rows.gone, rows.uncertain
+    lo, hi, start, size = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy(), uncertain.size.copy()
     lo[gone], hi[gone], start[gone], size[gone] = 0.0, 0.0, ONE, 1
     return rows._replace(
-        expires=np.where(gone, np.inf, rows.expires), clouds=clouds._replace(lo=lo, hi=hi, start=start, size=size)
+        expires=np.where(gone, np.inf, rows.expires), uncertain=uncertain._replace(lo=lo, hi=hi, start=start, size=size)
     )

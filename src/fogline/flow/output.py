@@ -43,9 +43,9 @@ from fogline.flow.reported import schemas_of
 from fogline.flow.sink import RunInfo, Sink, places_of
 from fogline.flow.spill import PIECES
 from fogline.kafka.config import TopicOptions
+from fogline.queries import Asked, Queries, each_of
 from fogline.repository.repository import Repository
 from fogline.rows.changes import member_key, of_query
-from fogline.rows.queries import Asked, Queries, each_of
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 PLANNED = (

@@ -18,7 +18,7 @@ from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow
 from fogline.flow.watermark import HeardPair
 from fogline.impute.scores import Sums, from_plain, to_plain
-from fogline.packing import Arrays, pack, unpack, whole
+from fogline.saved import Arrays, pack, unpack, whole
 
 _REVISIONS = "revised "  # before the names of arrays
 NUMBERS = ("came", "outside_limits", "incomplete", "screened", "unwatched", "sensors_forgotten")

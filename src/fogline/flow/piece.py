@@ -20,14 +20,12 @@ from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.newest import without_values
 from fogline.flow.plan import Plan
 from fogline.impute.intake import answered_at_once
-from fogline.kernels.batches import repeats
+from fogline.kernels.sorting import repeats
 from fogline.rows.clock import Reasons
-from fogline.rows.copies import Contents, Copies
-from fogline.rows.ids import nameable
-from fogline.rows.keys import Key, coded, keyed
-from fogline.rows.once import Once
-from fogline.rows.reader import Decoded, refuse
-from fogline.rows.source import RowSource
+from fogline.rows.names import Key, coded, keyed, nameable
+from fogline.rows.reader import Decoded, Once, refuse
+from fogline.rows.table import RowSource
+from fogline.rows.versions import Contents, Copies
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
 BYTES = 2**30  # … or so many bytes, where rows are long: what they hold is put together
@@ -129,7 +127,9 @@ def asked_at_once(piece: Piece, plan: Plan) -> Piece:
     """The piece with what imputers give that cannot wait: they need the columns as they came."""
     assert plan.chain is not None
     rows = answered_at_once(plan.chain, piece.rows, piece.rows.left())
-    return piece if rows is piece.rows else replace(piece, rows=rows, block=piece.block._replace(clouds=rows.clouds))
+    return (
+        piece if rows is piece.rows else replace(piece, rows=rows, block=piece.block._replace(uncertain=rows.uncertain))
+    )
 
 
 def copies_in(piece: Piece, plan: Plan) -> Copies:
@@ -138,7 +138,7 @@ def copies_in(piece: Piece, plan: Plan) -> Copies:
     found: dict[int, list[int]] = {}
     for i, first in zip(*(each.tolist() for each in repeats(piece.group, piece.name, rows.arrived)), strict=True):
         found.setdefault(first, [first]).append(i)
-    contents, out = Contents(rows.raw, rows.expires, rows.clouds, plan.signs), []
+    contents, out = Contents(rows.raw, rows.expires, rows.uncertain, plan.signs), []
     for each in found.values():
         fine = [i for i in each if i not in rows.refused and not (rows.gone is not None and rows.gone[i])]
         stamp = [0 if rows.version is None or not latest else int(rows.version[i]) for i in fine]

@@ -20,14 +20,13 @@ from fogline.arrays import Floats
 from fogline.errors import FoglineError, QueryError
 from fogline.flow.lengths import AUTO, ahead_of, idle_of, lateness_of
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.function import ImputeFunction, as_imputer
-from fogline.impute.imputer import Imputer
-from fogline.model import Query
+from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.clock import CLOCKS, INTEGER, REAL, STAMP, meant_by
+from fogline.rows.numbers import is_text
 from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
-from fogline.rows.text import is_text
-from fogline.rows.usual import usual_schema
+from fogline.rows.table import usual_schema
 
 Every = Literal["tick", "batch"]
 BUCKETS = 8  # of sensors, and shelves of groups, at least

@@ -31,11 +31,11 @@ from fogline.flow.lengths import AUTO
 from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan, with_formers
 from fogline.flow.view_columns import refuse_taken
-from fogline.model import Query
+from fogline.queries import OPENS, Asked, Queries
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.clock import REAL
-from fogline.rows.keys import Key
-from fogline.rows.queries import OPENS, Asked, Queries
+from fogline.rows.names import Key
 from fogline.rows.reader import lifetime_of
 
 

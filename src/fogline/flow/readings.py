@@ -23,12 +23,12 @@ from fogline.arrays import Floats, Ints
 from fogline.flow.cells import Cells
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_state
-from fogline.packing import Arrays
 from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import READINGS, Name, SensorState, by_attribute, sensor_names
-from fogline.rows.keys import Key
-from fogline.rows.version import LEAST as NO_VERSION
+from fogline.rows.names import Key
+from fogline.rows.versions import LEAST as NO_VERSION
+from fogline.saved import Arrays
 
 SMALL = 1_000  # sensors of a bucket that lie in its state
 PART = 64  # sensors of a part, when parts are made; up to twice as many later

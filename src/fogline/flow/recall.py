@@ -15,13 +15,12 @@ from fogline.arrays import Flags, Floats, Ints, Revisions, objects
 from fogline.flow.piece import Piece, copies_in
 from fogline.flow.plan import Plan
 from fogline.impute.intake import lacking_context
-from fogline.impute.scoring import Scorer
+from fogline.impute.scores import Scorer
 from fogline.kernels.sensors import COPY, TAKEN
-from fogline.repository.sensors.gaps import Gaps, Revised, gaps_of
-from fogline.repository.sensors.hiding import Hidden
+from fogline.repository.sensors.gaps import Gaps, Hidden, Revised, gaps_of
 from fogline.repository.sensors.state import Claims, Name, SensorState
-from fogline.rows.copies import in_order, stamps
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
+from fogline.rows.versions import in_order, stamps
 
 
 class Recalled(NamedTuple):
@@ -54,7 +53,7 @@ class Recall:
         Rows that are not `near` (None: all are) run ahead of their group, and are neither readings nor gaps yet.
         """
         rows, chain, n = piece.rows, self.chain, len(piece.rows.arrived)
-        values, refused = chain.values(rows.clouds, rows.raw), np.zeros(n, np.bool_)
+        values, refused = chain.values(rows.uncertain, rows.raw), np.zeros(n, np.bool_)
         refused[list(rows.refused)] = True
         read = ~refused if near is None else near & ~refused
         if rows.gone is not None:
@@ -64,7 +63,7 @@ class Recall:
         hiding = None if self.scorer is None else self.scorer.hiding(rows.arrived, values)
         gaps = Gaps(np.empty((0, values.shape[1]), np.bool_), np.empty(0))
         if chain.hindsight:
-            gaps = gaps_of(self.query, np.isnan(rows.clouds.lo), rows.expires)
+            gaps = gaps_of(self.query, np.isnan(rows.uncertain.lo), rows.expires)
             gaps.open[~read | _copies(kept, names, piece)] = False
         claims = self._claims(piece, read, refused)
         found = chain.settle(kept, names, rows.arrived, values, wanted, gaps, claims, piece.name, hiding)
@@ -93,7 +92,7 @@ class Recall:
         kept.close(names, piece.rows.arrived[closed], piece.name[closed])
         left = np.flatnonzero((revised.row < 0) | ~gone[revised.row])
         reading, rows = revised.reading[left], piece.rows
-        values = self.chain.values(rows.clouds.part(reading), rows.raw[reading])
+        values = self.chain.values(rows.uncertain.part(reading), rows.raw[reading])
         ids = objects(piece.block.columns.column(self.query.id).take(pa.array(reading)).to_pylist())
         events = Revisions(ids, revised.target[left], rows.arrived[reading], revised.cells[left], values)
         group = piece.group[reading]

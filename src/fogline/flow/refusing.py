@@ -10,8 +10,8 @@ from fogline.files.listing import folders_in
 from fogline.flow.batches import counted
 from fogline.flow.folder import Folder
 from fogline.flow.names import CHECKPOINT, HERE, KINDS, MARK, VIEWS
-from fogline.rows.queries import differing, differing_fields
-from fogline.sealed import opened
+from fogline.queries import differing, differing_fields
+from fogline.saved import opened
 
 if TYPE_CHECKING:
     from fogline.flow.output import RunConfig

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fogline.files.origin import CORRUPT, FILE, LINE, ORIGIN
-from fogline.model import NO_REPOSITORY
+from fogline.query import NO_REPOSITORY
 
 LONGEST = 10_000  # characters of one text; a person will not read more
 MOST = 0.5  # of the rows: if more are rejected, something is wrong with all of them

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Revisions, objects
-from fogline.packing import Arrays, as_bytes, from_bytes
+from fogline.saved import Arrays, as_bytes, from_bytes
 
 
 def joined(parts: Sequence[Revisions | None]) -> Revisions | None:

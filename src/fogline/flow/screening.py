@@ -8,7 +8,7 @@ A row may be a copy of another one, in the state or in another chunk, and be ref
 may well be one drops no other, and is not dropped itself, so that its name is known there: of each group the rows of
 the instants at which the slice or chunk begins and ends, where a tick may be cut in two; nor do late rows drop others.
 Small chunks are not compared at all. What is left are rows in the midst of a large chunk: those that dropped others are
-marked as `covering`, and the group does not do without them (see `skyline/duplicates.py`). Where sensors are remembered
+marked as `covering`, and the group does not do without them (see `engine/group.py`). Where sensors are remembered
 it is known which rows are new, and these alone drop others.
 
 Each row ends up in exactly one place: in the rows of a parcel, in its rejects, or among its `screened`.
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
+from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints, UncertainRows
 from fogline.flow.block import RowBlock, concat, empty_block
 from fogline.flow.heard import Heard, hash_ids
 from fogline.flow.hearing import Hearing
@@ -33,15 +33,14 @@ from fogline.flow.piece import Piece, asked_at_once, copies_in, numbered
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.watermark import HeardPair, few_pairs, together
-from fogline.impute.imputer import Evidence
 from fogline.impute.intake import Looked, bounded, look, unable, unlooked
-from fogline.impute.scores import Sums, add
-from fogline.impute.scoring import Scorer
-from fogline.kernels.batches import borders, repeats
+from fogline.impute.protocol import Evidence
+from fogline.impute.scores import Scorer, Sums, add
 from fogline.kernels.cover import Lives, matter
-from fogline.repository.sensors.hiding import Hidden
-from fogline.rows.copies import DUPLICATE, others
-from fogline.rows.keys import Key
+from fogline.kernels.sorting import borders, repeats
+from fogline.repository.sensors.gaps import Hidden
+from fogline.rows.names import Key
+from fogline.rows.versions import DUPLICATE, others
 
 SMALL = 2_000  # rows of a chunk that all travel: their group takes them in a few milliseconds
 FINAL = 40_000  # more survivors of slices than this are not compared again
@@ -123,10 +122,10 @@ class Screening:
             kept = self._newest_of(cell, piece.name[every], rows.arrived[every], piece.block.version, every)
             covering = covering[kept]
         elif len(group) > self.small:
-            kept, covering = self._matter(cell, rows.arrived[every], rows.expires[every], looked.clouds, new)
+            kept, covering = self._matter(cell, rows.arrived[every], rows.expires[every], looked.uncertain, new)
         found = looked.part(kept)
         some = kept if which is None else which[kept]
-        block = piece.block.part(some)._replace(clouds=found.clouds, known=found.of_all(), covering=covering)
+        block = piece.block.part(some)._replace(uncertain=found.uncertain, known=found.of_all(), covering=covering)
         self.survivors.append(Survivors(cell[kept], block, new[kept], self.size + some))
         self.size += len(group)
 
@@ -162,7 +161,7 @@ class Screening:
     def _compared(self, left: Survivors) -> Survivors:
         """The survivors with exact bounds; where those are narrower than the rough ones, compared once more."""
         exact = left._replace(rows=self._exact(left.rows))
-        if self.query.latest or np.array_equal(exact.rows.clouds.hi, left.rows.clouds.hi):
+        if self.query.latest or np.array_equal(exact.rows.uncertain.hi, left.rows.uncertain.hi):
             return exact
         return self._again(exact)
 
@@ -200,7 +199,7 @@ class Screening:
         if self.size <= self.small:
             return left
         rows = left.rows
-        kept, covering = self._matter(left.cell, rows.arrived, rows.expires, rows.clouds, left.fresh, done)
+        kept, covering = self._matter(left.cell, rows.arrived, rows.expires, rows.uncertain, left.fresh, done)
         some = left.part(kept)
         return some._replace(rows=some.rows._replace(covering=some.rows.covering | covering))
 
@@ -219,22 +218,22 @@ class Screening:
         """
         rows, chain, which = piece.rows, self.chain, piece.rows.left()
         if not self.imputes:  # copies, too, wait for the moment they are due
-            clouds = rows.clouds if which is None else rows.clouds.part(which)
-            return which, Looked(clouds, np.empty(0, np.int64), np.empty((0, self.plan.width)))
+            uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+            return which, Looked(uncertain, np.empty(0, np.int64), np.empty((0, self.plan.width)))
         if chain is None:
             looked = unlooked(rows, which)
         else:
             near = context if context is None or which is None else context[which]
             looked = look(chain, rows, which, near, rows.refused, at_once=False)
-            looked = looked._replace(clouds=bounded(chain, looked, rough=True))
+            looked = looked._replace(uncertain=bounded(chain, looked, rough=True))
         raw = rows.raw if which is None else rows.raw[which]
-        for k, reason in unable(looked.clouds, looked, raw, self.query, self.plan.repository).items():
+        for k, reason in unable(looked.uncertain, looked, raw, self.query, self.plan.repository).items():
             rows.refused.setdefault(k if which is None else int(which[k]), reason)
         self._refuse_copies(piece)
         left = rows.left()
         if left_out:
             left = np.setdiff1d(np.arange(len(rows.arrived)) if left is None else left, left_out)
-        if left is not None and len(left) < len(looked.clouds.lo):
+        if left is not None and len(left) < len(looked.uncertain.lo):
             looked = looked.part(left if which is None else np.searchsorted(which, left))
         return left, looked
 
@@ -255,7 +254,13 @@ class Screening:
         return cell
 
     def _matter(
-        self, cell: Ints, arrived: Floats, expires: Floats, clouds: Clouds, fresh: Flags, done: Flags | None = None
+        self,
+        cell: Ints,
+        arrived: Floats,
+        expires: Floats,
+        uncertain: UncertainRows,
+        fresh: Flags,
+        done: Flags | None = None,
     ) -> tuple[Ints, Flags]:
         """Which rows can matter, if only for a while, and which of these cover others that cannot; `done`: may stay.
 
@@ -275,10 +280,10 @@ class Screening:
         if (near := self.hearing.near(cell)) is not None:
             edge |= ~near
         if not self.at_end:
-            return matter(cell, Lives(clouds.lo, clouds.hi, arrived, expires, inside, edge))
+            return matter(cell, Lives(uncertain.lo, uncertain.hi, arrived, expires, inside, edge))
         # What has expired by the end, or is beaten then, never counts.
         there = np.flatnonzero((expires > self.hearing.greatest()[cell]) | edge)
-        rows = Lives(clouds.lo, clouds.hi, np.zeros(len(cell)), expires, inside, edge)
+        rows = Lives(uncertain.lo, uncertain.hi, np.zeros(len(cell)), expires, inside, edge)
         if len(there) == len(cell):
             return matter(cell, rows)
         kept, covering = matter(cell[there], rows.part(there))
@@ -311,27 +316,27 @@ class Screening:
 
     def _exact(self, rows: RowBlock) -> RowBlock:
         """Bounds that are the ends of the distributions, for the few rows that are left."""
-        gaps = rows.clouds.start == VAGUE
+        gaps = rows.uncertain.start == BOUNDS_ONLY
         which = np.flatnonzero(gaps.any(axis=1))
         if self.chain is None or not len(which):
             return rows
-        exact = self.chain.bound(rows.clouds.part(which), rows.known[which], gaps[which])
-        lo, hi, start = rows.clouds.lo.copy(), rows.clouds.hi.copy(), rows.clouds.start.copy()
+        exact = self.chain.bound(rows.uncertain.part(which), rows.known[which], gaps[which])
+        lo, hi, start = rows.uncertain.lo.copy(), rows.uncertain.hi.copy(), rows.uncertain.start.copy()
         lo[which], hi[which], start[which] = exact.lo, exact.hi, exact.start
-        return rows._replace(clouds=rows.clouds._replace(lo=lo, hi=hi, start=start))
+        return rows._replace(uncertain=rows.uncertain._replace(lo=lo, hi=hi, start=start))
 
     def _score(self, piece: Piece, group: Ints, hidden: Hidden | None) -> None:
         """Hide a value here and there, and see how well it would have been imputed."""
         assert self.scorer is not None
         rows = piece.rows
-        values = self.scorer.chain.values(rows.clouds, rows.raw)
+        values = self.scorer.chain.values(rows.uncertain, rows.raw)
         values[list(rows.refused)] = np.nan
         if rows.gone is not None:
             values[rows.gone] = np.nan  # a removal has none
         if hidden is None:
             hidden = self.scorer.hiding(rows.arrived, values).hidden
         taken = np.array([i not in rows.refused for i in hidden.row.tolist()], np.bool_)
-        evidence = Evidence(values, np.isnan(rows.clouds.lo), rows.source)
+        evidence = Evidence(values, np.isnan(rows.uncertain.lo), rows.source)
         for row, one in self.scorer.score(evidence, hidden.part(taken), rows.kind):
             add(self.counts[group[row]].scores, one)
 

@@ -31,12 +31,12 @@ from fogline.flow.readings import Opened, ReadingStore, bucket_of, name_of
 from fogline.flow.recall import Recall, Recalled
 from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.screening import SMALL, Screening
-from fogline.packing import Arrays, pack, unpack
 from fogline.repository.sensors.state import Name
-from fogline.rows.copies import DUPLICATE
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
 from fogline.rows.reader import Decoded
-from fogline.rows.source import RowSource
+from fogline.rows.table import RowSource
+from fogline.rows.versions import DUPLICATE
+from fogline.saved import Arrays, pack, unpack
 
 Packet = tuple[dict[str, Any], Arrays]  # unpacked
 
@@ -192,12 +192,12 @@ def _opened(packets: list[bytes]) -> tuple[list[Packet], list[Rejected]]:
 
 def decoded(block: RowBlock, plan: Plan, outside: Ints | None = None) -> Decoded:
     """The rows of a block, to be looked at by imputers."""
-    gaps, few = bool(np.isnan(block.clouds.lo).any()), outside if outside is not None and outside.any() else None
+    gaps, few = bool(np.isnan(block.uncertain.lo).any()), outside if outside is not None and outside.any() else None
     columns = block.columns
     if plan.imputer is not None:  # it may ask for attributes as they came
         left = [(j, name) for j, name in enumerate(plan.query.names) if name not in columns.schema.names]
         for j, name in left:
             columns = columns.append_column(name, pa.array(block.raw[:, j], from_pandas=True))
     source = RowSource(columns)
-    cells = block.raw, block.clouds, few, gaps
+    cells = block.raw, block.uncertain, few, gaps
     return Decoded(source, plan.kind, block.arrived, block.expires, *cells, {}, block.gone, block.version)

@@ -29,8 +29,8 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan
 from fogline.flow.state import from_state, saved_by, to_state
 from fogline.flow.together import may_go_together, take_together
-from fogline.packing import Arrays
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
+from fogline.saved import Arrays
 
 FULL = 48  # groups in a page, on average, for which there are twice as many pages
 AT_ONCE = 1_000  # groups that are loaded at once, about

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from fogline.errors import FoglineError, SinkError
 from fogline.flow.names import CHANGES, HEALTH, REJECTS
-from fogline.rows.queries import Asked
+from fogline.queries import Asked
 
 Batches = Iterator[pa.RecordBatch]
 BATCH, POSITION = "batch", "position"  # columns that sinks put beside changes: together they name one change

@@ -25,7 +25,7 @@ from fogline.flow.folder import to_disk
 from fogline.flow.journal import Journal
 from fogline.flow.kept_file import CHECKED
 from fogline.flow.limits import LARGE
-from fogline.packing import table_as_bytes
+from fogline.saved import table_as_bytes
 
 PIECE = 8 * 2**20  # bytes of one value that an engine carries, about
 COLLECTED = 128 * 2**20  # bytes of one batch that the driver collects, at most

@@ -20,8 +20,8 @@ from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import Dealer
 from fogline.flow.shelf import shelf_of
 from fogline.flow.watermark import event
-from fogline.packing import table_from_bytes
-from fogline.rows.keys import Key
+from fogline.rows.names import Key
+from fogline.saved import table_from_bytes
 
 
 def screened(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fogline.errors import SnapshotError, other_format
 from fogline.flow.plan import Plan
-from fogline.packing import Arrays, pack, unpack
+from fogline.saved import Arrays, pack, unpack
 
 MAGIC = b"FOGSTATE\x02"  # the last byte is the version of the format
 WAY_OUT = "Go on with the old one, or begin with a new checkpoint (and a new output)."

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Flags, Floats, Ints
+from fogline.engine.live import limits_of
+from fogline.engine.many import ComingRows, ManyGroups, advance
 from fogline.flow import bundle as bundles
 from fogline.flow import heard as hearing
 from fogline.flow.ahead import Ahead, Sifted, sift_ahead
@@ -26,11 +28,8 @@ from fogline.flow.plan import Plan
 from fogline.impute.scores import Sums, add
 from fogline.kernels.many import ManyChanges
 from fogline.rows.changes import ChangeColumns
-from fogline.rows.joined import joined_column
-from fogline.rows.keys import Key, key_columns
-from fogline.skyline.live import limits_of
-from fogline.skyline.many import ComingRows, ManyGroups
-from fogline.skyline.many_ticks import advance
+from fogline.rows.names import Key, key_columns
+from fogline.rows.table import joined_column
 
 FEW = 4  # groups for which it does not pay
 SMALL = 2_000_000  # bytes that no group in a bundle takes
@@ -121,7 +120,7 @@ def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -
         group = np.searchsorted(stay, group[some_rows])
         rows, names = rows.part(some_rows), names.take(pa.array(some_rows))
     source = len(there.columns["arrived"]) + np.arange(len(group))
-    coming = ComingRows(group, rows.arrived, rows.expires, rows.raw, rows.known, rows.clouds, source)
+    coming = ComingRows(group, rows.arrived, rows.expires, rows.raw, rows.known, rows.uncertain, source)
     found_of = [sifted[k] for k in stay]
     clocks = np.maximum(before[stay], [each.newest for each in found_of])
     ids = joined_column([there.columns["id"], names], "id")

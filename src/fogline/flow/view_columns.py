@@ -10,9 +10,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fogline.errors import QueryError
-from fogline.model import Query
-from fogline.rows.kinds import Kinds
-from fogline.rows.queries import Asked
+from fogline.queries import Asked
+from fogline.query import Query
+from fogline.rows.reader import Kinds
 
 WHY = "why"
 RANGE = ("low", "high", "mean")  # of a cell, behind the name of its attribute and a dot

@@ -26,8 +26,8 @@ from fogline.flow.kept_file import CHECKED, KeptFile
 from fogline.flow.listed import again
 from fogline.flow.names import NEAR, NEXT
 from fogline.flow.view_columns import near_schema, next_by, next_schema
-from fogline.rows.kinds import Kinds
-from fogline.rows.queries import QUERY, Asked, Queries, asked_from, each_of
+from fogline.queries import QUERY, Asked, Queries, asked_from, each_of
+from fogline.rows.reader import Kinds
 
 
 def near_at(place: Folder, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:

@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fogline.engine.bulk import allow, threads
 from fogline.errors import FoglineError
 from fogline.flow.cells import MemoryCells
 from fogline.flow.heard import Cell
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt, screened
-from fogline.impute.function import ImputeFunction
-from fogline.kernels.cache import CARRIED, copy_used, count_used, levels
-from fogline.model import Query, Rule
+from fogline.impute.protocol import ImputeFunction
+from fogline.kernels.compile import CARRIED, copy_used, count_used, levels
 from fogline.monitor import Monitor
-from fogline.repository.access.index import Index
+from fogline.query import Query, Rule
+from fogline.repository.index import Index
 from fogline.repository.repository import Repository
-from fogline.skyline.threads import allow, threads
-from fogline.static import table_answer
+from fogline.tables import table_answer
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
@@ -115,7 +115,7 @@ def steps() -> Iterator[str]:
 
 def _share(rows: pa.Table) -> None:
     """Ticks of so many rows that several threads work on them, and what stretches of time have heard."""
-    uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _clouds(rows.column("c").to_pylist()))
+    uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
     before = threads()
     allow(max(2, before))
     monitor = Monitor(_query(lifetime=1), places=FEW)
@@ -138,7 +138,7 @@ def _look_up(random: np.random.Generator) -> None:
 
 def _use(repository: Repository | None) -> None:
     rows = _rows(np.random.default_rng(2), 300, gaps=0.0 if repository is None else 0.2)
-    uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _clouds(rows.column("c").to_pylist()))
+    uncertain = rows.set_column(rows.schema.get_field_index("c"), "c", _uncertain(rows.column("c").to_pylist()))
     for window in WINDOWS:
         query = _query(**window)
         for table in (rows, uncertain):
@@ -194,6 +194,6 @@ def _rows(random: np.random.Generator, n: int, gaps: float) -> pa.Table:
     return pa.table({"site": [f"{k % 2}" for k in range(n)], "id": ids, "t": t, "until": t + 5, **columns})
 
 
-def _clouds(values: list[float | None]) -> pa.Array:
+def _uncertain(values: list[float | None]) -> pa.Array:
     pairs = [None if x is None else [{"value": x + k, "weight": 0.5} for k in range(2)] for x in values]
     return pa.array(pairs, DISTRIBUTION)

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 from fogline.face import offer
 
 if TYPE_CHECKING:
-    from fogline.impute.function import Function, ImputeFunction
-    from fogline.impute.imputer import Evidence, Imputer
-    from fogline.impute.knn import Neighbours, knn
+    from fogline.impute.protocol import Evidence, Function, ImputeFunction, Imputer
+    from fogline.impute.row import Neighbours, knn
 
 __all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "knn"]
 
 offer(
     __name__,
     {
-        "function": ("Function", "ImputeFunction"),
-        "imputer": ("Evidence", "Imputer"),
-        "knn": ("Neighbours", "knn"),
+        "protocol": ("Evidence", "Function", "ImputeFunction", "Imputer"),
+        "row": ("Neighbours", "knn"),
     },
 )

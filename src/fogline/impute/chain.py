@@ -1,13 +1,4 @@
-"""Who fills which gap? Imputers are asked in order; the first that is able decides.
-
-A chain gives rows with gaps *bounds* first, the least and the greatest value each missing cell may have: a row whose
-box is surely beaten needs no distribution (paper: "imputation and query processing at the same time"). `fill` makes
-distributions of bounds when it comes to that. Imputed values never feed other imputations.
-
-With hindsight the box of a cell is the *reach* of its imputers: what they may say now, and what they may come to when
-the row's sensor has spoken again. When it has, `note` adds the reading to what is kept of the row, and `fill` gives the
-cell its last distribution, clipped to the box in force, which then narrows to the ends of the distribution.
-"""
+"""By what will the gaps of an attribute be filled, in which order, in words?"""
 
 from __future__ import annotations
 
@@ -18,22 +9,70 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import ONE, SHARED, VAGUE, Clouds, Distributions, Flags, Floats, Ints, Revisions, empty_clouds
+from fogline.arrays import (
+    BOUNDS_ONLY,
+    ONE,
+    SHARED,
+    Distributions,
+    Flags,
+    Floats,
+    Ints,
+    Revisions,
+    UncertainRows,
+    empty_rows,
+)
 from fogline.errors import FoglineError
-from fogline.impute.fewer import fewer
-from fogline.impute.imputer import Evidence, Hindsight, Imputer, part
-from fogline.impute.others import Others
-from fogline.impute.past import Last, Past, RecentRule, readings
-from fogline.impute.rules import Rules
-from fogline.impute.whole import Constant, Mean, Whole
-from fogline.kernels.distributions import pour
-from fogline.kernels.hiding import known_values
-from fogline.model import Query
+from fogline.impute.protocol import Evidence, Hindsight, Imputer, part
+from fogline.impute.row import Constant, Mean, Others, Rules, Whole, fewer
+from fogline.impute.sensor import Last, Past, RecentRule, readings
+from fogline.kernels.sensors import known_values
+from fogline.kernels.uncertain import pour
+from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.repository.sensors.gaps import Gaps, Revised
-from fogline.repository.sensors.hiding import Hiding
+from fogline.repository.sensors.gaps import Gaps, Hiding, Revised
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import Claims, Name, SensorState
+
+
+def in_order(chain: Chain, j: int) -> list[str]:
+    """The imputers that can fill gaps of attribute j, as they are asked: the first that is able fills the gap."""
+    return [words for each in chain.imputers if (words := _words(each, chain, j))]
+
+
+def _words(imputer: Imputer, chain: Chain, j: int) -> str:
+    """What fills a gap of attribute j; empty: this imputer never does."""
+    if isinstance(imputer, Past):
+        later = ", revised by its next reading" if chain.hindsight and chain.opens[j] else ""
+        return f"the sensor's own past{later}" if imputer.number[j] >= 0 else ""
+    if isinstance(imputer, Last):
+        return "the sensor's last value"
+    if isinstance(imputer, RecentRule):
+        return str(imputer.rule) if imputer.rule.then == chain.query.names[j] else ""
+    if isinstance(imputer, Others):
+        learnt = imputer.learnt[j]
+        return "" if learnt is None else f"other attributes ({', '.join(learnt.given)})"
+    if isinstance(imputer, Rules):
+        return ", ".join(str(rule) for rule in imputer.lattices[j].rules)
+    if isinstance(imputer, Mean):
+        return "its mean in the history"
+    if isinstance(imputer, Whole):
+        return "the whole history's distribution"
+    return imputer.name
+
+
+# --- chain ---
+# Who fills which gap? Imputers are asked in order; the first that is able decides.
+#
+# A chain gives rows with gaps *bounds* first, the least and the greatest value each missing cell may have: a row
+# whose
+# box is surely beaten needs no distribution (paper: "imputation and query processing at the same time"). `fill` makes
+# distributions of bounds when it comes to that. Imputed values never feed other imputations.
+#
+# With hindsight the box of a cell is the *reach* of its imputers: what they may say now, and what they may come to
+# when
+# the row's sensor has spoken again. When it has, `note` adds the reading to what is kept of the row, and `fill` gives
+# the
+# cell its last distribution, clipped to the box in force, which then narrows to the ends of the distribution.
 
 
 class Answer(NamedTuple):
@@ -98,19 +137,19 @@ class Chain:
             out[:, self.at[id(each)]] = each.look(rows)
         return out
 
-    def at_once(self, rows: Evidence, known: Floats, clouds: Clouds) -> Clouds:
+    def at_once(self, rows: Evidence, known: Floats, uncertain: UncertainRows) -> UncertainRows:
         """The clouds with distributions by imputers that cannot wait, where they come before all that are able."""
         if len(self.lasting) == len(self.imputers):
-            return clouds
-        return self._write(clouds, list(self._at_once(rows, known, np.isnan(clouds.lo))))
+            return uncertain
+        return self._write(uncertain, list(self._at_once(rows, known, np.isnan(uncertain.lo))))
 
-    def values(self, clouds: Clouds, raw: Floats) -> Floats:
+    def values(self, uncertain: UncertainRows, raw: Floats) -> Floats:
         """(n, d) attributes as the user sees them, where they came as single, plausible values; raw (n, d): as they
         came.
 
         What an imputer has filled in is not among them.
         """
-        values: Floats = known_values(clouds.lo, raw, self.signs)
+        values: Floats = known_values(uncertain.lo, raw, self.signs)
         return values
 
     def contexts(
@@ -171,7 +210,7 @@ class Chain:
         some = rows.part(which)
         known, n = self.evidence(some), len(which)
         blank = np.full((n, len(self.signs)), np.nan)
-        boxes = self.bound(empty_clouds(n, len(self.signs), 0)._replace(lo=blank, hi=blank.copy()), known, asked[which])
+        boxes = self.bound(empty_rows(n, len(self.signs), 0)._replace(lo=blank, hi=blank.copy()), known, asked[which])
         out = np.zeros(asked.shape, np.bool_)
         out[which] = asked[which] & np.isnan(boxes.lo)
         return out if out.any() else None
@@ -193,21 +232,21 @@ class Chain:
             out[:, at] = each.note(known[:, at], revisions)
         return out
 
-    def bound(self, clouds: Clouds, known: Floats, gaps: Flags, *, rough: bool = False) -> Clouds:
+    def bound(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, rough: bool = False) -> UncertainRows:
         """The clouds with boxes where `gaps` (n, d) are: VAGUE where they are apart, NaN where no imputer is able.
 
         They are the ends of the distribution that `fill` gives, or where a later reading may change it, of all that it
         may become. `rough`: or beyond, where that is quicker, and VAGUE in any case.
         """
-        lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
+        lo, hi, start = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy()
         for j, rows in missing(gaps):
             low, high = self._box(known, j, rows, rough)
             if np.isnan(low).any():
                 there = ~np.isnan(low)
                 rows, low, high = rows[there], low[there], high[there]
             lo[rows, j], hi[rows, j] = (low, high) if self.signs[j] > 0 else (0.0 - high, 0.0 - low)
-            start[rows, j] = VAGUE if rough else np.where(low == high, ONE, VAGUE)
-        return clouds._replace(lo=lo, hi=hi, start=start)
+            start[rows, j] = BOUNDS_ONLY if rough else np.where(low == high, ONE, BOUNDS_ONLY)
+        return uncertain._replace(lo=lo, hi=hi, start=start)
 
     def _box(self, known: Floats, j: int, rows: Ints, rough: bool) -> tuple[Floats, Floats]:
         """(rows,) the least and the greatest value that any imputer may give, up to the first that is able now."""
@@ -237,26 +276,26 @@ class Chain:
                 out |= gaining.open(known[:, self.at[id(each)]], j)
         return out
 
-    def fill(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
+    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
         """The clouds with distributions where `gaps` (n, d) are, none beyond the box that the cell has.
 
         The box of a cell that no later reading can change becomes the ends of the distribution.
         """
-        return self._fill(clouds, known, gaps, sharing=False)
+        return self._fill(uncertain, known, gaps, sharing=False)
 
-    def fill_sharing(self, clouds: Clouds, known: Floats, gaps: Flags) -> Clouds:
+    def fill_sharing(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
         """As `fill`; but a cell that gets what `shared` lists for its attribute is SHARED, and has no values."""
-        return self._fill(clouds, known, gaps, sharing=True)
+        return self._fill(uncertain, known, gaps, sharing=True)
 
-    def _fill(self, clouds: Clouds, known: Floats, gaps: Flags, *, sharing: bool) -> Clouds:
+    def _fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, sharing: bool) -> UncertainRows:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
             if id(each.imputer) in self.gaining and self.opens[each.attribute]:
                 self.tally.revised += int(np.count_nonzero(done))
-        return self._write(clouds, answers, final, sharing=sharing)
+        return self._write(uncertain, answers, final, sharing=sharing)
 
-    def _shared(self) -> Clouds:
+    def _shared(self) -> UncertainRows:
         """One cloud: the distributions that the last imputer gives every row, if it is such a one."""
         d, row, blank = len(self.signs), np.zeros(1, np.int64), np.full((1, len(self.signs)), np.nan)
         answers = []
@@ -264,7 +303,7 @@ class Chain:
             if isinstance(each, Constant):
                 found = [each.distributions(np.empty((1, 0)), j) for j in range(d)]
                 answers = [Answer(j, row, each, one) for j, one in enumerate(found) if one.size[0] > 1]
-        return self._write(empty_clouds(1, d, 0)._replace(lo=blank, hi=blank.copy()), answers)
+        return self._write(empty_rows(1, d, 0)._replace(lo=blank, hi=blank.copy()), answers)
 
     def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[Answer]:
         """The distributions of all missing cells; `after`: by the imputers behind this one only."""
@@ -295,18 +334,23 @@ class Chain:
                 left = left[~there]
 
     def _write(
-        self, clouds: Clouds, answers: Sequence[Answer], final: Sequence[Flags] | None = None, *, sharing: bool = False
-    ) -> Clouds:
+        self,
+        uncertain: UncertainRows,
+        answers: Sequence[Answer],
+        final: Sequence[Flags] | None = None,
+        *,
+        sharing: bool = False,
+    ) -> UncertainRows:
         """The clouds with these distributions; `final`: the cells whose boxes become their ends, as all without box."""
-        used, (n, d) = len(clouds.value), clouds.lo.shape
-        out = empty_clouds(n, d, used + sum(int(each.found.size.sum()) for each in answers))
+        used, (n, d) = len(uncertain.value), uncertain.lo.shape
+        out = empty_rows(n, d, used + sum(int(each.found.size.sum()) for each in answers))
         for name in ("lo", "hi", "start", "size"):
-            getattr(out, name)[:] = getattr(clouds, name)
+            getattr(out, name)[:] = getattr(uncertain, name)
         for name in ("value", "weight", "tail"):
-            getattr(out, name)[:used] = getattr(clouds, name)
+            getattr(out, name)[:used] = getattr(uncertain, name)
         for each, done in zip(answers, final or [np.ones(len(each.rows), np.bool_) for each in answers], strict=True):
             j, rows, found = each.attribute, each.rows, each.found
-            common = self._are_shared(each, clouds) if sharing else np.zeros(len(rows), np.bool_)
+            common = self._are_shared(each, uncertain) if sharing else np.zeros(len(rows), np.bool_)
             if common.any():
                 self._share(out, rows[common], j)
                 rows, found, done = rows[~common], part(found, ~common), done[~common]
@@ -314,17 +358,17 @@ class Chain:
             self.tally.clipped += outside
         return out._replace(value=out.value[:used], weight=out.weight[:used], tail=out.tail[:used])
 
-    def _share(self, out: Clouds, rows: Ints, j: int) -> None:
+    def _share(self, out: UncertainRows, rows: Ints, j: int) -> None:
         for name in ("lo", "hi", "size"):
             getattr(out, name)[rows, j] = getattr(self.shared, name)[0, j]
         out.start[rows, j] = SHARED
 
-    def _are_shared(self, answer: Answer, clouds: Clouds) -> Flags:
+    def _are_shared(self, answer: Answer, uncertain: UncertainRows) -> Flags:
         """(q,) which cells get the list that is shared, and have just its ends as their box, or none."""
         j, rows = answer.attribute, answer.rows
         if answer.imputer is not self.lasting[-1] or self.shared.start[0, j] < 0:
             return np.zeros(len(rows), np.bool_)
-        lo, hi, box = clouds.lo[rows, j], clouds.hi[rows, j], (self.shared.lo[0, j], self.shared.hi[0, j])
+        lo, hi, box = uncertain.lo[rows, j], uncertain.hi[rows, j], (self.shared.lo[0, j], self.shared.hi[0, j])
         return np.asarray(np.isnan(lo) | ((lo == box[0]) & (hi == box[1])))
 
 

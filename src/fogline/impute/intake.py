@@ -16,38 +16,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE, Clouds, Flags, Floats, Ints
+from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints, UncertainRows
 from fogline.impute.chain import Chain
-from fogline.impute.imputer import Evidence
-from fogline.impute.scores import Sums, add
-from fogline.impute.scoring import Scorer
+from fogline.impute.protocol import Evidence
+from fogline.impute.scores import Scorer, Sums, add
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
-from fogline.model import NO_REPOSITORY, NO_VALUE, Query
+from fogline.query import NO_REPOSITORY, NO_VALUE, Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import SensorState
 from fogline.rows.clock import Reasons
-from fogline.rows.copies import Copies, in_order, others, stamps
 from fogline.rows.reader import Decoded
+from fogline.rows.versions import Copies, in_order, others, stamps
 
 
 class Looked(NamedTuple):
     """Rows that imputers have looked at. What only later imputation can give is still NaN in the clouds."""
 
-    clouds: Clouds  # of n rows
+    uncertain: UncertainRows  # of n rows
     lacking: Ints  # (m,) those that lack something
     known: Floats  # (m, width) what imputers keep of these
 
     def part(self, which: Ints) -> Looked:
         """Some of the rows."""
-        number = np.full(len(self.clouds.lo), -1)
+        number = np.full(len(self.uncertain.lo), -1)
         number[self.lacking] = np.arange(len(self.lacking))
         found = number[which]
-        return Looked(self.clouds.part(which), np.flatnonzero(found >= 0), self.known[found[found >= 0]])
+        return Looked(self.uncertain.part(which), np.flatnonzero(found >= 0), self.known[found[found >= 0]])
 
     def of_all(self) -> Floats:
         """(n, width) what is kept of every row: nothing of complete ones."""
-        out = np.full((len(self.clouds.lo), self.known.shape[1]), np.nan)
+        out = np.full((len(self.uncertain.lo), self.known.shape[1]), np.nan)
         out[self.lacking] = self.known
         return out
 
@@ -65,46 +64,48 @@ def look(
 
     Imputers that cannot wait fill their cells `at_once`, unless they have done so before.
     """
-    clouds = rows.clouds if which is None else rows.clouds.part(which)
-    missing = np.isnan(clouds.lo)
+    uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+    missing = np.isnan(uncertain.lo)
     lacking = np.flatnonzero(missing.any(axis=1))
     if not len(lacking):
-        return Looked(clouds, lacking, np.empty((0, chain.width)))
-    few = clouds.part(lacking)
+        return Looked(uncertain, lacking, np.empty((0, chain.width)))
+    few = uncertain.part(lacking)
     place = lacking if which is None else which[lacking]
     near = None if context is None else context[lacking]
     evidence = Evidence(chain.values(few, rows.raw[place]), missing[lacking], rows.source, place, near, refused)
     known = chain.evidence(evidence)
     answered = chain.at_once(evidence, known, few) if at_once else few
-    return Looked(clouds if answered is few else put(clouds, lacking, answered), lacking, known)
+    return Looked(uncertain if answered is few else put(uncertain, lacking, answered), lacking, known)
 
 
-def bounded(chain: Chain, looked: Looked, *, rough: bool = False) -> Clouds:
+def bounded(chain: Chain, looked: Looked, *, rough: bool = False) -> UncertainRows:
     """The clouds with bounds for what is missing; still NaN where no imputer is able."""
     if not len(looked.lacking):
-        return looked.clouds
-    few = looked.clouds.part(looked.lacking)
-    return put_bounds(looked.clouds, looked.lacking, chain.bound(few, looked.known, np.isnan(few.lo), rough=rough))
+        return looked.uncertain
+    few = looked.uncertain.part(looked.lacking)
+    return put_bounds(looked.uncertain, looked.lacking, chain.bound(few, looked.known, np.isnan(few.lo), rough=rough))
 
 
-def filled(chain: Chain, looked: Looked) -> Clouds:
+def filled(chain: Chain, looked: Looked) -> UncertainRows:
     """The clouds with distributions for what is missing; still NaN where no imputer is able."""
     if not len(looked.lacking):
-        return looked.clouds
+        return looked.uncertain
     few = bounded(chain, looked).part(looked.lacking)
-    return put(looked.clouds, looked.lacking, chain.fill_sharing(few, looked.known, few.start == VAGUE))
+    return put(looked.uncertain, looked.lacking, chain.fill_sharing(few, looked.known, few.start == BOUNDS_ONLY))
 
 
 def unlooked(rows: Decoded, which: Ints | None) -> Looked:
     """The rows `which` (None: all), where there is no imputer to look at them."""
-    clouds = rows.clouds if which is None else rows.clouds.part(which)
-    lacking = np.flatnonzero(np.isnan(clouds.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)
-    return Looked(clouds, lacking, np.empty((len(lacking), 0)))
+    uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+    lacking = np.flatnonzero(np.isnan(uncertain.lo).any(axis=1)) if rows.gaps else np.empty(0, np.int64)
+    return Looked(uncertain, lacking, np.empty((len(lacking), 0)))
 
 
-def unable(clouds: Clouds, looked: Looked, raw: Floats, query: Query, repository: Repository | None) -> dict[int, str]:
+def unable(
+    uncertain: UncertainRows, looked: Looked, raw: Floats, query: Query, repository: Repository | None
+) -> dict[int, str]:
     """The rows with a gap that no imputer can fill, with that as the reason; raw (n, d): as they came."""
-    still = np.isnan(clouds.lo[looked.lacking])
+    still = np.isnan(uncertain.lo[looked.lacking])
     rows, attributes = np.nonzero(still)
     reasons: dict[int, str] = {}
     for row, j in zip(looked.lacking[rows].tolist(), attributes.tolist(), strict=True):
@@ -121,18 +122,18 @@ def why_rejected(query: Query, j: int, came: float, repository: Repository | Non
     return f"{name!r} is outside its limits ({low:.9g}, {high:.9g}), and {why}"
 
 
-def put_bounds(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
+def put_bounds(uncertain: UncertainRows, rows: Ints, few: UncertainRows) -> UncertainRows:
     """The clouds with other bounds for some rows: what has only bounds has no values of its own."""
-    lo, hi, start = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy()
+    lo, hi, start = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy()
     lo[rows], hi[rows], start[rows] = few.lo, few.hi, few.start
-    return clouds._replace(lo=lo, hi=hi, start=start)
+    return uncertain._replace(lo=lo, hi=hi, start=start)
 
 
-def put(clouds: Clouds, rows: Ints, few: Clouds) -> Clouds:
+def put(uncertain: UncertainRows, rows: Ints, few: UncertainRows) -> UncertainRows:
     """The clouds with some rows replaced. Pools of `few` begin with those of the clouds."""
-    lo, hi, start, size = clouds.lo.copy(), clouds.hi.copy(), clouds.start.copy(), clouds.size.copy()
+    lo, hi, start, size = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy(), uncertain.size.copy()
     lo[rows], hi[rows], start[rows], size[rows] = few.lo, few.hi, few.start, few.size
-    return Clouds(lo, hi, start, size, few.value, few.weight, few.tail)
+    return UncertainRows(lo, hi, start, size, few.value, few.weight, few.tail)
 
 
 class Asked(NamedTuple):
@@ -148,7 +149,7 @@ class Imputed(NamedTuple):
     """Rows as the live set takes them."""
 
     looked: Looked
-    clouds: Clouds  # NaN where no imputer is able
+    uncertain: UncertainRows  # NaN where no imputer is able
     revised: Revised | None  # the gaps that they revise; None: there is no hindsight
     fate: Ints  # (n,) what becomes of each row, see `kernels.sensors.Candidates`
 
@@ -160,23 +161,23 @@ def answered_at_once(chain: Chain, rows: Decoded, which: Ints | None) -> Decoded
     """
     if len(chain.lasting) == len(chain.imputers):
         return rows
-    found = look(chain, rows, which, None, rows.refused).clouds
-    return rows._replace(clouds=found if which is None else put(rows.clouds, which, found))
+    found = look(chain, rows, which, None, rows.refused).uncertain
+    return rows._replace(uncertain=found if which is None else put(rows.uncertain, which, found))
 
 
 def lacking_context(
     chain: Chain | None, rows: Decoded, which: Ints | None, spared: Flags | None = None
 ) -> Flags | None:
     """(which, d) the gaps of rows that only their sensors' past can fill, if anything can; None: there are none."""
-    clouds = rows.clouds if which is None else rows.clouds.part(which)
-    missing = np.isnan(clouds.lo)
+    uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+    missing = np.isnan(uncertain.lo)
     if spared is not None:
         missing[spared] = False
     if chain is None:
         return missing if missing.any() else None
     if not (missing & ~chain.always).any():
         return None
-    values = chain.values(clouds, rows.raw if which is None else rows.raw[which])
+    values = chain.values(uncertain, rows.raw if which is None else rows.raw[which])
     return chain.needs(Evidence(values, missing, rows.source, which))
 
 
@@ -227,8 +228,8 @@ class Intake:
         """
         context, revised, fate = self._context(rows, asked)
         looked = look(self.chain, rows, asked.which, context, rows.refused, at_once=False)
-        clouds = filled(self.chain, looked) if self.eager else bounded(self.chain, looked)
-        return Imputed(looked, clouds, revised if self.chain.hindsight else None, fate)
+        uncertain = filled(self.chain, looked) if self.eager else bounded(self.chain, looked)
+        return Imputed(looked, uncertain, revised if self.chain.hindsight else None, fate)
 
     def unable(self, rows: Decoded, asked: Asked, needs: Flags) -> Flags:
         """(which,) rows with gaps that nothing can fill, if all of them were taken; nothing changes. See `needs`."""
@@ -245,10 +246,10 @@ class Intake:
         if self.state is None and self.scorer is None:
             return None, None, decided(needs, asked.copies, n)
         every = slice(None) if which is None else which
-        clouds = rows.clouds if which is None else rows.clouds.part(which)
-        arrived, values = rows.arrived[every], self.chain.values(clouds, rows.raw[every])
+        uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+        arrived, values = rows.arrived[every], self.chain.values(uncertain, rows.raw[every])
         hiding = None if self.scorer is None else self.scorer.hiding(arrived, values)
-        context, revised, missing, fate = None, None, np.isnan(clouds.lo), decided(needs, asked.copies, n)
+        context, revised, missing, fate = None, None, np.isnan(uncertain.lo), decided(needs, asked.copies, n)
         if self.state is not None:
             wanted, latest = np.asarray(np.isnan(values).any(axis=1)), self.chain.query.latest
             version = rows.version[every] if latest and rows.version is not None else None

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fogline.documents import read_small_text
 from fogline.errors import FoglineError
-from fogline.small_files import read_small_text
 
 VARIABLE = "FOGLINE_KAFKA_CONFIG"  # the environment may name the file, too
 EARLIEST, LATEST = "earliest", "latest"

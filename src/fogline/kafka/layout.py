@@ -16,9 +16,9 @@ from fogline.errors import QueryError, did_you_mean
 from fogline.files.options import Options
 from fogline.files.roles import Roles
 from fogline.files.settled import Layout
+from fogline.queries import Asked
 from fogline.rows.clock import CLOCKS, ZONED, meant_by
-from fogline.rows.queries import Asked
-from fogline.rows.text import is_text
+from fogline.rows.numbers import is_text
 
 KIND = "topic"  # of a layout
 PREFIX = "kafka."

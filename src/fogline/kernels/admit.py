@@ -1,19 +1,97 @@
-"""Which arriving rows can ever matter, and until when are those surely beaten?
+"""Which few of many boxes need be looked at?
 
-A row that another, live or arriving, surely beats to the end of its life never has a probability above 0, and whatever
-it could beat, the other beats surely: it is dropped.
+A box that is at least as good as x everywhere is so in the attribute where the fewest are: only those few need be
+looked at. Rows that survive a screening are outstanding somewhere, so they are few indeed. Sorting the boxes by every
+attribute pays from some hundred rows on; until then, and in most ticks always, none of this is compiled.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from fogline.arrays import Ladder
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats
-from fogline.kernels.ladder import count_up, ladder, latest_on
-from fogline.kernels.sorting import argsort, ascending
-from fogline.kernels.twins import distinct_of, longest
-from fogline.kernels.words import BLOCK, any_covers, covers
+from fogline.kernels.sorting import argsort, ascending, distinct_of, longest
+from fogline.kernels.states import DEAD, DOMINATED, IS_GONE, OUT
+from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
+
+
+@inner
+def count_up(n):
+    """0, 1, …, n - 1."""
+    out = np.empty(n, np.int64)
+    for k in range(n):
+        out[k] = k
+    return out
+
+
+@inner
+def ladder(corner, words, some):
+    """The boxes `some`, sorted by each attribute of a corner, best first. O(d · n log n)."""
+    n, d = some.shape[0], corner.shape[1]
+    steps = Ladder(np.empty((d, n)), np.empty((d, n), np.int64), np.empty((d, n), np.uint64))
+    sort_rungs(corner, words, some, steps, 0, d)
+    return steps
+
+
+@inner
+def sort_rungs(corner, words, some, steps, first, end):
+    """Fill a ladder for the attributes from `first` on."""
+    n = some.shape[0]
+    keys = np.empty(n)
+    for j in range(first, end):
+        for k in range(n):
+            keys[k] = -corner[some[k], j]
+        order = np.argsort(keys)  # of thousands, faster than `sorting`, though slower to compile
+        for k in range(n):
+            c = some[order[k]]
+            steps.value[j, k], steps.slot[j, k], steps.word[j, k] = corner[c, j], c, words[c]
+
+
+@inner
+def rung(value, corner, i):
+    """The attribute in which the fewest of a ladder are at least as good as corner[i], and how many that is."""
+    best, fewest = 0, value.shape[1] + 1
+    for j in range(value.shape[0]):
+        low, high = 0, value.shape[1]
+        while low < high:
+            middle = (low + high) // 2
+            if value[j, middle] >= corner[i, j]:
+                low = middle + 1
+            else:
+                high = middle
+        if low < fewest:
+            best, fewest = j, low
+    return best, fewest
+
+
+@inner
+def latest_on(steps, boxes, rows, i, until):
+    """The latest expiry of the boxes that surely beat row i, or `until` if none is later; it stops at the row's own.
+
+    By a ladder of the boxes' worst corners.
+    """
+    j, m = rung(steps.value, rows.hi, i)
+    words, word, fence = steps.word[j], rows.word_hi[i], rows.fence
+    for begin in range(0, m, BLOCK):
+        end = min(begin + BLOCK, m)
+        if any_covers(words, begin, end, word, fence):
+            for r in range(begin, end):
+                c = steps.slot[j, r]
+                if boxes.expires[c] > until and covers(words[r], word, fence) and beats(boxes.lo, c, rows.hi, i):
+                    until = boxes.expires[c]
+                    if until >= rows.expires[i]:
+                        return until
+    return until
+
+
+# --- admit ---
+# Which arriving rows can ever matter, and until when are those surely beaten?
+#
+# A row that another, live or arriving, surely beats to the end of its life never has a probability above 0, and
+# whatever
+# it could beat, the other beats surely: it is dropped.
 
 
 @inner
@@ -163,3 +241,84 @@ def admit(live, rows, ordered, ladders):
     if rows.expires.shape[0] < ladders:
         return admit_few(live, rows, ordered)
     return admit_many(live, rows)
+
+
+# --- conquer ---
+# What do arriving rows surely beat?
+#
+# A live cloud that such a row outlives is forgotten; one that outlives the row is sealed until the row expires.
+
+
+@inner
+def subdue(columns, c, expires, closed, counts):
+    """A row that expires then surely beats cloud c, which dies if it expires no later, else is sealed.
+
+    `counts`: the dead, those of them that were counted as pruned before, and how many slots `closed` lists.
+    """
+    if columns.state[c] >= OUT:
+        closed[counts[2]] = c
+        counts[2] += 1
+        columns.until[c] = -np.inf
+    if expires >= columns.expires[c]:
+        columns.state[c] = DEAD
+        columns.expires[c], columns.until[c] = -np.inf, IS_GONE
+        counts[0] += 1
+        counts[1] += columns.counted[c]
+    else:
+        columns.state[c] = DOMINATED
+        columns.until[c] = max(columns.until[c], expires)
+
+
+@inner
+def conquer_few(columns, live, rows, which, closed, counts):
+    """See `conquer`."""
+    for i in which:
+        word, n = rows.word_lo[i], live.expires.shape[0]
+        for begin in range(0, n, BLOCK):
+            end = min(begin + BLOCK, n)
+            if not any_covered(live.word_hi, begin, end, word, rows.fence):
+                continue
+            for c in range(begin, end):
+                if (
+                    covers(word, live.word_hi[c], rows.fence)
+                    and columns.state[c] != DEAD
+                    and beats(rows.lo, i, live.hi, c)
+                ):
+                    subdue(columns, c, rows.expires[i], closed, counts)
+
+
+@inner
+def conquer_many(columns, live, rows, which, closed, counts):
+    """See `conquer`. By a ladder of what is worst: what a row beats is no better than it in every attribute.
+
+    Of rows with the same box only the one that expires last meets the others.
+    """
+    worst, best = -live.hi, -rows.lo
+    steps = ladder(worst, live.word_hi, count_up(live.expires.shape[0]))
+    for i in distinct_of(which, longest(rows, which)):
+        j, m = rung(steps.value, best, i)
+        words = steps.word[j]
+        for begin in range(0, m, BLOCK):
+            end = min(begin + BLOCK, m)
+            if not any_covered(words, begin, end, rows.word_lo[i], rows.fence):
+                continue
+            for r in range(begin, end):
+                c = steps.slot[j, r]
+                if (
+                    covers(rows.word_lo[i], words[r], rows.fence)
+                    and columns.state[c] != DEAD
+                    and beats(rows.lo, i, live.hi, c)
+                ):
+                    subdue(columns, c, rows.expires[i], closed, counts)
+
+
+@inner
+def conquer(columns, live, rows, which, closed, counts, ladders):
+    """Let the rows `which` meet the live boxes. Writes the columns, and lists in `closed` the slots that were open."""
+    if ladders is None:  # by itself: only so does the compiler leave out the rest
+        conquer_few(columns, live, rows, which, closed, counts)
+        return
+    if which.shape[0] < ladders:
+        conquer_few(columns, live, rows, which, closed, counts)
+        return
+    conquer_many(columns, live, rows, which, closed, counts)

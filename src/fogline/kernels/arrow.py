@@ -17,9 +17,9 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fogline.arrays import EARLIEST, EXACT, LATEST, ONE, Clouds, Floats, Ints
-from fogline.kernels.clouds import fill_cell
+from fogline.arrays import EARLIEST, EXACT, LATEST, ONE, Floats, Ints, UncertainRows
 from fogline.kernels.compile import inner, kernel
+from fogline.kernels.uncertain import fill_cell
 
 BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
 NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     """What is read."""
 
     raw: Floats  # (n, d) as it came; NaN where it is missing or a distribution
-    clouds: Clouds
+    uncertain: UncertainRows
     code: Ints  # (n, d)
 
 
@@ -110,7 +110,9 @@ def _numbers(column, j, wanted, found):
         if x < wanted.low[j] or x > wanted.high[j]:
             found.code[i, j] |= OUTSIDE
             x = np.nan
-        found.clouds.lo[i, j] = found.clouds.hi[i, j] = x * wanted.sign[j] + 0.0  # + 0.0: there is no negative zero
+        found.uncertain.lo[i, j] = found.uncertain.hi[i, j] = (
+            x * wanted.sign[j] + 0.0
+        )  # + 0.0: there is no negative zero
 
 
 @inner
@@ -118,7 +120,7 @@ def _pairs(column, j, wanted, found, cursor):
     """Read column j, of lists of pairs. Returns the new end of the pools."""
     _, offset, buffers, children = _struct(column)
     bitmap = _item(buffers, 0)
-    n, clouds, code, sign = found.raw.shape[0], found.clouds, found.code, wanted.sign[j]
+    n, uncertain, code, sign = found.raw.shape[0], found.uncertain, found.code, wanted.sign[j]
     ends = carray(_at(_item(buffers, 1)), (offset + n + 1,), dtype=np.int32)
     _, skip, pair_buffers, fields = _struct(_item(children, 0))
     pair_bitmap = _item(pair_buffers, 0)
@@ -140,10 +142,10 @@ def _pairs(column, j, wanted, found, cursor):
             elif not wanted.low[j] <= v <= wanted.high[j]:
                 code[i, j] |= OUTSIDE
             else:
-                clouds.value[cursor], clouds.weight[cursor] = v * sign + 0.0, w
+                uncertain.value[cursor], uncertain.weight[cursor] = v * sign + 0.0, w
                 cursor += 1
-        cursor = fill_cell(clouds, i, j, first, cursor)
-        found.raw[i, j] = clouds.lo[i, j] * sign + 0.0 if clouds.size[i, j] == 1 else np.nan
+        cursor = fill_cell(uncertain, i, j, first, cursor)
+        found.raw[i, j] = uncertain.lo[i, j] * sign + 0.0 if uncertain.size[i, j] == 1 else np.nan
     return cursor
 
 
@@ -154,8 +156,10 @@ def _empty(n, d, room):
     for i in range(n):
         for j in range(d):
             start[i, j], size[i, j] = ONE, 1
-    clouds = Clouds(np.empty((n, d)), np.empty((n, d)), start, size, np.empty(room), np.empty(room), np.empty(room))
-    return Found(np.empty((n, d)), clouds, code)
+    uncertain = UncertainRows(
+        np.empty((n, d)), np.empty((n, d)), start, size, np.empty(room), np.empty(room), np.empty(room)
+    )
+    return Found(np.empty((n, d)), uncertain, code)
 
 
 @inner
@@ -197,8 +201,8 @@ def cells(address, columns, clock):
     for i in range(n):
         for j in range(d):
             codes |= found.code[i, j]
-            missing |= np.isnan(found.clouds.lo[i, j])
-    lo, hi, start, size, value, weight, tail = found.clouds
+            missing |= np.isnan(found.uncertain.lo[i, j])
+    lo, hi, start, size, value, weight, tail = found.uncertain
     times, fine = np.empty(0), False
     if clock[1] != NO_CLOCK and n > 0:
         times, fine = _instants(_item(children, clock[0]), clock[1], n)
@@ -212,6 +216,6 @@ def read(batch: Any, columns: tuple[Any, ...], clock: tuple[int, int]) -> tuple[
     """
     _, capsule = batch.__arrow_c_array__()
     address = _pointer_of(capsule, b"arrow_array")
-    raw, clouds, *rest = cells(address, columns, clock)
+    raw, uncertain, *rest = cells(address, columns, clock)
     del capsule  # not earlier: it keeps the memory alive
-    return raw, Clouds(*clouds), *rest
+    return raw, UncertainRows(*uncertain), *rest

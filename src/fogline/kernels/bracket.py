@@ -20,9 +20,8 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import share, shares
+from fogline.kernels.instances import empty_grid, merge_places
 from fogline.kernels.judge import rivals, words_of
-from fogline.kernels.merged import merge_places
-from fogline.kernels.places import empty_grid
 from fogline.kernels.sums import SURE, add_to, number
 from fogline.kernels.sweep import TOO_MUCH, all_places
 
@@ -101,9 +100,9 @@ def cut_runs(grid, j, limit, weight, base, cuts):
 
 
 @inner
-def table_of(clouds, o, near, grid):
+def table_of(uncertain, o, near, grid):
     """Look up what each rival does to each run, once."""
-    d, m = clouds.lo.shape[1], near.shape[0]
+    d, m = uncertain.lo.shape[1], near.shape[0]
     cells, longest, entries = 0, 1, 0
     limit = max(16, ROOM // max(m * d, 1))
     for j in range(d):
@@ -121,14 +120,14 @@ def table_of(clouds, o, near, grid):
     for j in range(d):
         if grid.start[j] < 0:
             for r in range(m):
-                a, b = share(clouds, near[r], j, clouds.lo[o, j])
+                a, b = share(uncertain, near[r], j, uncertain.lo[o, j])
                 table.known[r, 0] *= a
                 table.known[r, 1] *= b
             continue
         runs = cut_runs(grid, j, limit, table.weight, base, cuts)
         table.base[cell], table.runs[cell] = base, runs
         for r in range(m):
-            shares(clouds, near[r], j, grid, at_least, equal)
+            shares(uncertain, near[r], j, grid, at_least, equal)
             fill_runs(table, r, base, cuts[: runs + 1], grid.weight[grid.start[j] :], (at_least, equal))
         cell += 1
         base += runs + 1
@@ -330,12 +329,12 @@ def middle_of(table, box, side):
 
 
 @inner
-def narrow(clouds, o, near, grid, goal):
+def narrow(uncertain, o, near, grid, goal):
     """Bracket P(o) by halving boxes of places, the one with the widest gap first, until the goal is reached.
 
     Returns (lower, upper). O(rivals · values), then the work.
     """
-    table = table_of(clouds, o, near, grid)
+    table = table_of(uncertain, o, near, grid)
     cells = table.base.shape[0]
     box, pull = np.zeros((2, cells), np.int64), np.zeros((cells, 2), np.int64)
     box[1] = table.runs
@@ -376,22 +375,22 @@ def bracket(live, among, o, limit, goal):
     Exact (lower = upper) when the merged places number at most `limit`, and what their rivals differ in is not too much
     to sum; else bracketed.
     """
-    clouds, columns = live.clouds, live.columns
+    uncertain, columns = live.uncertain, live.columns
     space = np.empty(among.shape[0], np.int64)
-    ends = np.empty((2, clouds.lo.shape[1]))
+    ends = np.empty((2, uncertain.lo.shape[1]))
     m, _ = rivals(live, o, among, words_of(columns.word_hi, among), -1.0, space, ends)
     near = space[:m]
     soonest = np.inf
     for g in near:
         soonest = min(soonest, columns.expires[g])
-    d = clouds.lo.shape[1]
+    d = uncertain.lo.shape[1]
     room = 0
     for j in range(d):
-        room += clouds.size[o, j]
+        room += uncertain.size[o, j]
     grid = empty_grid(room, d)
-    if merge_places(clouds, o, near, grid) <= limit:
-        exact = all_places(clouds, o, near, grid)
+    if merge_places(uncertain, o, near, grid) <= limit:
+        exact = all_places(uncertain, o, near, grid)
         if exact != TOO_MUCH:
             return exact, exact, soonest
-    low, high = narrow(clouds, o, near, grid, goal)
+    low, high = narrow(uncertain, o, near, grid, goal)
     return low, high, soonest

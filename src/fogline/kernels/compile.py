@@ -1,30 +1,394 @@
-"""How does a loop become machine code, once per machine?
+"""Why does the first call take a minute?
 
-`kernel` is for what Python calls: it is compiled on the first call and kept on disk (`cache`). Where it can be kept
-nowhere, it is compiled anew in each process, with a warning.
-
-`inner` is for what only other kernels call. It gets no way in from Python, no cache and no machine code of its own: it
-is optimised once, as part of the kernel that calls it. (Numba would optimise and translate it, with all that it calls,
-at every level of calls: half of the time that compiling takes.) So is a kernel where another one calls it, and what
-Numba itself wrote for NumPy's functions.
+Because kernels are being compiled, once for this machine. Where that takes longer than a moment, a line on stderr
+states it, once per process; a kernel or two that are compiled in between pass without a word. Workers of an engine are
+`quiet`: there are many of them, and what they print is not for a terminal.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
+import os
+import pickle
+import re
+import stat
+import sys
+import uuid
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from tempfile import gettempdir
+from threading import Lock, Timer
+from time import monotonic
+from typing import Any, NamedTuple
 
+import numba
 from numba import njit
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
+from numba.core import config
+from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
+from numba.core.compiler import Compiler, CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
+from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 from numba.core.types.misc import unliteral
 
-from fogline.kernels.cache import KernelCache
+LONG = 2.0  # seconds of compiling that pass without a word
+TEXT = "fogline: compiling kernels, once for this machine (about a minute) …"
+
+
+class Notice:
+    """Counts what is being compiled. A thread looks, `long` seconds after the first kernel, whether it goes on."""
+
+    def __init__(self, long: float = LONG) -> None:
+        self.long = long
+        self.silent = False  # nothing is to be stated, or it has been
+        self._open = 0
+        self._ended = 0.0
+        self._timer: Timer | None = None
+        self._lock = Lock()
+
+    def begin(self) -> None:
+        """A kernel is about to be compiled."""
+        with self._lock:
+            self._open += 1
+            if self._timer is None and not self.silent:
+                self._timer = Timer(self.long, self._look)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def end(self) -> None:
+        """A kernel has been compiled."""
+        with self._lock:
+            self._open, self._ended = max(self._open - 1, 0), monotonic()
+
+    def quiet(self) -> None:
+        """State nothing in this process."""
+        self.silent = True
+
+    def _look(self) -> None:
+        with self._lock:
+            self._timer = None
+            goes_on = self._open > 0 or monotonic() - self._ended < self.long / 4
+            if not goes_on or self.silent:
+                return
+            self.silent = True
+        print(TEXT, file=sys.stderr, flush=True)
+
+
+notice = Notice()
+
+
+# --- cache ---
+# Where is machine code kept, and whose is it?
+#
+# One file for each kernel and signature, looked for in all of these folders, in this order, and written into the
+# first of them that can be written:
+#
+# 1. `FOGLINE_CACHE`, such as a folder that `fogline warm` made and an image or archive carries to the workers;
+# 2. `NUMBA_CACHE_DIR`;
+# 3. `__pycache__` beside the source;
+# 4. the user's cache folder, `XDG_CACHE_HOME` or `~/.cache`;
+# 5. a folder in the temporary one that belongs to the user alone.
+#
+# It is also looked for, and never written, in `compiled` within the package, which a wheel brings along.
+#
+# A file is named by all that its content depends on: the text of its source and of all files of the package that this
+# imports, directly or not (neither their place nor their times, so a cache made on one machine is good on another),
+# the
+# versions of Python and Numba, the processor, the types. So an edit compiles only what depends on the edited file.
+# Nothing is ever changed under a name, and no lock is needed, which not all file systems have: a file is written
+# beside
+# its place and renamed, and processes that compile the same kernel at once write the same file. (Numba's own cache
+# has an
+# index per kernel that is read, changed and written: two that compile a kernel for different types at once would take
+# the
+# same name, and one would later run the other's machine code.)
+#
+# Code for the processor at hand is taken first, then code for the best of the `LEVELS` that it can run: a wheel holds
+# that, and a cache for workers of several kinds may. Who sets NUMBA_CPU_NAME gets code for that processor alone.
+# Every
+# level computes the same bits: without `fastmath` no product and sum become one operation, and no sum changes its
+# order.
+
+CARRIED = "FOGLINE_CACHE"
+
+
+class Level(NamedTuple):
+    """A processor that stands for many, as NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name it."""
+
+    cpu: str
+    features: str
+
+
+LEVELS = (  # best first
+    Level(
+        "x86-64-v3",
+        "+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sahf,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave",
+    ),
+    Level("generic", ""),
+)
+
+_ROOM = Path(__file__).parent
+_PACKAGE = _ROOM.parent
+_COMPILED = _PACKAGE / "compiled"  # what a wheel brings along
+_IMPORTS = re.compile(rf"^\s*(?:from|import)\s+{_PACKAGE.name}\.([\w.]+)".encode(), re.MULTILINE)
+_SIZE = 16  # bytes of a digest
+_used: dict[tuple[str, str], Path] = {}  # room and name of a file -> where this process found it or put it
+
+
+class KernelCache:
+    """What Numba asks for the machine code of one function before it compiles, and hands what it compiled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        source = Path(function.__code__.co_filename)
+        self._room = source.parent
+        self._family = f"{source.stem}.{function.__qualname__}".replace("<", "").replace(">", "") + "-"
+        self._own = (function.__code__.co_code, tuple(cell.cell_contents for cell in function.__closure__ or ()))
+        self._stamp = stamp(source)
+        self._shipped = _COMPILED / _room_name(self._room)
+
+    @property
+    def cache_path(self) -> str:
+        """Where machine code is kept if it can be."""
+        return str(self._places()[0])
+
+    def load_overload(self, types: Any, target: Any) -> Any:
+        """The machine code for these types, or None."""
+        target.refresh()
+        folders = [folder for folder in (*self._places(), self._shipped) if _is_safe(folder)]
+        for processor in _fitting(target.codegen().magic_tuple()):
+            name = self._name(types, processor)
+            for folder in folders:
+                try:
+                    whose, code = pickle.loads(_opened((folder / name).read_bytes()))
+                except Exception:  # not there, torn, not ours: whatever it is, it is no machine code
+                    continue
+                if whose == types:
+                    _used[_room_name(self._room), name] = folder / name
+                    return CompileResult._rebuild(target, *code)
+        notice.begin()
+        return None
+
+    def save_overload(self, types: Any, compiled: Any) -> None:
+        """Keep what was compiled, where it can be kept."""
+        notice.end()
+        if compiled.library.has_dynamic_globals or any(not each.can_cache for each in compiled.lifted):
+            return
+        name = self._name(types, compiled.library.codegen.magic_tuple())
+        data = _closed(dumps((types, compiled._reduce())))
+        places = self._places()
+        for folder in places:
+            try:
+                _write(folder, name, data)
+            except OSError:
+                continue
+            self._remove_old(folder)
+            _used[_room_name(self._room), name] = folder / name
+            if os.environ.get(CARRIED) and folder != places[0]:
+                _warn_once(
+                    f"{CARRIED} is {os.environ[CARRIED]!r}, which cannot be written and does not hold all machine code "
+                    f"of this version for the processor {compiled.library.codegen.magic_tuple()[1]!r}: kernels are "
+                    f"compiled, and kept in {folder}. Make the folder with `fogline warm` on such a machine."
+                )
+            return
+        _warn_once(
+            f"compiled kernels can be kept in none of {', '.join(map(str, places))}, so every process compiles them "
+            f"again, which takes a minute. Set {CARRIED} to a folder that can be written, or to one that "
+            "`fogline warm` made."
+        )
+
+    def enable(self) -> None:
+        """Numba asks for it; this cache always is."""
+
+    def disable(self) -> None:
+        """Numba asks for it; this cache always is enabled."""
+
+    def flush(self) -> None:
+        """Numba asks for it; what is old is known by its name."""
+
+    def _places(self) -> tuple[Path, ...]:
+        return _folders(self._room, os.environ.get(CARRIED, ""), config.CACHE_DIR, _version())
+
+    def _name(self, types: Any, processor: tuple[str, ...]) -> str:
+        key = _digest(repr((types, processor)).encode(), dumps(self._own))
+        return f"{self._family}{self._stamp}-{key}.nbc"
+
+    def _remove_old(self, folder: Path) -> None:
+        """What was compiled from another text of the sources."""
+        for path in folder.glob(f"{self._family}*.nbc"):
+            if not path.name.startswith(f"{self._family}{self._stamp}-"):
+                with suppress(OSError):  # another user's, or gone meanwhile
+                    path.unlink()
+
+
+def levels(features: str | None = None) -> list[Level]:
+    """The levels whose code a processor with these features can run, or this one, best first."""
+    there = set((get_host_cpu_features() if features is None else features).split(","))
+    return [level for level in LEVELS if there.issuperset(filter(None, level.features.split(",")))]
+
+
+@cache
+def _fitting(own: tuple[str, str, str]) -> list[tuple[str, ...]]:
+    """The system and processor that code is made for here, and others whose code does as well, best first."""
+    system, _, features = own
+    return [own, *((system, *level) for level in levels(features) if not config.CPU_NAME)]
+
+
+@cache
+def _folders(room: Path, carried: str, numbas: str, version: str) -> tuple[Path, ...]:
+    """Where the machine code of the functions of a room may lie, best place first."""
+    name = _room_name(room)
+    shared = [Path(root).absolute() / name for root in (carried, numbas) if root]
+    return (*shared, room / "__pycache__", *(root / f"{name}-{version}" for root in (_of_user(), _temporary()) if root))
+
+
+def _room_name(room: Path) -> str:
+    """The package's name for what belongs to Fogline, wherever it lies; the name of its place for all else."""
+    if room.is_relative_to(_PACKAGE):
+        return ".".join((_PACKAGE.name, *room.relative_to(_PACKAGE).parts))
+    return f"{room.name}-{_digest(str(room.absolute()).encode())}"
+
+
+def _of_user() -> Path | None:
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fogline" / "kernels"
+    except RuntimeError:  # a user without a home
+        return None
+
+
+def _temporary() -> Path:
+    return Path(gettempdir()) / f"fogline-kernels-{os.getuid()}"
+
+
+def _is_safe(folder: Path) -> bool:
+    """Machine code is run: from the temporary folder only if no one else may write there."""
+    if folder.parent != _temporary():
+        return True
+    try:
+        found = folder.parent.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+@cache
+def stamp(source: Path) -> str:
+    """What compiled code depends on beside its types: versions, its source file, and all that this imports."""
+    digest, imported = _read(source)
+    digests, waiting = {source: digest}, set(imported)
+    while waiting:
+        path = waiting.pop()
+        if path not in digests:
+            digests[path], imported = _read(path)
+            waiting |= imported
+    versions = f"{numba.__version__} {sys.implementation.cache_tag} {getattr(sys, 'abiflags', '')}"
+    return _digest(versions.encode(), digest, *(digests[path] for path in sorted(digests) if path != source))
+
+
+@cache
+def _read(source: Path) -> tuple[bytes, frozenset[Path]]:
+    """A digest of a file, and which files of the package it imports itself, as its lines that begin so state.
+
+    (To parse all of them would take a tenth of a second in every process.)
+    """
+    text = _file(source).read_bytes()
+    named = (_PACKAGE.joinpath(*name.decode().split(".")).with_suffix(".py") for name in _IMPORTS.findall(text))
+    return hashlib.sha256(text).digest(), frozenset(path for path in named if _file(path).is_file())
+
+
+def _file(path: Path) -> Traversable:
+    """The package may lie in an archive."""
+    inside = path.is_relative_to(_PACKAGE)
+    return files(_PACKAGE.name).joinpath(*path.relative_to(_PACKAGE).parts) if inside else path
+
+
+@cache
+def _stamps() -> tuple[str, ...]:
+    """Of all files of this room."""
+    names = sorted(each.name for each in files(__package__).iterdir() if each.name.endswith(".py"))
+    return tuple(stamp(_ROOM / name) for name in names)
+
+
+def _version() -> str:
+    """Of this room, for the folders of a user that hold the machine code of several."""
+    return _digest("".join(_stamps()).encode())
+
+
+def is_cold() -> bool:
+    """Is no machine code of this version kept on this machine yet, so that the first call will compile?"""
+    places = _folders(_ROOM, os.environ.get(CARRIED, ""), config.CACHE_DIR, _version())
+    folders = (*places, _COMPILED / _room_name(_ROOM))
+    kept = {path.name.split("-")[1] for folder in folders if folder.is_dir() for path in folder.glob("*-*-*.nbc")}
+    return kept.isdisjoint(_stamps())
+
+
+def count_used() -> int:
+    """How many files of machine code has this process used so far?"""
+    return len(_used)
+
+
+def copy_used(folder: Path) -> int:
+    """Copy the machine code that this process has used so far; how many files is that?"""
+    for (room, name), path in _used.items():
+        if path.parent != folder / room:
+            _write(folder / room, name, path.read_bytes())
+    return len(_used)
+
+
+def _write(folder: Path, name: str, data: bytes) -> None:
+    if folder.parent == _temporary():
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+    if not _is_safe(folder):
+        raise PermissionError(f"others may write into {folder.parent}")
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{name}.{uuid.uuid4().hex}"
+    try:
+        draft.write_bytes(data)
+        draft.replace(folder / name)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _closed(content: bytes) -> bytes:
+    """Machine code with its digest: one flipped bit of it would still be run."""
+    return hashlib.blake2b(content, digest_size=_SIZE).digest() + content
+
+
+def _opened(saved: bytes) -> bytes:
+    """The inverse of `_closed`."""
+    if hashlib.blake2b(saved[_SIZE:], digest_size=_SIZE).digest() != saved[:_SIZE]:
+        raise ValueError("this is not what was written")
+    return saved[_SIZE:]
+
+
+@cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _digest(*texts: bytes) -> str:
+    lengths = b"".join(len(text).to_bytes(8, "little") for text in texts)
+    return hashlib.sha256(lengths + b"".join(texts)).hexdigest()[:16]
+
+
+# --- compile ---
+# How does a loop become machine code, once per machine?
+#
+# `kernel` is for what Python calls: it is compiled on the first call and kept on disk (`cache`). Where it can be kept
+# nowhere, it is compiled anew in each process, with a warning.
+#
+# `inner` is for what only other kernels call. It gets no way in from Python, no cache and no machine code of its own:
+# it
+# is optimised once, as part of the kernel that calls it. (Numba would optimise and translate it, with all that it
+# calls,
+# at every level of calls: half of the time that compiling takes.) So is a kernel where another one calls it, and what
+# Numba itself wrote for NumPy's functions.
 
 HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 

@@ -23,56 +23,56 @@ def beats(a, i, b, k):
 
 
 @inner
-def share(clouds, g, j, x):
+def share(uncertain, g, j, x):
     """(Pr{g_j >= x}, Pr{g_j = x})."""
-    lo, hi = clouds.lo[g, j], clouds.hi[g, j]
-    start = clouds.start[g, j]
+    lo, hi = uncertain.lo[g, j], uncertain.hi[g, j]
+    start = uncertain.start[g, j]
     if x > hi:
         return 0.0, 0.0
     if x < lo:
         return 1.0, 0.0
     if start < 0:
         return 1.0, 1.0  # lo = x = hi
-    a, b = start, start + clouds.size[g, j] - 1
+    a, b = start, start + uncertain.size[g, j] - 1
     while a < b:
         mid = (a + b) >> 1
-        if clouds.value[mid] >= x:
+        if uncertain.value[mid] >= x:
             b = mid
         else:
             a = mid + 1
-    v = clouds.value[a]
+    v = uncertain.value[a]
     if v < x:
         return 0.0, 0.0  # beyond all values, though not beyond the box
-    return clouds.tail[a], (clouds.weight[a] if v == x else 0.0)
+    return uncertain.tail[a], (uncertain.weight[a] if v == x else 0.0)
 
 
 @inner
-def low_end(clouds, c, j):
+def low_end(uncertain, c, j):
     """The least value of a cell."""
-    start = clouds.start[c, j]
-    return clouds.value[start] if start >= 0 else clouds.lo[c, j]
+    start = uncertain.start[c, j]
+    return uncertain.value[start] if start >= 0 else uncertain.lo[c, j]
 
 
 @inner
-def high_end(clouds, c, j):
+def high_end(uncertain, c, j):
     """The greatest value of a cell."""
-    start = clouds.start[c, j]
-    return clouds.value[start + clouds.size[c, j] - 1] if start >= 0 else clouds.hi[c, j]
+    start = uncertain.start[c, j]
+    return uncertain.value[start + uncertain.size[c, j] - 1] if start >= 0 else uncertain.hi[c, j]
 
 
 @inner
-def write_ends(clouds, c, ends):
+def write_ends(uncertain, c, ends):
     """The worst and the best place of a cloud, into `ends` (2, d)."""
     for j in range(ends.shape[1]):
-        ends[0, j], ends[1, j] = low_end(clouds, c, j), high_end(clouds, c, j)
+        ends[0, j], ends[1, j] = low_end(uncertain, c, j), high_end(uncertain, c, j)
 
 
 @inner
-def surely_beats_other(clouds, g, others, o):
+def surely_beats_other(uncertain, g, others, o):
     """`surely_beats`, of clouds that lie apart."""
     better = False
-    for j in range(clouds.lo.shape[1]):
-        a, b = low_end(clouds, g, j), high_end(others, o, j)
+    for j in range(uncertain.lo.shape[1]):
+        a, b = low_end(uncertain, g, j), high_end(others, o, j)
         if not a >= b:
             return False
         better |= a > b
@@ -80,61 +80,61 @@ def surely_beats_other(clouds, g, others, o):
 
 
 @inner
-def surely_beats(clouds, g, o):
+def surely_beats(uncertain, g, o):
     """Does g beat o wherever the two turn out to be? Exactly: by the ends of their distributions, not by products."""
-    return surely_beats_other(clouds, g, clouds, o)
+    return surely_beats_other(uncertain, g, uncertain, o)
 
 
 @inner
-def beats_point(clouds, g, points, i):
+def beats_point(uncertain, g, points, i):
     """Pr{cloud g beats row i of `points` (., d)}."""
     at_least = equal = 1.0
     for j in range(points.shape[1]):
-        s, e = share(clouds, g, j, points[i, j])
+        s, e = share(uncertain, g, j, points[i, j])
         at_least *= s
         equal *= e
         if at_least == 0.0:
             return 0.0
-    return barely_beats(clouds, g, points, i) if 2.0 * equal > at_least else at_least - equal
+    return barely_beats(uncertain, g, points, i) if 2.0 * equal > at_least else at_least - equal
 
 
 @inner
-def barely_beats(clouds, g, points, i):
+def barely_beats(uncertain, g, points, i):
     """`beats_point` without a difference: where g is likely to be just as good, that would cancel most digits.
 
     Over the attributes so far, `better` = at least as good everywhere and better somewhere, `equal` = just as good.
     """
     better, equal = 0.0, 1.0
     for j in range(points.shape[1]):
-        s, e = share(clouds, g, j, points[i, j])
-        better = better * s + equal * (beyond(clouds, g, j, points[i, j]) if e > 0.0 else s)
+        s, e = share(uncertain, g, j, points[i, j])
+        better = better * s + equal * (beyond(uncertain, g, j, points[i, j]) if e > 0.0 else s)
         equal *= e
     return better
 
 
 @inner
-def beyond(clouds, g, j, x):
+def beyond(uncertain, g, j, x):
     """Pr{g_j > x}, where g_j may be x."""
-    a, end = clouds.start[g, j], clouds.start[g, j] + clouds.size[g, j]
+    a, end = uncertain.start[g, j], uncertain.start[g, j] + uncertain.size[g, j]
     if a < 0:
         return 0.0
     b = end
     while a < b:
         mid = (a + b) >> 1
-        if clouds.value[mid] > x:
+        if uncertain.value[mid] > x:
             b = mid
         else:
             a = mid + 1
-    return clouds.tail[a] if a < end else 0.0
+    return uncertain.tail[a] if a < end else 0.0
 
 
 @inner
-def shares(clouds, g, j, grid, at_least, equal):
+def shares(uncertain, g, j, grid, at_least, equal):
     """`share` for all values of a grid's cell j at once, by one walk along both lists."""
-    first, n = clouds.start[g, j], clouds.size[g, j]
+    first, n = uncertain.start[g, j], uncertain.size[g, j]
     start, size = grid.start[j], grid.size[j]
     if first < 0:
-        x = clouds.lo[g, j]
+        x = uncertain.lo[g, j]
         for k in range(size):
             v = grid.value[start + k]
             at_least[k] = 1.0 if x >= v else 0.0
@@ -143,29 +143,29 @@ def shares(clouds, g, j, grid, at_least, equal):
     a, end = first, first + n
     for k in range(size):
         v = grid.value[start + k]
-        while a < end and clouds.value[a] < v:
+        while a < end and uncertain.value[a] < v:
             a += 1
         if a == end:
             at_least[k] = equal[k] = 0.0
         else:
-            at_least[k] = clouds.tail[a]
-            equal[k] = clouds.weight[a] if clouds.value[a] == v else 0.0
+            at_least[k] = uncertain.tail[a]
+            equal[k] = uncertain.weight[a] if uncertain.value[a] == v else 0.0
 
 
 @inner
-def beats_cloud(clouds, g, o):
+def beats_cloud(uncertain, g, o):
     """Pr{g beats o} for two clouds."""
     at_least = equal = 1.0
-    for j in range(clouds.lo.shape[1]):
-        first, n = clouds.start[o, j], clouds.size[o, j]
+    for j in range(uncertain.lo.shape[1]):
+        first, n = uncertain.start[o, j], uncertain.size[o, j]
         a = b = 0.0
         if first < 0:
-            a, b = share(clouds, g, j, clouds.lo[o, j])
+            a, b = share(uncertain, g, j, uncertain.lo[o, j])
         else:
             for k in range(first, first + n):
-                s, e = share(clouds, g, j, clouds.value[k])
-                a += clouds.weight[k] * s
-                b += clouds.weight[k] * e
+                s, e = share(uncertain, g, j, uncertain.value[k])
+                a += uncertain.weight[k] * s
+                b += uncertain.weight[k] * e
         at_least *= a
         equal *= b
         if at_least == 0.0:
@@ -177,20 +177,20 @@ chance_to_beat = kernel(beats_cloud.py_func)  # the same, to be called from Pyth
 
 
 @inner
-def corner_beats_cloud(corner, g, clouds, o):
+def corner_beats_cloud(corner, g, uncertain, o):
     """(Pr{corner[g] >= o everywhere}, Pr{corner[g] beats o}) for a corner of g as a point."""
     at_least = equal = 1.0
     for j in range(corner.shape[1]):
         x = corner[g, j]
-        first, n = clouds.start[o, j], clouds.size[o, j]
+        first, n = uncertain.start[o, j], uncertain.size[o, j]
         a = b = 0.0
         if first < 0:
-            a = 1.0 if x >= clouds.lo[o, j] else 0.0
-            b = 1.0 if x == clouds.lo[o, j] else 0.0
+            a = 1.0 if x >= uncertain.lo[o, j] else 0.0
+            b = 1.0 if x == uncertain.lo[o, j] else 0.0
         else:
             for k in range(first, first + n):
-                a += clouds.weight[k] if x >= clouds.value[k] else 0.0
-                b += clouds.weight[k] if x == clouds.value[k] else 0.0
+                a += uncertain.weight[k] if x >= uncertain.value[k] else 0.0
+                b += uncertain.weight[k] if x == uncertain.value[k] else 0.0
         at_least *= a
         equal *= b
     return at_least, at_least - equal

@@ -1,11 +1,8 @@
-"""Which rows of the past are like this one, when "like" is not given by any rule?
+"""What would a value be if everything depended on everything else in straight lines?
 
-Extremely randomised trees (Geurts, Ernst, Wehenkel 2006): each tree cuts the rows in two, again and again, at the one
-of a few random thresholds that best separates their targets, until few are left together. A leaf is a box of
-determinants, and the rows in it are close in what is to be explained: a differential dependency with intervals. Of a
-leaf's targets some evenly spaced ones are kept; those of all trees together are a distribution.
-
-Nodes of a tree lie in one array; the children of a node are neighbours. NaN goes left.
+The mean of one attribute given whichever of the others are known: that of the normal distribution with these means and
+correlations. A row's answer is worked out from its own values alone, in a fixed order, so it has the same bits whatever
+rows are asked about with it.
 """
 
 from __future__ import annotations
@@ -15,9 +12,72 @@ from typing import NamedTuple
 import numpy as np
 
 from fogline.arrays import Floats, Ints
-from fogline.kernels.clouds import count_in
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.sorting import ascending
+from fogline.kernels.uncertain import count_in
+
+RIDGE = 1e-6  # added to each variance: attributes may be copies of each other
+
+
+@kernel
+def expected(lines, rows):
+    """(n,) the last attribute's mean given rows (n, f), NaN = unknown; lines: mean, scale (f + 1,), correlation."""
+    n, f = rows.shape
+    out = np.empty(n)
+    weight, before = np.zeros(f), np.zeros(f, np.bool_)
+    for i in range(n):
+        same = i > 0
+        for k in range(f):
+            there = not np.isnan(rows[i, k])
+            same = same and there == before[k]
+            before[k] = there
+        if not same:
+            _solve(lines.correlation, before, weight)
+        moved = 0.0
+        for k in range(f):
+            if before[k]:
+                moved += weight[k] * ((rows[i, k] - lines.mean[k]) / lines.scale[k])
+        out[i] = lines.mean[f] + lines.scale[f] * moved
+    return out
+
+
+@inner
+def _solve(correlation, there, weight):
+    """Weights of the attributes that are there: by Cholesky's decomposition of their correlations."""
+    f = there.shape[0]
+    which = np.flatnonzero(there)
+    m = which.shape[0]
+    root, right = np.zeros((m, m)), np.zeros(m)
+    for a in range(m):
+        for b in range(a + 1):
+            left = correlation[which[a], which[b]] + (RIDGE if a == b else 0.0)
+            for c in range(b):
+                left -= root[a, c] * root[b, c]
+            root[a, b] = np.sqrt(max(left, RIDGE)) if a == b else left / root[b, b]
+        right[a] = correlation[which[a], f]
+        for c in range(a):
+            right[a] -= root[a, c] * right[c]
+        right[a] /= root[a, a]
+    for a in range(m - 1, -1, -1):
+        for c in range(a + 1, m):
+            right[a] -= root[c, a] * right[c]
+        right[a] /= root[a, a]
+    weight[:] = 0.0
+    for a in range(m):
+        weight[which[a]] = right[a]
+
+
+# --- forest ---
+# Which rows of the past are like this one, when "like" is not given by any rule?
+#
+# Extremely randomised trees (Geurts, Ernst, Wehenkel 2006): each tree cuts the rows in two, again and again, at the
+# one
+# of a few random thresholds that best separates their targets, until few are left together. A leaf is a box of
+# determinants, and the rows in it are close in what is to be explained: a differential dependency with intervals. Of
+# a
+# leaf's targets some evenly spaced ones are kept; those of all trees together are a distribution.
+#
+# Nodes of a tree lie in one array; the children of a node are neighbours. NaN goes left.
 
 KEPT = 5  # targets kept per leaf
 POINTS = 20  # values of a distribution …

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fogline.kernels.admit import ladder, rung
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats, beats_cloud, beats_point, corner_beats_cloud, surely_beats, write_ends
-from fogline.kernels.ladder import ladder, rung
-from fogline.kernels.places import (
+from fogline.kernels.instances import (
     ROOM,
     beats_places,
     coarsen,
@@ -24,10 +24,9 @@ from fogline.kernels.places import (
     places_of,
     scratch_for,
 )
-from fogline.kernels.sorting import ascending
+from fogline.kernels.sorting import ascending, side_by_side
 from fogline.kernels.states import HEAVY, IN, OUT
 from fogline.kernels.sums import account, clear, spared, total
-from fogline.kernels.twins import side_by_side
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 COARSE = 8  # values per cell in the cheap upper bound
@@ -45,7 +44,7 @@ def rivals(live, o, among, strong, threshold, near, ends):
     `strong` holds the words of their best corners, side by side; `ends` is room for o's worst and best place (2, d).
     Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
     """
-    write_ends(live.clouds, o, ends)
+    write_ends(live.uncertain, o, ends)
     n = among.shape[0]
     m, _, left, until = more_rivals(live, o, among, strong, threshold, n + 1, near, ends, 0, n, 1.0, np.inf)
     return m, until if left <= threshold else -np.inf
@@ -57,18 +56,18 @@ def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, lef
 
     So far there are m, they leave so much of o's best place, and the first of those that count expires then.
     """
-    clouds, columns, fence = live.clouds, live.columns, live.fence
+    uncertain, columns, fence = live.uncertain, live.columns, live.fence
     word = columns.word_lo[o]
     while end > 0 and m < most:
         begin = max(end - BLOCK, 0)
         if any_covers(strong, begin, end, word, fence):
             for r in range(end - 1, begin - 1, -1):
                 g = among[r]
-                if g == o or not covers(strong[r], word, fence) or not beats(clouds.hi, g, ends, 0):
+                if g == o or not covers(strong[r], word, fence) or not beats(uncertain.hi, g, ends, 0):
                     continue
                 near[m] = g
                 m += 1
-                p = beats_point(clouds, g, ends, 1)
+                p = beats_point(uncertain, g, ends, 1)
                 if p > 0.0:
                     left *= spared(p)
                     until = min(until, columns.expires[g])
@@ -88,8 +87,8 @@ def is_crowded(steps, ends):
 @inner
 def rivals_on(live, o, steps, threshold, near, ends):
     """As `rivals`, by a ladder of best corners. In the same order: the last slot first."""
-    clouds, columns, fence = live.clouds, live.columns, live.fence
-    write_ends(clouds, o, ends)
+    uncertain, columns, fence = live.uncertain, live.columns, live.fence
+    write_ends(uncertain, o, ends)
     j, m = rung(steps.value, ends, 0)
     words, word = steps.word[j], columns.word_lo[o]
     n = 0
@@ -98,7 +97,7 @@ def rivals_on(live, o, steps, threshold, near, ends):
         if any_covers(words, begin, end, word, fence):
             for r in range(begin, end):
                 g = steps.slot[j, r]
-                if g != o and covers(words[r], word, fence) and beats(clouds.hi, g, ends, 0):
+                if g != o and covers(words[r], word, fence) and beats(uncertain.hi, g, ends, 0):
                     near[n] = -g
                     n += 1
     found = ascending(near[:n])
@@ -106,7 +105,7 @@ def rivals_on(live, o, steps, threshold, near, ends):
     for k in range(n):
         g = -found[k]
         near[k] = g
-        p = beats_point(clouds, g, ends, 1)
+        p = beats_point(uncertain, g, ends, 1)
         if p > 0.0:
             left *= spared(p)
             until = min(until, columns.expires[g])
@@ -137,7 +136,7 @@ def witness(live, o, near, threshold, grid, scratch):
     until = np.inf
     for taken in range(near.shape[0]):
         g = near[taken]
-        if not beats_places(live.clouds, g, o, grid, scratch):
+        if not beats_places(live.uncertain, g, o, grid, scratch):
             continue
         sum_left = 0.0
         for k in range(places):
@@ -152,12 +151,12 @@ def witness(live, o, near, threshold, grid, scratch):
 @inner
 def coarse_witness(live, o, near, threshold, grid, scratch):
     """`witness` over few values per cell, then over more, where that is less work than over all."""
-    cells, places = distributed(live.clouds, o), live.columns.places[o]
+    cells, places = distributed(live.uncertain, o), live.columns.places[o]
     finest = parts_for(cells)
     parts = min(COARSE, finest)
     for _ in range(2):
         if parts >= 2 and not 0 < places <= 2 * parts**cells and threshold >= 0:
-            coarsen(live.clouds, o, parts, grid)
+            coarsen(live.uncertain, o, parts, grid)
             until, taken = witness(live, o, near, threshold, grid, scratch)
             if until > -np.inf:
                 return until, taken
@@ -166,25 +165,25 @@ def coarse_witness(live, o, near, threshold, grid, scratch):
 
 
 @inner
-def lemma(clouds, expires, near, o, least):
+def lemma(uncertain, expires, near, o, least):
     """What prunes o? 0 max-corner (Lemma 2), 1 min-corner (Lemma 3), 2 a guard that neither shows, 3 several together.
 
     Only those that expire no earlier than o count: Lemma 1 (spatial) has been tried before.
     """
     found = 3
-    ends, corner = np.empty((2, clouds.lo.shape[1])), np.empty((2, clouds.lo.shape[1]))
-    write_ends(clouds, o, ends)
+    ends, corner = np.empty((2, uncertain.lo.shape[1])), np.empty((2, uncertain.lo.shape[1]))
+    write_ends(uncertain, o, ends)
     for g in near:
         if expires[g] < expires[o]:
             continue
-        if beats_point(clouds, g, ends, 1) >= least:
+        if beats_point(uncertain, g, ends, 1) >= least:
             return 0
-        if found == 1 or corner_beats_cloud(clouds.hi, g, clouds, o)[0] < least:
+        if found == 1 or corner_beats_cloud(uncertain.hi, g, uncertain, o)[0] < least:
             continue
-        write_ends(clouds, g, corner)
-        if corner_beats_cloud(corner, 0, clouds, o)[1] >= least:
+        write_ends(uncertain, g, corner)
+        if corner_beats_cloud(corner, 0, uncertain, o)[1] >= least:
             found = 1
-        elif found == 3 and beats_cloud(clouds, g, o) >= least:
+        elif found == 3 and beats_cloud(uncertain, g, o) >= least:
             found = 2
     return found
 
@@ -207,13 +206,13 @@ def kept_out(live, o, near, limits, coarse, scratch):
     if (
         live.columns.places[o] == 0
         and not np.isnan(live.columns.reported[o])
-        and places_of(live.clouds, o) <= limits.exact
+        and places_of(live.uncertain, o) <= limits.exact
     ):
         return -np.inf, False, 0
     until, taken = coarse_witness(live, o, near, threshold, coarse, scratch)
     if until > -np.inf or live.columns.places[o] <= 1:
         return until, False, taken
-    until, taken = witness(live, o, near, threshold, own_grid(live.clouds, o), scratch)
+    until, taken = witness(live, o, near, threshold, own_grid(live.uncertain, o), scratch)
     return until, True, taken
 
 
@@ -226,7 +225,7 @@ def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
     its places.
     """
     threshold, n = limits.threshold, opened.shape[0]
-    write_ends(live.clouds, o, ends)
+    write_ends(live.uncertain, o, ends)
     m, end, left, until = 0, n, 1.0, np.inf
     most = FIRST if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1  # of one place, that is the best one
     while True:
@@ -246,7 +245,7 @@ def surely_out(live, o, near):
     """Until when does a cloud in `near` surely beat o? (-inf: none does.) At alpha 0 just that keeps a cloud out."""
     until = -np.inf
     for g in near:
-        if live.columns.expires[g] > until and surely_beats(live.clouds, g, o):
+        if live.columns.expires[g] > until and surely_beats(live.uncertain, g, o):
             until = live.columns.expires[g]
     return until
 
@@ -257,7 +256,7 @@ def shut_out(live, o, near, until, least, pruned):
     live.columns.until[o] = until
     if is_new_shadow(live.columns, o):
         live.columns.counted[o] = True
-        pruned[lemma(live.clouds, live.columns.expires, near, o, least)] += 1
+        pruned[lemma(live.uncertain, live.columns.expires, near, o, least)] += 1
 
 
 @inner
@@ -269,13 +268,13 @@ def is_new_shadow(columns, o):
 @inner
 def add_up(live, o, near, threshold, cursor, scratch):
     """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums."""
-    columns, sums, grid = live.columns, live.sums, own_grid(live.clouds, o)
+    columns, sums, grid = live.columns, live.sums, own_grid(live.uncertain, o)
     places = columns.places[o]
     columns.at[o] = cursor
     clear(sums, cursor, places)
     soonest = np.inf
     for g in near:
-        if beats_places(live.clouds, g, o, grid, scratch):
+        if beats_places(live.uncertain, g, o, grid, scratch):
             account(scratch.chance, places, 1, sums, cursor)
             soonest = min(soonest, columns.expires[g])
     place_weights(grid, scratch.weight)
@@ -325,19 +324,19 @@ def judge(live, opened, due, limits, pruned, ladders):
 @inner
 def rungs_of(live, opened, due, bulk):
     """A ladder of what is open, and what is due, clouds that are the same side by side; not `bulk`: as they are."""
-    steps = ladder(live.clouds.hi, live.columns.word_hi, opened if bulk else opened[:0])
-    due, again = side_by_side(live.clouds, due, bulk)
+    steps = ladder(live.uncertain.hi, live.columns.word_hi, opened if bulk else opened[:0])
+    due, again = side_by_side(live.uncertain, due, bulk)
     return steps, due, again
 
 
 @inner
 def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, pruned, cursor):
     """`judge` for clouds that lie as `rungs_of` left them; `strong`: the words of what is open, side by side."""
-    clouds, columns, threshold = live.clouds, live.columns, limits.threshold
+    uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
     evaluations, heavy = 0, 0
     scratch = scratch_for(max(limits.places, ROOM))
-    space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + clouds.lo.shape[1], clouds.lo.shape[1])
-    ends = np.empty((2, clouds.lo.shape[1]))
+    space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + uncertain.lo.shape[1], uncertain.lo.shape[1])
+    ends = np.empty((2, uncertain.lo.shape[1]))
     m = first = 0  # rivals of, and, the last cloud that was not the same as the one before
     kind, expiry = -1, 0.0
     for k in range(due.shape[0]):
@@ -347,7 +346,7 @@ def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, p
             heavy += columns.state[o] == HEAVY
             if is_new_shadow(columns, o):
                 if kind < 0 or columns.expires[o] != expiry:  # for equal clouds that live as long it is the same
-                    kind, expiry = lemma(clouds, columns.expires, space[:m], o, limits.least), columns.expires[o]
+                    kind, expiry = lemma(uncertain, columns.expires, space[:m], o, limits.least), columns.expires[o]
                 columns.counted[o] = True
                 pruned[kind] += 1
             continue
@@ -357,7 +356,7 @@ def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, p
         if ladders is None:
             m, until, summed = few_keep_out(live, o, opened, strong, limits, space, ends, coarse, scratch)
         else:
-            write_ends(clouds, o, ends)
+            write_ends(uncertain, o, ends)
             if bulk and not is_crowded(steps, ends):
                 m, until = rivals_on(live, o, steps, threshold, space, ends)
             else:
@@ -382,17 +381,17 @@ def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, p
 @kernel
 def guards_of(live, others, o, least):
     """Which of `others` guard o, that is, beat it with probability at least `least`?"""
-    clouds, columns = live.clouds, live.columns
+    uncertain, columns = live.uncertain, live.columns
     found = np.empty(others.shape[0], np.int64)
     m = 0
     for g in others:
         if (
             g == o
             or not covers(columns.word_hi[g], columns.word_lo[o], live.fence)
-            or not beats(clouds.hi, g, clouds.lo, o)
+            or not beats(uncertain.hi, g, uncertain.lo, o)
         ):
             continue
-        if beats_cloud(clouds, g, o) >= least:
+        if beats_cloud(uncertain, g, o) >= least:
             found[m] = g
             m += 1
     return found[:m]

@@ -14,18 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fogline.arrays import VAGUE as VAGUE_CELL
-from fogline.arrays import Arrivals, Clouds, Columns, Floats, Ints, LiveSet, Sums, Turn
+from fogline.arrays import BOUNDS_ONLY, Arrivals, Columns, Floats, Ints, LiveSet, Sums, Turn, UncertainRows
 from fogline.kernels.admit import admit
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.states import DEAD, IN, OUT, bury, is_vague
-from fogline.kernels.tick import ROOM, VAGUE, arriving, boxes_of, work
+from fogline.kernels.states import DEAD, IN, OUT, expire_slots, has_bounds_only
+from fogline.kernels.tick import ROOM, UNFILLED, arriving, boxes_of, work
 
 
 class ManyLive(NamedTuple):
     """The live sets of groups, side by side."""
 
-    clouds: Clouds
+    uncertain: UncertainRows
     columns: Columns
     raw: Floats
     sums: Sums
@@ -41,10 +40,10 @@ class ManyLive(NamedTuple):
     source: Ints  # (slots,) which row a slot holds
     came: Ints  # (slots,) of a group whose tick is not done yet, by its own count: slots that opened, …
     went: Ints  # … that were closed, …
-    vague: Ints  # … and that come again, better known
+    bounds_only: Ints  # … and that come again, better known
     came_size: Ints  # (groups,) how many they are
     went_size: Ints
-    vague_size: Ints
+    bounds_only_size: Ints
     shadowed: Ints  # (groups, 4) and what has been counted; see `skyline.live.Counts`
     spatial: Ints
     forgotten: Ints
@@ -67,11 +66,11 @@ class ManyChanges(NamedTuple):
 @inner
 def _live(many, g, sums, pool, filled):
     """One group, as it would see itself alone."""
-    a, b, clouds, c = many.first[g], many.first[g + 1], many.clouds, many.columns
+    a, b, uncertain, c = many.first[g], many.first[g + 1], many.uncertain, many.columns
     return LiveSet(
-        Clouds(
-            clouds.lo[a:b], clouds.hi[a:b], clouds.start[a:b], clouds.size[a:b],
-            clouds.value, clouds.weight, clouds.tail,
+        UncertainRows(
+            uncertain.lo[a:b], uncertain.hi[a:b], uncertain.start[a:b], uncertain.size[a:b],
+            uncertain.value, uncertain.weight, uncertain.tail,
         ),
         Columns(
             c.arrived[a:b], c.expires[a:b], c.until[a:b], c.probability[a:b], c.reported[a:b], c.within[a:b],
@@ -84,12 +83,12 @@ def _live(many, g, sums, pool, filled):
 @inner
 def _rows(rows, a, b, screened, returns):
     """Some of the rows."""
-    clouds = rows.clouds
+    uncertain = rows.uncertain
     u, o = (b if screened else a), (b if returns else a)
     return Arrivals(
-        Clouds(
-            clouds.lo[a:b], clouds.hi[a:b], clouds.start[a:b], clouds.size[a:b],
-            clouds.value, clouds.weight, clouds.tail,
+        UncertainRows(
+            uncertain.lo[a:b], uncertain.hi[a:b], uncertain.start[a:b], uncertain.size[a:b],
+            uncertain.value, uncertain.weight, uncertain.tail,
         ),
         rows.arrived[a:b], rows.expires[a:b], rows.raw[a:b], rows.until[a:u], rows.origin[a:o],
     )  # fmt: skip
@@ -137,14 +136,14 @@ def screen_many(many, rows, begin, which, now):
     for g in which:
         a, b = begin[g], begin[g + 1]
         live, some = _live(many, g, many.sums, 0, 0), _rows(rows, a, b, False, False)
-        many.went_size[g] = bury(live.columns, live.used, now[g], many.went[many.first[g] : many.first[g + 1]])
+        many.went_size[g] = expire_slots(live.columns, live.used, now[g], many.went[many.first[g] : many.first[g + 1]])
         kept, beaten = admit(boxes_of(live), arriving(live, some), live.latest < np.inf, None)
         for i in range(a, b):
             stay[i] = False
         for k in range(kept.shape[0]):
             i = a + kept[k]
             stay[i], until[i] = True, beaten[k]
-            needed[i] = beaten[k] <= now[g] and is_vague(rows.clouds, i)
+            needed[i] = beaten[k] <= now[g] and has_bounds_only(rows.uncertain, i)
     return stay, until, needed
 
 
@@ -184,12 +183,12 @@ def tick_many(many, rows, source, begin, which, now, screened, returns, ends, li
             live, some = _live(many, g, sums, pool, filled), _rows(rows, a, a, False, False)
             turn = Turn(now[g], none, none, True, many.new[g], True, False)
         left_of[n] = left
-        if left == VAGUE:
+        if left == UNFILLED:
             many.came_size[g], many.went_size[g] = met[1].shape[0], met[2].shape[0]
-            many.vague_size[g] = met[3].shape[0]
+            many.bounds_only_size[g] = met[3].shape[0]
             many.came[first : first + met[1].shape[0]] = met[1]
             many.went[first : first + met[2].shape[0]] = met[2]
-            many.vague[first : first + met[3].shape[0]] = met[3]
+            many.bounds_only[first : first + met[3].shape[0]] = met[3]
         for k in range(found[0].shape[0]):
             changes.group[end], changes.slot[end], changes.time[end] = g, first + found[0][k], now[g]
             changes.change[end], changes.reason[end] = found[2][k], found[6][k]
@@ -217,7 +216,7 @@ def count_many(many, threshold):
 @kernel
 def live_slots(many):
     """The slots of all living clouds, group by group, how many values of their own each has, and how many sums."""
-    columns, clouds = many.columns, many.clouds
+    columns, uncertain = many.columns, many.uncertain
     total = 0
     for n in many.used:
         total += n
@@ -228,9 +227,9 @@ def live_slots(many):
             if columns.state[c] == DEAD:
                 continue
             slots[m] = c
-            for j in range(clouds.start.shape[1]):
-                if clouds.start[c, j] >= 0 and clouds.start[c, j] != many.shared[j]:
-                    values[m] += clouds.size[c, j]
+            for j in range(uncertain.start.shape[1]):
+                if uncertain.start[c, j] >= 0 and uncertain.start[c, j] != many.shared[j]:
+                    values[m] += uncertain.size[c, j]
             if columns.state[c] == IN:
                 sums[m] = columns.places[c]
             m += 1
@@ -238,10 +237,10 @@ def live_slots(many):
 
 
 @kernel
-def vague_rows(start):
+def rows_with_bounds_only(start):
     """(n,) of which clouds are only bounds known?"""
     out = np.zeros(start.shape[0], np.bool_)
     for i in range(start.shape[0]):
         for j in range(start.shape[1]):
-            out[i] |= start[i, j] == VAGUE_CELL
+            out[i] |= start[i, j] == BOUNDS_ONLY
     return out

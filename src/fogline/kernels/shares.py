@@ -14,15 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.arrays import Columns
+from fogline.kernels.admit import count_up, latest_on, rung, sort_rungs, subdue
 from fogline.kernels.compile import kernel
-from fogline.kernels.conquer import subdue
 from fogline.kernels.dominance import beats
 from fogline.kernels.judge import judge_some, rungs_of, words_of
-from fogline.kernels.ladder import count_up, latest_on, rung, sort_rungs
-from fogline.kernels.states import DEAD, bury, waiting
+from fogline.kernels.sorting import distinct_of, longest
+from fogline.kernels.states import DEAD, expire_slots, waiting
 from fogline.kernels.sums import shift
 from fogline.kernels.tick import arriving, boxes_of
-from fogline.kernels.twins import distinct_of, longest
 from fogline.kernels.words import BLOCK, any_covered, covers
 
 
@@ -31,7 +30,7 @@ def begin(live, rows, now):
     """What has expired dies. Returns what was open of it, the boxes of the rows, for each row the one of the same box
     that is compared in its place, and those rows."""
     went = np.empty(live.used, np.int64)
-    m = bury(live.columns, live.used, now, went)
+    m = expire_slots(live.columns, live.used, now, went)
     boxes = arriving(live, rows)
     every = count_up(rows.expires.shape[0])
     best = longest(boxes, every)
@@ -68,7 +67,7 @@ def distinct(boxes, which):
 @kernel
 def beating(live, boxes, some, steps):
     """(slots,) the last expiry of the rows `some` that surely beat each live cloud; -inf: none does."""
-    clouds, columns, best = live.clouds, live.columns, -boxes.lo
+    uncertain, columns, best = live.uncertain, live.columns, -boxes.lo
     out = np.full(live.used, -np.inf)
     for i in some:
         j, m = rung(steps.value, best, i)
@@ -83,7 +82,7 @@ def beating(live, boxes, some, steps):
                     boxes.expires[i] > out[c]
                     and covers(word, words[r], boxes.fence)
                     and columns.state[c] != DEAD
-                    and beats(boxes.lo, i, clouds.hi, c)
+                    and beats(boxes.lo, i, uncertain.hi, c)
                 ):
                     out[c] = boxes.expires[i]
     return out

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import VAGUE
+from fogline.arrays import BOUNDS_ONLY
 from fogline.kernels.compile import inner
 
-DEAD, SEALED, OUT, IN = 0, 1, 2, 3
+DEAD, DOMINATED, OUT, IN = 0, 1, 2, 3
 HEAVY = 4  # open, with too many places to keep sums for: its probability is still to be bracketed
 HAS_EXPIRED, IS_GONE, HAS_HEIR = np.inf, -np.inf, 0.0  # why a slot died, until the tick is reported: in its `until`
 
 
 @inner
-def is_vague(clouds, c):
+def has_bounds_only(uncertain, c):
     """Are only bounds known of one of its cells?"""
-    for j in range(clouds.start.shape[1]):
-        if clouds.start[c, j] == VAGUE:
+    for j in range(uncertain.start.shape[1]):
+        if uncertain.start[c, j] == BOUNDS_ONLY:
             return True
     return False
 
 
 @inner
-def bury(columns, used, now, closed):
+def expire_slots(columns, used, now, closed):
     """What has expired dies. Lists in `closed` those that were open; returns how many."""
     m = 0
     for c in range(used):
@@ -52,14 +52,14 @@ def enter(live, rows, boxes, which, until, now, places):
         i, c = which[k], live.used + k
         count = 1.0
         for j in range(boxes.lo.shape[1]):
-            count *= rows.clouds.size[i, j]
+            count *= rows.uncertain.size[i, j]
             live.raw[c, j] = rows.raw[i, j]
         columns.arrived[c], columns.expires[c], columns.until[c] = rows.arrived[i], rows.expires[i], until[k]
         columns.probability[c], columns.reported[c] = 0.0, np.nan
         columns.within[c], columns.counted[c] = 0.0, False
         columns.places[c], columns.at[c] = (int(count) if count <= places else 0), -1
         columns.word_lo[c], columns.word_hi[c] = boxes.word_lo[i], boxes.word_hi[i]
-        columns.state[c] = SEALED if until[k] > now else OUT
+        columns.state[c] = DOMINATED if until[k] > now else OUT
         if rows.origin.shape[0] and rows.origin[i] >= 0:
             before = rows.origin[i]
             columns.reported[c], columns.reported[before] = columns.reported[before], np.nan
@@ -67,7 +67,7 @@ def enter(live, rows, boxes, which, until, now, places):
 
 
 @inner
-def unseal(live, now, opened, vague):
+def unseal(live, now, opened, bounds_only):
     """Sealed clouds whose seal has ended: `until` was the expiry of the last that surely beat them.
 
     They are open now; but those of whom only bounds are known leave, to come again with their distributions. Lists
@@ -76,11 +76,11 @@ def unseal(live, now, opened, vague):
     columns = live.columns
     a = b = 0
     for c in range(live.used):
-        if columns.state[c] != SEALED or columns.until[c] > now:
+        if columns.state[c] != DOMINATED or columns.until[c] > now:
             continue
-        if is_vague(live.clouds, c):
+        if has_bounds_only(live.uncertain, c):
             columns.state[c] = DEAD  # its expiry stays until it has come again
-            vague[b] = c
+            bounds_only[b] = c
             b += 1
         else:
             columns.state[c] = OUT

@@ -28,9 +28,9 @@ import numpy as np
 
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats, high_end, low_end, surely_beats
-from fogline.kernels.places import beats_places, own_grid, place_weights, scratch_for
+from fogline.kernels.instances import beats_places, own_grid, place_weights, scratch_for
+from fogline.kernels.sorting import same_box
 from fogline.kernels.states import IN, OUT
-from fogline.kernels.twins import same_box
 from fogline.kernels.words import covers, words
 
 UNIT = 2.0**27  # the first word counts in units of 1 / UNIT, …
@@ -113,7 +113,7 @@ def absorb(live, g, m, sign, scratch):
     places = live.columns.places[m]
     if places == 0:
         return True
-    if not beats_places(live.clouds, g, m, own_grid(live.clouds, m), scratch):
+    if not beats_places(live.uncertain, g, m, own_grid(live.uncertain, m), scratch):
         return False
     account(scratch.chance, places, sign, live.sums, live.columns.at[m])
     return True
@@ -124,7 +124,7 @@ def refresh(live, m, threshold, scratch):
     """Work out member m's probability from its sums; if it falls to the threshold, it is to be judged again."""
     columns, places = live.columns, live.columns.places[m]
     if places > 0:
-        place_weights(own_grid(live.clouds, m), scratch.weight)
+        place_weights(own_grid(live.uncertain, m), scratch.weight)
         columns.probability[m] = total(scratch.weight, places, live.sums, columns.at[m])
     if places == 0 or columns.probability[m] <= threshold:
         columns.state[m] = OUT
@@ -132,14 +132,14 @@ def refresh(live, m, threshold, scratch):
 
 
 @inner
-def best_places(clouds, came, went):
+def best_places(uncertain, came, went):
     """The best place (n, d) of each cloud that came, then of each that went; is it that of the one before, too?"""
-    a, d = came.shape[0], clouds.lo.shape[1]
+    a, d = came.shape[0], uncertain.lo.shape[1]
     best, again = np.empty((a + went.shape[0], d)), np.zeros(a + went.shape[0], np.bool_)
     for k in range(best.shape[0]):
         g = came[k] if k < a else went[k - a]
         for j in range(d):
-            best[k, j] = high_end(clouds, g, j)
+            best[k, j] = high_end(uncertain, g, j)
         again[k] = k > 0 and same_box(best, best, k - 1, k)
     return best, again
 
@@ -162,24 +162,24 @@ def shift(live, members, came, went, limits):
     So are members with too many places to keep sums for, when anything that can beat them came or went; and at alpha 0
     (a negative threshold) those that one which came beats surely: no probability shows that exactly.
     """
-    clouds, columns, d = live.clouds, live.columns, live.clouds.lo.shape[1]
+    uncertain, columns, d = live.uncertain, live.columns, live.uncertain.lo.shape[1]
     scratch, worst = scratch_for(limits.places), np.empty((1, d))
-    best, again = best_places(clouds, came, went)
+    best, again = best_places(uncertain, came, went)
     strong, _ = words(best, best, live.cuts)
     for m in members:
         touched = looked = near = False
         for k in range(best.shape[0]):
             if not again[k]:  # of equal ones one is compared
-                near = covers(strong[k], columns.word_lo[m], live.fence) and beats(best, k, clouds.lo, m)
+                near = covers(strong[k], columns.word_lo[m], live.fence) and beats(best, k, uncertain.lo, m)
                 if near and not looked:
                     looked = True
                     for j in range(d):
-                        worst[0, j] = low_end(clouds, m, j)
+                        worst[0, j] = low_end(uncertain, m, j)
                 near = near and beats(best, k, worst, 0)
             if near:
                 g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
                 touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
-                if limits.threshold < 0.0 and sign > 0 and surely_beats(clouds, g, m):
+                if limits.threshold < 0.0 and sign > 0 and surely_beats(uncertain, g, m):
                     columns.state[m], columns.until[m] = OUT, -np.inf
         if touched:
             refresh(live, m, limits.threshold, scratch)

@@ -24,14 +24,14 @@ from fogline.flow.listed import again, opened
 from fogline.flow.names import CHANGES
 from fogline.flow.view_columns import WHY
 from fogline.flow.views import near_at, next_at
-from fogline.model import Query
 from fogline.page.plain import encoded, groups_of, instants, members_of, texts
 from fogline.page.state import State
 from fogline.page.store import Follower, likeliest
 from fogline.page.views import Group, near_rows, next_rows
+from fogline.queries import QUERY
+from fogline.query import Query
 from fogline.rows.changes import of_query
 from fogline.rows.clock import as_instant
-from fogline.rows.queries import QUERY
 
 KEPT = 16  # answers of earlier instants
 READING = 2  # askers at a time

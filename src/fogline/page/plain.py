@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.model import Query
+from fogline.query import Query
 
 Row = list[Any]
 

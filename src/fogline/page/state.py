@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from fogline.flow.names import SCORES
 from fogline.flow.rejects import kind_of_reason
 from fogline.impute.scores import Sums, add, from_plain
-from fogline.model import Query
 from fogline.page.plain import Row, groups_of, instants, numbers, texts
 from fogline.page.timeline import Point, Timeline
+from fogline.queries import Asked, each_of
+from fogline.query import Query
 from fogline.rows.changes import last_changes, of_query, standing
-from fogline.rows.queries import Asked, each_of
 
 RECENT = 1000  # changes that are kept one by one, …
 EACH = 200  # … and of a batch at most so many

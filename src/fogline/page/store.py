@@ -31,12 +31,12 @@ from fogline.flow.kept_file import KeptFile
 from fogline.flow.listed import GoneError, again
 from fogline.flow.names import CHANGES, HEALTH, HERE, REJECTS
 from fogline.impute.scores import by_age, listed, wrongly_sure
-from fogline.model import Query
 from fogline.page.plain import Row, encoded, keys_of, members_of
 from fogline.page.state import EACH, State, kinds_of
 from fogline.page.timeline import NAMES, Point
 from fogline.page.views import Views
-from fogline.rows.queries import asked_from
+from fogline.queries import asked_from
+from fogline.query import Query
 
 SENT = 10_000  # rows of an answer that a browser is given, at most
 COUNTED = 1_000_000  # changes that are counted when a page is opened on an output that is there

@@ -19,10 +19,10 @@ from fogline.flow.kept_file import KeptFile
 from fogline.flow.names import NEAR, NEXT
 from fogline.flow.view_columns import WHY, next_by
 from fogline.flow.views import keys_of as columns_of_groups
-from fogline.model import Query
 from fogline.page.plain import Row, keys_of, numbers, texts
+from fogline.queries import Asked
+from fogline.query import Query
 from fogline.rows.changes import of_query
-from fogline.rows.queries import Asked
 
 SENT = 1500  # rows near the answer that a browser is given, at most
 Key = tuple[Any, ...]

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fogline.model import Query
 from fogline.monitor import Monitor
 from fogline.plot.drawing import BLUE, ORANGE, WIDTH, altair, inline, most_of, titled
 from fogline.plot.possible import attributes_of, cells_of, possible_rows
+from fogline.query import Query
 from fogline.rows.clock import is_missing
-from fogline.rows.frames import opened
+from fogline.rows.table import opened
 
 PIECES = 60
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from fogline.engine.answer import standing
+from fogline.engine.explain import cloud_of
 from fogline.errors import QueryError, did_you_mean
-from fogline.model import Query
 from fogline.monitor import Monitor
-from fogline.rows.frames import Frame, opened
-from fogline.skyline.explain import cloud_of
-from fogline.skyline.fronts import standing
+from fogline.query import Query
+from fogline.rows.table import Frame, opened
 
 Range = tuple[float | None, float | None, float | None]  # low, high, mean
 _OWN = ("probability", "within", "time", "arrived", "stands_for", "exact", "inside", "rank", "row")
@@ -53,7 +53,7 @@ def _of_monitor(monitor: Monitor) -> list[Possible]:
     for key, group in monitor.groups.items():
         found, slots = standing(group.live, "possible"), group.live.slots
         for slot, chance, front in zip(found.slots.tolist(), found.probability, found.front, strict=True):
-            cloud, [raw] = cloud_of(slots.clouds, slot, query), query.plausible(slots.raw[slot : slot + 1])
+            cloud, [raw] = cloud_of(slots.uncertain, slot, query), query.plausible(slots.raw[slot : slot + 1])
             value = {name: None if math.isnan(raw[j]) else float(raw[j]) for j, name in enumerate(query.names)}
             ranges = {name: _range(cloud.values[name]) for name, known in value.items() if known is None}
             rows.append(Possible(str(slots.id[slot]), _group(key), str(front), float(chance), value, ranges))

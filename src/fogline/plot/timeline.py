@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from fogline.errors import RowsError
 from fogline.plot.drawing import BLUE, GREEN, ORANGE, RED, WIDTH, altair, inline, kind_of, most_of, plain, titled
-from fogline.rows.frames import opened
+from fogline.rows.table import opened
 
 ENDS = {  # why a row left: colour and shape
     "expired": ("#56B4E9", "circle"),

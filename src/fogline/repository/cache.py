@@ -21,7 +21,7 @@ from tempfile import gettempdir, mkdtemp
 from fogline.errors import HistoryError
 from fogline.repository import store
 from fogline.repository.files import sync
-from fogline.sealed import sealed
+from fogline.saved import sealed
 
 PLACE = "FOGLINE_REPOSITORIES"
 _MARK = re.compile("[0-9a-f]{16,128}")

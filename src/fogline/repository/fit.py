@@ -19,15 +19,13 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from fogline.errors import HistoryError
-from fogline.model import Query, Rule
-from fogline.question import duration
-from fogline.repository import entries, lattice
-from fogline.repository.discover import discover_one
+from fogline.query import Query, Rule, duration
+from fogline.repository import files as entries
+from fogline.repository import lattice
 from fogline.repository.files import Files
+from fogline.repository.held_out import PLAIN, VALUES, check_method, discover_one
 from fogline.repository.history import History, check_teaches
 from fogline.repository.lattice import Lattice
-from fogline.repository.methods import PLAIN, check_method
-from fogline.repository.methods import VALUES as VALUES
 from fogline.repository.others import ByOthers, learn_others
 from fogline.repository.rules import as_rules, check_rules
 from fogline.repository.sensors.model import SensorModel, about_recent, gathered

@@ -18,10 +18,9 @@ import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.errors import RuleError
-from fogline.kernels.distributions import distinct
-from fogline.model import Rule
-from fogline.repository.access.planner import Planner
-from fogline.repository.access.protocol import Access, Centres
+from fogline.kernels.uncertain import distinct
+from fogline.query import Rule
+from fogline.repository.access import Access, Centres, Planner
 from fogline.repository.history import History
 from fogline.repository.rules import MOST, combine, subsets
 

@@ -21,14 +21,11 @@ import numpy as np
 from fogline.arrays import Distributions, Floats, Ints
 from fogline.errors import HistoryWarning
 from fogline.kernels import forest
-from fogline.kernels.crps import crps
-from fogline.kernels.forest import Forest, ValueGrid
-from fogline.kernels.linear import expected
-from fogline.model import Query, Rule
-from fogline.repository.access.protocol import readonly
-from fogline.repository.discover import determinants
-from fogline.repository.gain import gain
-from fogline.repository.held_out import WORTH, HeldOut
+from fogline.kernels.forest import Forest, ValueGrid, expected
+from fogline.kernels.score import crps
+from fogline.query import Query, Rule
+from fogline.repository.access import readonly
+from fogline.repository.held_out import WORTH, HeldOut, determinants, gain
 from fogline.repository.history import Column, History
 from fogline.repository.sensors.transition import grid_of
 

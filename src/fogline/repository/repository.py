@@ -16,18 +16,16 @@ import numpy as np
 
 from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, did_you_mean
-from fogline.model import Query, Rule
+from fogline.query import Query, Rule
 from fogline.repository import fit, store
-from fogline.repository.discover import judge
-from fogline.repository.doubt import Errors, doubt
-from fogline.repository.fit import VALUES, Fitted, InProcess, Progress, Recipe
-from fogline.repository.held_out import Quality
+from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
+from fogline.repository.held_out import VALUES, Quality, judge
 from fogline.repository.history import History, as_table, in_order, read_history
-from fogline.repository.imputed import Imputation, imputation
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers
+from fogline.repository.quality import Errors, Imputation, doubt, imputation
 from fogline.repository.sensors.model import SensorModel, gathered
-from fogline.shown import count_of, indented
+from fogline.show import count_of, indented
 
 LEVEL_0 = -1
 SHOWN = 10  # lines about attributes

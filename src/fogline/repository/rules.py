@@ -19,10 +19,9 @@ import yaml
 
 from fogline.documents import read_document
 from fogline.errors import QueryError, RuleError, did_you_mean
-from fogline.model import Rule
-from fogline.question import duration
+from fogline.query import Rule, duration
 from fogline.repository.history import History
-from fogline.shown import quoted
+from fogline.show import quoted
 
 _TERM = re.compile(r"([^\s(),>\-][^(),>]*)(?:\(([^()]*)\))?")  # without spaces around it: they would be tried again
 MOST = 8  # rules per dependent attribute: their combinations number 2^8 - 1

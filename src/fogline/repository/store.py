@@ -20,14 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fogline.documents import WRITTEN, read_small
 from fogline.errors import FoglineError, HistoryError, other_format
-from fogline.model import Rule
-from fogline.repository import entries
+from fogline.query import Rule
+from fogline.repository import files as entries
 from fogline.repository.files import Files, make_folder, must_be_writable, sync, write
 from fogline.repository.fit import Fitted
 from fogline.repository.history import History
-from fogline.sealed import opened, sealed
-from fogline.small_files import WRITTEN, read_small
+from fogline.saved import opened, sealed
 
 FORMAT = 7
 MANIFEST, VERSION = "manifest.json", "version-"

@@ -8,20 +8,23 @@ its row and disturbs no other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Flags
-from fogline.errors import RowsError
-from fogline.question import UNHELD, as_real
+from fogline.arrays import Flags, Floats
+from fogline.errors import QueryError, RowsError
+from fogline.query import UNHELD, as_real
 from fogline.rows.clock import REAL, Reasons, is_missing
-from fogline.rows.exact import reals, unheld_texts
-from fogline.rows.text import NULL_WORDS, is_text, mended, quoted, read_numbers
+from fogline.rows.numbers import NULL_WORDS, is_text, mended, read_numbers, reals, unheld_texts
+from fogline.rows.table import usual_column
+from fogline.show import quoted
 
 PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
 
@@ -139,3 +142,199 @@ def _pairs(cell: Any, i: int, name: str, refused: Reasons) -> list[tuple[float, 
             refused.setdefault(i, f"{name!r} holds {quoted(pair)}, which is not a (value, weight) pair")
             return []
     return out
+
+
+# --- measures ---
+# How does a column of any type become numbers that compare as its values do?
+#
+# Numbers as they are; truth values as 0 and 1; instants and lengths of time in nanoseconds or by their units; texts
+# that
+# read as numbers. Where floats would take two values for one, all are counted from the least of them, and it is an
+# error
+# where even that does not keep them apart. An infinity compares as it should, beyond all others and all that is
+# imputed,
+# and teaches nothing about gaps. What cannot be compared exactly is an error, not a guess.
+
+_MOST = float(np.finfo(np.float64).max)
+_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_NANOS = {"D": 86_400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+_INSTANT, _LENGTH, _NUMBER = "instants", "lengths of time", "numbers"
+
+
+class Measure(NamedTuple):
+    """A column that counts."""
+
+    cells: pa.Array  # doubles, null where missing; or lists of (value, weight)
+    known: pa.Array | None  # the doubles that are finite, to learn from; None: distributions
+    gaps: bool
+    nothing: bool  # not one value is known
+    unheld: str = ""  # a value that a stream would reject: then the doubles mean something in this table alone
+
+
+def measure(column: pa.Array | list[Any], name: Hashable, label: Callable[[int], str]) -> Measure:
+    """The column as numbers, or an error that names the column and a row of it."""
+    if isinstance(column, list):
+        column = _timeless(column, name)
+    else:
+        column = _plain(usual_column(column))
+        if pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
+            return _numbers(column, name)
+    cells, unheld = _read(column, name, label)
+    if cells.type == PAIRS:
+        gaps = int(np.count_nonzero(pc.fill_null(pc.list_value_length(cells), 0).to_numpy(zero_copy_only=False) == 0))
+        return Measure(cells, None, gaps > 0, len(cells) > 0 and gaps == len(cells))
+    values = np.array(cells.to_numpy(zero_copy_only=False), np.float64)
+    if not unheld:
+        return _of(values, name)
+    given = column if isinstance(column, list) else column.to_pylist()
+    exact = [_exact(each, value) for each, value in zip(given, values.tolist(), strict=True)]
+    return _of(_apart(exact, name), name, unheld)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Without dictionaries; instants and lengths of time as whole numbers."""
+    if pa.types.is_dictionary(column.type):
+        return _plain(column.dictionary_decode())
+    kind = column.type
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64()) if pa.types.is_temporal(kind) and not pa.types.is_interval(kind) else column
+
+
+def _timeless(column: list[Any], name: Hashable) -> list[Any]:
+    """Instants and lengths of time as whole nanoseconds; other values as they are."""
+    found = [_nanoseconds(each) for each in column]
+    kinds = {kind for each, (kind, _) in zip(column, found, strict=True) if not is_missing(each)}
+    if kinds <= {_NUMBER}:
+        return column
+    if len(kinds) > 1:
+        raise QueryError(f"{name!r} holds {' and '.join(sorted(kinds))}, which cannot be compared; keep one of them.")
+    return [None if is_missing(each) else nanos for each, (_, nanos) in zip(column, found, strict=True)]
+
+
+def _nanoseconds(cell: Any) -> tuple[str, Any]:
+    """What a value is, and it in nanoseconds if it is a time."""
+    if is_missing(cell):
+        return "", None
+    if isinstance(cell, datetime):  # those of pandas, too, which know nanoseconds
+        plain = cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
+        zoned = plain.tzinfo is not None
+        since = (plain if zoned else plain.replace(tzinfo=UTC)) - _EPOCH
+        kind = _INSTANT + (" with a zone" if zoned else " without a zone")
+        return kind, since // _MICRO * 1000 + getattr(cell, "nanosecond", 0)
+    if isinstance(cell, date):
+        return _INSTANT + " without a zone", cell.toordinal() * _NANOS["D"] - _EPOCH.toordinal() * _NANOS["D"]
+    if isinstance(cell, timedelta):
+        plain = cell.to_pytimedelta() if hasattr(cell, "to_pytimedelta") else cell
+        return _LENGTH, plain // _MICRO * 1000 + getattr(cell, "nanoseconds", 0)
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        unit, count = np.datetime_data(cell.dtype)
+        if unit in _NANOS:
+            kind = _LENGTH if isinstance(cell, np.timedelta64) else _INSTANT + " without a zone"
+            return kind, int(cell.astype(np.int64)) * count * _NANOS[unit]
+    return _NUMBER, cell
+
+
+def _read(column: Any, name: Hashable, label: Callable[[int], str]) -> tuple[pa.Array, str]:
+    """The cells, and a value among them that a stream would reject, though it is a number."""
+    bad = Reasons()
+    if isinstance(column, pa.Array) and is_text(column.type):
+        column, changed = mended(column)
+        for i in [] if changed is None else np.flatnonzero(changed).tolist():
+            raise QueryError(f"{label(i)} cannot be compared: it holds bytes that are not UTF-8 text. Mend it.")
+    try:
+        cells = read_cells(column, str(name), bad)
+    except RowsError as error:
+        raise QueryError(f"{str(error).rstrip('.')}; leave it out, or make numbers of it first.") from None
+    unheld = ""
+    for i, reason in bad.items():
+        cell = column[i].as_py() if isinstance(column, pa.Array) else column[i]
+        if cells.type != PAIRS and (exact := _fraction(cell)) is not None:
+            unheld = unheld or _shown(exact, cell)
+            continue
+        kind = "Map its texts to numbers first" if _texts(column) else "Mend it, or mark it as missing (None, NaN)"
+        raise QueryError(f"{label(i)} cannot be compared: {reason}. {kind}.")
+    return cells, unheld
+
+
+def _texts(column: Any) -> bool:
+    return is_text(column.type) if isinstance(column, pa.Array) else any(isinstance(each, str) for each in column)
+
+
+def _fraction(cell: Any) -> Fraction | None:
+    """A number that no float holds, exactly; None: it is no number, or too long to be worked with."""
+    try:
+        if as_real(cell) is None and not (isinstance(cell, Decimal) and abs(cell.adjusted()) > 400):
+            return Fraction(cell.item() if isinstance(cell, np.generic) else cell)
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    return None
+
+
+def _shown(exact: Fraction, cell: Any) -> str:
+    return f"{cell}"[:60] if exact.denominator > 1 or abs(exact) < 10**60 else "a number of more than 60 digits"
+
+
+def _exact(cell: Any, value: float) -> Fraction | float:
+    """A value as it is; infinities and NaN (missing) stay floats."""
+    found = _fraction(cell)
+    return found if found is not None else Fraction(value) if math.isfinite(value) else value
+
+
+def _numbers(column: pa.Array, name: Hashable) -> Measure:
+    """Whole numbers and decimals of a column that has one type for all."""
+    values, unheld = reals(column)
+    found = np.array(values.to_numpy(zero_copy_only=False), np.float64)
+    if unheld is None:
+        return _of(found, name)
+    example = f"{column[int(np.flatnonzero(unheld)[0])].as_py()}"
+    if pa.types.is_integer(column.type):
+        return _of(_whole(column, name), name, example)
+    if pc.count_distinct(column).as_py() == len(np.unique(found[~np.isnan(found)])):
+        return _of(found, name, example)
+    exact = [math.nan if each is None else Fraction(each) for each in column.to_pylist()]
+    return _of(_apart(exact, name), name, example)
+
+
+def _whole(column: pa.Array, name: Hashable) -> Floats:
+    """`_apart` for whole numbers of at most 64 bits, all at once."""
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    known = column.drop_null().to_numpy(zero_copy_only=False)
+    values = np.full(len(column), np.nan)
+    bits = known.astype(np.uint64) - np.uint64(int(known.min()) % 2**64)  # modulo 2^64, as the difference is below
+    values[there] = bits.astype(np.float64)
+    _must_differ(len(np.unique(bits)), len(np.unique(values[there])), name)
+    return values
+
+
+def _apart(exact: list[Fraction | float], name: Hashable) -> Floats:
+    """(n,) the values counted from the least of them; an error where floats take two of them for one."""
+    finite = [each for each in exact if isinstance(each, Fraction)]
+    least = min(finite)
+    try:
+        values = [float(each - least) if isinstance(each, Fraction) else each for each in exact]
+    except OverflowError:
+        raise QueryError(f"{name!r} holds numbers larger than floats can be; scale them down.") from None
+    _must_differ(len({*finite}), len({each for each in values if math.isfinite(each)}), name)
+    return np.array(values, np.float64)
+
+
+def _must_differ(exact: int, rounded: int, name: Hashable) -> None:
+    if exact != rounded:
+        raise QueryError(
+            f"{name!r} holds numbers that differ in more digits than a float has, so they cannot be compared exactly; "
+            "round them first, or subtract what they have in common."
+        )
+
+
+def _of(values: Floats, name: Hashable, unheld: str = "") -> Measure:
+    """Infinities as the greatest floats: beyond the finite ones, and beyond whatever is imputed."""
+    missing, finite = np.isnan(values), np.isfinite(values)
+    beyond, few = ~(missing | finite), values[finite]
+    if beyond.any():
+        if len(few) and np.abs(few).max() >= _MOST:
+            raise QueryError(f"{name!r} holds infinities beside numbers as large as floats can be; scale those down.")
+        values = np.where(beyond, np.copysign(_MOST, values), values)
+    learnt = finite if len(few) else ~missing
+    cells, known = pa.array(values, mask=missing), pa.array(values, mask=~learnt)
+    return Measure(cells, known, bool(missing.any()), bool(missing.all()) and len(values) > 0, unheld)

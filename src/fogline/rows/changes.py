@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Ints, Objects, objects
-from fogline.model import Query
+from fogline.queries import QUERY, Asked, Queries
+from fogline.query import Query
 from fogline.rows.clock import as_instant, write_times
-from fogline.rows.kinds import Kinds
-from fogline.rows.queries import QUERY, Asked, Queries
+from fogline.rows.reader import Kinds
 
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)

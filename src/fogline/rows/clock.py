@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 
 from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
 from fogline.errors import ClockError, RowsError
-from fogline.rows.exact import reals
-from fogline.rows.queries import Asked
-from fogline.rows.text import is_null_word, is_text, quoted, read_numbers
+from fogline.queries import Asked
+from fogline.rows.numbers import is_null_word, is_text, read_numbers, reals
+from fogline.show import quoted
 
 Reasons = dict[int, str]  # row -> why it is rejected
 INTEGER, REAL, STAMP, ZONED = pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -100,7 +100,7 @@ def _exact(value: Floats) -> bool:
     """Whether all are exact; a single one, as a person writes it, is looked at without a compiler."""
     if len(value) == 1:
         return bool(abs(value[0]) <= EXACT)
-    from fogline.kernels.clouds import all_within
+    from fogline.kernels.uncertain import all_within
 
     return bool(all_within(value, EXACT))
 

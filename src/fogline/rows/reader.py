@@ -1,21 +1,16 @@
-"""What came in, in numbers, and which rows cannot be taken?
-
-Rows are an Arrow table, a pandas frame or a list of dicts. They are decoded once, into columns of numbers and boxes
-oriented so that larger is better; from here on no room reads the table again, but for columns that only an imputer asks
-for and for rejects, which keep the row as it came. A row that cannot be read is refused with its reason, and disturbs
-no other.
-"""
+"""Which Arrow types has a stream shown so far? Answers are given in them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Batch, Clouds, Flags, Floats, Ints, objects
-from fogline.errors import QueryError
+from fogline.arrays import Batch, Flags, Floats, Ints, UncertainRows, objects
+from fogline.errors import QueryError, RowsError
 from fogline.kernels import arrow
 from fogline.kernels.arrow import (
     BAD_NUMBER,
@@ -28,18 +23,119 @@ from fogline.kernels.arrow import (
     STAMPS,
     WHOLES,
 )
-from fogline.kernels.clouds import all_within
-from fogline.model import Query
-from fogline.question import duration, is_number, shown_length
+from fogline.kernels.uncertain import all_within
+from fogline.query import Query, as_text, duration, is_number, shown_length
 from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clean import Cleaner
-from fogline.rows.clock import INTEGER, REAL, Reasons, Times, join_kinds, read_times
-from fogline.rows.gone import read_gone
-from fogline.rows.ids import join_types, read_objects
-from fogline.rows.kinds import Kinds as Kinds
-from fogline.rows.once import Once
-from fogline.rows.source import RowSource
-from fogline.rows.version import read_versions
+from fogline.rows.clock import INTEGER, REAL, Reasons, Times, is_missing, join_kinds, read_times
+from fogline.rows.names import join_types, read_objects
+from fogline.rows.table import Cleaner, RowSource
+from fogline.rows.versions import read_versions
+from fogline.show import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The types of what names rows, and of their times."""
+
+    time: pa.DataType | None = None
+    id: pa.DataType | None = None
+    by: tuple[pa.DataType | None, ...] = ()
+    version: pa.DataType | None = None
+
+
+# --- once ---
+# What has been worked out about these rows already, by another reader of them?
+#
+# Several queries may look at one slice of a stream. A column is read for the first that asks; the others get the same
+# result. A key names a function and all that its result depends on beside the rows.
+
+T = TypeVar("T")
+
+
+class Once:
+    """Results about one slice of rows.
+
+    >>> once = Once()
+    >>> once.get("length", lambda: 3), once.get("length", lambda: 4)
+    (3, 3)
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made under this key, or is now. It is shared: none of its readers may change it."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+
+# --- gone ---
+# Which rows remove their id?
+#
+# By a column of truth values: true or false, 1 or 0, also as texts; a missing one is false, and anything else refuses
+# its
+# row. Or by a column and a list of its values: those remove, all others, missing ones among them, do not.
+
+_MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}
+
+
+def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Reasons) -> Flags:
+    """(n,) where the column, an Arrow array or a list, means a removal. `gone` is that of the query.
+
+    >>> read_gone([True, 0, "TRUE", None], "gone", {}), read_gone(["d", "u", None], {"op": ["d"]}, {})
+    (array([ True, False,  True, False]), array([ True, False, False]))
+    """
+    name, values = (gone, None) if isinstance(gone, str) else next(iter(gone.items()))
+    if isinstance(column, pa.BooleanArray) and values is None:
+        return np.asarray((column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False))
+    if isinstance(column, pa.Array):
+        distinct, code = _distinct(column, name)
+    else:
+        distinct = list(column)
+        code = np.arange(len(distinct))
+    meanings = [_meaning(each, values) for each in distinct]
+    unclear = np.array([each is None for each in meanings], np.bool_)
+    for i in np.flatnonzero(unclear[code]).tolist() if unclear.any() else ():
+        cell = quoted(distinct[code[i]])
+        refused.setdefault(i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown what it removes")
+    return np.asarray(np.array([each is True for each in meanings], np.bool_)[code])
+
+
+def _distinct(column: pa.Array, name: str) -> tuple[list[Any], Any]:
+    """The different cells of a column, and (n,) which of them each one is."""
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_nested(plain.type):
+        raise RowsError(f"{name!r} has type {column.type}; what removes an id is a single value.")
+    encoded = plain.dictionary_encode("encode")
+    try:
+        cells = encoded.dictionary.to_pylist()
+    except (OverflowError, ValueError):  # dates that no calendar has
+        cells = [str(each) for each in encoded.dictionary.cast(pa.int64(), safe=False).to_pylist()]
+    return cells, encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:
+    """Whether a cell means a removal; None: it means neither."""
+    if is_missing(cell):
+        return False
+    try:
+        text = as_text(cell)
+    except ValueError:  # a number of thousands of digits cannot be written
+        return None if values is None else False
+    return text in values if values is not None else _MEANING.get(text.lower())
+
+
+# --- reader ---
+# What came in, in numbers, and which rows cannot be taken?
+#
+# Rows are an Arrow table, a pandas frame or a list of dicts. They are decoded once, into columns of numbers and boxes
+# oriented so that larger is better; from here on no room reads the table again, but for columns that only an imputer
+# asks
+# for and for rejects, which keep the row as it came. A row that cannot be read is refused with its reason, and
+# disturbs
+# no other.
 
 _LARGEST = float(np.finfo(np.float64).max)
 _NO_CLOCK = 0, NO_CLOCK
@@ -53,7 +149,7 @@ class Decoded(NamedTuple):
     arrived: Floats  # (n,)
     expires: Floats  # (n,)
     raw: Floats  # (n, d) as it came, not oriented
-    clouds: Clouds  # missing cells are NaN
+    uncertain: UncertainRows  # missing cells are NaN
     outside: Ints | None  # (n,) how many of a row's cells are outside their limits; None: no cell is
     gaps: bool  # whether any cell is missing
     refused: Reasons  # row -> why it cannot be taken
@@ -92,9 +188,9 @@ class Named(NamedTuple):
         """The rows that can be taken; what they lack is NaN in their clouds, and imputers know nothing of them."""
         rows, left = self.rows, self.rows.left()
         every = slice(None) if left is None else left
-        id, clouds = objects(self.id)[every], rows.clouds.part(every)
+        id, uncertain = objects(self.id)[every], rows.uncertain.part(every)
         none = np.empty((len(id), 0))
-        return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, clouds)
+        return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, uncertain)
 
 
 class Reader:
@@ -151,7 +247,7 @@ class Reader:
         query, unread, late = self.query, Reasons(), Reasons()
         self.once = Once() if once is None else once
         gone = self._gone(source, refused)
-        raw, clouds, code, codes, gaps, instants, fine = self._cells(source, unread, gone)
+        raw, uncertain, code, codes, gaps, instants, fine = self._cells(source, unread, gone)
         if fine:
             times = Times(instants, self.clock_kind, {})
         else:
@@ -170,7 +266,7 @@ class Reader:
         if outside is not None and gone is not None:
             outside[gone] = 0
         more = (gone, version, versions)
-        return Decoded(source, kind, times.value, expires, raw, clouds, outside, gaps, refused, *more)
+        return Decoded(source, kind, times.value, expires, raw, uncertain, outside, gaps, refused, *more)
 
     def _times(self, column: Any, name: str, kind: pa.DataType | None) -> Times:
         return self.once.get(("times", name, kind), lambda: read_times(column, name, kind))

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from fogline.files.layout import Layout
 from fogline.flow.census import Census, counted
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.spark.files import reader
 from fogline.spark.pipeline import plan_for, with_now

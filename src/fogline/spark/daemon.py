@@ -30,8 +30,7 @@ try:
     import numpy as np
     import pyspark.daemon
 
-    from fogline.kernels.compile import load_compiler
-    from fogline.kernels.notice import notice
+    from fogline.kernels.compile import load_compiler, notice
     from fogline.spark.scratch import socket_folder
     from fogline.spark.threads import QUIET, threads
 

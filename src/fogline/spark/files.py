@@ -27,8 +27,8 @@ from fogline.files.unread import STRAYS, names_of
 from fogline.files.writing import check_output
 from fogline.flow.embedded_files import ROWS
 from fogline.flow.machine import NOW
-from fogline.model import Query
-from fogline.rows.queries import Asked
+from fogline.queries import Asked
+from fogline.query import Query
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import HadoopFolder
 from fogline.spark.partitions import AT_LEAST, running

@@ -24,16 +24,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fogline.errors import HistoryError
-from fogline.model import Query
-from fogline.repository import entries
+from fogline.query import Query
+from fogline.repository import files as entries
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
-from fogline.repository.fit import LATTICES, OTHERS, TRANSITIONS, VALUES, Recipe, Work, fingerprint, longest_of
-from fogline.repository.history import Column, History, Texts, read_history
+from fogline.repository.fit import LATTICES, OTHERS, TRANSITIONS, Recipe, Work, fingerprint, longest_of
+from fogline.repository.held_out import VALUES
+from fogline.repository.history import Column, History, Texts, Words, read_history, recoded, sorted_words
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
 from fogline.repository.store import Draft, Entries
-from fogline.repository.words import Words, recoded, sorted_words
 from fogline.spark.errors import plainly
 from fogline.spark.progress import Progress, followed, silent
 from fogline.spark.share import temporary_folder

@@ -24,11 +24,10 @@ from fogline.flow.limits import STOP, GroupLimits
 from fogline.flow.output import Output, RunConfig
 from fogline.flow.resume import as_begun
 from fogline.flow.sink import Sink
-from fogline.impute.function import ImputeFunction
-from fogline.impute.imputer import Imputer
-from fogline.model import Query
+from fogline.impute.protocol import ImputeFunction, Imputer
+from fogline.queries import asked_of
+from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.rows.queries import asked_of
 from fogline.sinks.places import refuse_overlaps, sink_for
 from fogline.spark.errors import plainly
 from fogline.spark.hadoop import folder

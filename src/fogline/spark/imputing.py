@@ -15,9 +15,9 @@ from fogline.flow.imputing import impute_piece, imputed, imputed_schema
 from fogline.flow.plan import Plan
 from fogline.flow.plans import Kin
 from fogline.flow.sensors import SensorStage
-from fogline.model import Query
-from fogline.packing import table_as_bytes, table_from_bytes
+from fogline.query import Query
 from fogline.repository.repository import Repository
+from fogline.saved import table_as_bytes, table_from_bytes
 from fogline.spark.pipeline import bucket_of, dealt, plan_for, staged
 from fogline.spark.processors import SensorProcessor
 

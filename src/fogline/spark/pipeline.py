@@ -29,12 +29,11 @@ from fogline.flow.plans import AnyPlan, Plans, kin_of, kin_of_bucket, parcel_of,
 from fogline.flow.sensors import SensorStage
 from fogline.flow.shelf import once
 from fogline.flow.spill import Carrier, Spill
-from fogline.impute.function import ImputeFunction
-from fogline.impute.imputer import Imputer
-from fogline.model import Query
+from fogline.impute.protocol import ImputeFunction, Imputer
+from fogline.queries import Asked, asked_of
+from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.rows.keys import NO_COLUMNS, Key
-from fogline.rows.queries import Asked, asked_of
+from fogline.rows.names import NO_COLUMNS, Key
 from fogline.spark.files import Read
 from fogline.spark.partitions import PARTITIONS, bucket_labels
 from fogline.spark.processors import GroupProcessor, SensorProcessor, as_keyed, labelled, shelved

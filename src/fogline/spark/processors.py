@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from fogline.rows.keys import NO_COLUMNS
+from fogline.rows.names import NO_COLUMNS
 from fogline.spark.cells import cells_of
 from fogline.spark.packed import Packed
 from fogline.spark.partitions import bucket_labels
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fogline.flow.plans import AnyPlan, Kin
     from fogline.flow.sensors import SensorStage
     from fogline.flow.spill import Carrier, Spill
-    from fogline.rows.keys import Key
+    from fogline.rows.names import Key
 
 
 class GroupProcessor(StatefulProcessor):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fogline.flow.parcel import Parcel
     from fogline.flow.plans import AnyPlan
     from fogline.flow.spill import Carrier, Spill
-    from fogline.rows.keys import Key
+    from fogline.rows.names import Key
 
 
 class KeyedStates:

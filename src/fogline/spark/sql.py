@@ -29,16 +29,16 @@ from pyspark.sql.udtf import (
 from pyspark.util import PythonEvalType
 
 from fogline.errors import FoglineError, QueryError
-from fogline.impute.rules import Rules
-from fogline.model import Query
+from fogline.impute.row import Rules
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import read_cells
-from fogline.rows.ids import read_objects
-from fogline.rows.source import RowSource
+from fogline.rows.names import read_objects
+from fogline.rows.table import RowSource
 from fogline.spark.connect import must_have_jvm
 from fogline.spark.share import shared
 from fogline.spark.tables import quoted
-from fogline.static import answered
+from fogline.tables import answered
 
 
 def register(spark: SparkSession, query: Query, repository: Repository | None = None, name: str = "skyline") -> None:

@@ -25,7 +25,7 @@ def allow_threads() -> None:
     """In a task: large groups may use as many threads as Spark has given it cores, by `spark.task.cpus`."""
     from pyspark import TaskContext
 
-    from fogline.skyline.threads import allow
+    from fogline.engine.bulk import allow
 
     context = TaskContext.get()
     allow(1 if context is None else context.cpus())

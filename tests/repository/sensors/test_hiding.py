@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fogline.arrays import Floats
-from fogline.kernels.hiding import Trials
-from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
-from fogline.repository.sensors.gaps import Gaps
-from fogline.repository.sensors.hiding import Hiding
+from fogline.kernels.sensors import AGE, LAST, PARTS, Recent, Trials
+from fogline.repository.sensors.gaps import Gaps, Hiding
 from fogline.repository.sensors.state import SensorState
 
 D, SENSORS = 2, "ab"

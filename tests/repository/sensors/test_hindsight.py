@@ -10,12 +10,12 @@ import pytest
 
 from fogline.arrays import Distributions, Floats
 from fogline.kernels import explaining, forest
-from fogline.kernels.crps import crps
+from fogline.kernels.score import crps
 from fogline.kernels.sensors import AGE, LAST
-from fogline.model import Query
+from fogline.query import Query
 from fogline.repository.history import read_history
 from fogline.repository.repository import Repository
-from fogline.repository.sensors import outages
+from fogline.repository.sensors import training as outages
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import SensorState
 from fogline.repository.sensors.training import TrainingSet

@@ -1,20 +1,14 @@
-"""Which sensors leave a state when there are too many?
+"""Which readings are so old that no row will see them?
 
-A row sees what its sensor has read before if that sensor is among the `most` that were heard last before the row's
-instant; of those heard last at one instant, the ones whose names come last. So sensors leave, the longest silent first,
-when an instant is past: at the first row that is later than every reading so far. Until then a state may hold as many
-sensors more as were heard at that instant. A late row that brings a sensor too many drives one out at once.
-
-Which sensors these are follows from names and times alone. So where rows come in the order of their times it does not
-depend on how they are cut into calls, not even within an instant.
-
-The longest silent one is found by a queue, in which a sensor lies by a time at which it was heard, perhaps not the
-last: a sensor that comes first in it and has been heard since is put back by its last time. O(log sensors) a reading.
+A row sees readings that are at most the retention older than itself. The clock of a group is the newest time that two
+of its sensors have reached (where there is only one, its own newest time but one), so that a single row from the future
+moves nothing. Readings that lie two retentions behind the clock of their group are too old: a row that is at most one
+retention late sees the same with and without them. Groups that lag behind others lose nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
 
@@ -22,6 +16,49 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels.gaps import SensorsLeaving
+
+
+def too_old(times: Floats, group: Ints, longest: float) -> Flags:
+    """(s, d, k) which of these readings, whose sensors are in the groups (s,). O(s d k), and sorting sensors."""
+    return np.asarray((times > -np.inf) & (times < (clocks(times, group) - 2 * longest)[:, None, None]))
+
+
+def clocks(times: Floats, group: Ints) -> Floats:
+    """(s,) the clock of each sensor's group."""
+    newest = times[:, :, 0].max(axis=1)
+    before = np.where(times < newest[:, None, None], times, -np.inf).max(axis=(1, 2))
+    order = np.lexsort((newest, group))
+    last = np.flatnonzero(np.append(np.diff(group[order]) != 0, True))  # of each group, the sensor that was heard last
+    alone = np.diff(last, prepend=-1) == 1
+    clock = np.empty(len(last))
+    clock[alone] = before[order[last[alone]]]
+    clock[~alone] = newest[order[last[~alone] - 1]]
+    return np.asarray(clock[group])
+
+
+def groups_of(names: Iterable[tuple[object, ...]]) -> Ints:
+    """(s,) numbers of the groups that sensors of these names are in: all but the last part of a name."""
+    number: dict[tuple[object, ...], int] = {}
+    return np.array([number.setdefault(name[:-1], len(number)) for name in names], np.int64)
+
+
+# --- bound ---
+# Which sensors leave a state when there are too many?
+#
+# A row sees what its sensor has read before if that sensor is among the `most` that were heard last before the row's
+# instant; of those heard last at one instant, the ones whose names come last. So sensors leave, the longest silent
+# first,
+# when an instant is past: at the first row that is later than every reading so far. Until then a state may hold as
+# many
+# sensors more as were heard at that instant. A late row that brings a sensor too many drives one out at once.
+#
+# Which sensors these are follows from names and times alone. So where rows come in the order of their times it does
+# not
+# depend on how they are cut into calls, not even within an instant.
+#
+# The longest silent one is found by a queue, in which a sensor lies by a time at which it was heard, perhaps not the
+# last: a sensor that comes first in it and has been heard since is put back by its last time. O(log sensors) a
+# reading.
 
 Name = tuple[Any, ...]
 LastHeard = Callable[[Any], Floats]  # when sensors, by their places, were heard last

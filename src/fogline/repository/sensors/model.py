@@ -17,13 +17,12 @@ from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, RuleError
 from fogline.kernels import sensors as kernels
 from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
-from fogline.model import Query, Rule
-from fogline.repository.history import History
+from fogline.query import Query, Rule
+from fogline.repository.history import TEXTS, History
 from fogline.repository.sensors.gaps import no_gaps
 from fogline.repository.sensors.state import READINGS, Name, SensorState
 from fogline.repository.sensors.training import newest_state
 from fogline.repository.sensors.transition import Lacking, Transition, by_attribute
-from fogline.repository.words import TEXTS
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,10 @@ from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels import sensors as kernel
 from fogline.kernels.gaps import Openings, SensorsLeaving
 from fogline.kernels.sensors import TAKEN, Candidates, Newest, Readings, Recent
-from fogline.packing import pack, unpack
-from fogline.repository.sensors.bound import RowsInTurn, SensorBound, SensorPlaces, clock_of
-from fogline.repository.sensors.gaps import GapList, Gaps, OpenGaps, Revised, no_gaps
-from fogline.repository.sensors.hiding import Hiding, nothing
-from fogline.repository.sensors.retention import clocks, groups_of, too_old
-from fogline.rows.ids import decimal_text
+from fogline.repository.sensors.bound import RowsInTurn, SensorBound, SensorPlaces, clock_of, clocks, groups_of, too_old
+from fogline.repository.sensors.gaps import GapList, Gaps, Hiding, OpenGaps, Revised, no_gaps, nothing
+from fogline.rows.names import decimal_text
+from fogline.saved import pack, unpack
 
 READINGS = 8  # values kept of each attribute of each sensor
 FEW = 1_000  # rows; for fewer it is not looked at what is too old

@@ -1,9 +1,9 @@
-"""From which readings is learnt how sensors change, and does it pay?
+"""What is hidden while it is learnt how sensors change?
 
-Where history names sensors and times, it is replayed as a stream of readings, of which some are hidden (`outages`), so
-that contexts have gaps as in a stream. It is learnt what follows on the past alone, and what lies between the last and
-the next reading. An attribute gets a transition if that imputes the newest tenth of the history, which the trees of the
-trial have not seen, clearly better than rules do; hindsight is part of it where it does better than the past alone.
+In a stream single values are missing, runs of them, and sensors fall silent for minutes or days. All of that is made to
+happen in the history: *singles*, one value of some rows; and *outages*, in which a sensor sends nothing of one
+attribute, of several or of all. Outages are as long as those that the history itself has, and of all lengths up to a
+fifth of it: so that the age of a last value is really there to be learnt from.
 """
 
 from __future__ import annotations
@@ -18,16 +18,75 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels import explaining, forest
-from fogline.kernels.crps import crps
+from fogline.kernels import gaps as outages
 from fogline.kernels.forest import Forest
+from fogline.kernels.score import crps
 from fogline.kernels.sensors import AGE, LAST
-from fogline.model import Query, Rule
-from fogline.repository.access.protocol import readonly
+from fogline.query import Query, Rule
+from fogline.repository.access import readonly
 from fogline.repository.held_out import WORTH, HeldOut
 from fogline.repository.history import History, numbered
-from fogline.repository.sensors import outages
 from fogline.repository.sensors.state import Name, SensorState
 from fogline.repository.sensors.transition import AS_LEARNT, Lacking, Transition, by_attribute, grid_of
+
+SINGLES = 0.3  # of the rows lack a value
+SPAN = 0.2  # of the history is the longest outage
+LENGTHS = 512  # to choose from
+LONG = 1.5  # usual distances between readings: more is a gap that the history itself has
+
+
+def singles(shape: tuple[int, int], seed: int) -> Flags:
+    """(n, d) one hidden cell in some rows."""
+    rng, (n, d) = np.random.default_rng(seed), shape
+    out = np.zeros(shape, np.bool_)
+    rows = np.flatnonzero(rng.random(n) < SINGLES)
+    out[rows, rng.integers(0, d, len(rows))] = True
+    return out
+
+
+def lengths(sensor: Ints, time: Floats, values: Floats) -> Floats:
+    """How long outages are: half as in the history, where it has any, half of all lengths up to a fifth of it.
+
+    sensor (n,), time (n,), values (n, d), by sensor and then by time. Empty where no sensor is read again later.
+    """
+    apart = np.diff(time)[(np.diff(sensor) == 0) & (np.diff(time) > 0)]
+    if not len(apart):
+        return np.empty(0)
+    usual, rng = float(np.median(apart)), np.random.default_rng(len(time))
+    longest = max(SPAN * (time.max() - time.min()), 2 * usual)
+    even = np.exp(rng.uniform(np.log(usual), np.log(longest), LENGTHS))
+    own = np.concatenate([_gaps(sensor, time, values[:, j], LONG * usual) for j in range(values.shape[1])])
+    own = np.minimum(own, 2 * longest)
+    return np.concatenate((even, rng.choice(own, LENGTHS))) if len(own) >= 20 else even
+
+
+def _gaps(sensor: Ints, time: Floats, values: Floats, least: float) -> Floats:
+    """The times between two values of a sensor that are longer than usual."""
+    there = np.flatnonzero(~np.isnan(values))
+    apart = np.diff(time[there])
+    return np.asarray(apart[(np.diff(sensor[there]) == 0) & (apart > least)])
+
+
+def silence(begins: Ints, time: Floats, choice: Floats, d: int, seed: int) -> tuple[Flags, Ints]:
+    """(n, d) what outages of these lengths hide, (n,) which readings to learn from: 1, or 2 as first after silence.
+
+    Readings of sensor s are begins[s] … begins[s + 1] - 1, by time.
+    """
+    hidden, asked = outages.silence(begins, time, choice, d, seed)
+    return hidden, asked
+
+
+# --- training ---
+# From which readings is learnt how sensors change, and does it pay?
+#
+# Where history names sensors and times, it is replayed as a stream of readings, of which some are hidden (`outages`),
+# so
+# that contexts have gaps as in a stream. It is learnt what follows on the past alone, and what lies between the last
+# and
+# the next reading. An attribute gets a transition if that imputes the newest tenth of the history, which the trees of
+# the
+# trial have not seen, clearly better than rules do; hindsight is part of it where it does better than the past alone.
+
 
 TREES, LEAF, ROWS = 20, 20, 60_000
 TRIAL_TREES, TRIAL_ROWS = 10, 20_000
@@ -132,7 +191,7 @@ class TrainingSet:
             return None
         everywhere = np.ones(found.values.shape, np.bool_)
         replay = _Replay(found, longest)
-        first = replay.examples(outages.singles(found.values.shape, SEED), everywhere[:, 0], everywhere)
+        first = replay.examples(singles(found.values.shape, SEED), everywhere[:, 0], everywhere)
         second, shown = replay.in_outages(OUTAGES), np.concatenate(replay.shown)
         return cls(query.names, replace(first, readings=shown), replace(second, readings=shown))
 
@@ -176,11 +235,11 @@ class _Replay:
         """Examples from outages, of as many replays as it takes."""
         found, made = self.found, []
         d = found.values.shape[1]
-        choice = outages.lengths(found.sensor[self.order], found.time[self.order], found.values[self.order])
+        choice = lengths(found.sensor[self.order], found.time[self.order], found.values[self.order])
         for k in range(REPLAYS if len(choice) else 0):
-            gone, of_use = outages.silence(self.begins, found.time[self.order], choice, d, SEED + k)
+            gone, of_use = silence(self.begins, found.time[self.order], choice, d, SEED + k)
             hidden, asked = self._back(gone), self._back(of_use)
-            also = outages.singles(hidden.shape, SEED + 1 + k) & (asked == 0)[:, None]
+            also = singles(hidden.shape, SEED + 1 + k) & (asked == 0)[:, None]
             some = self.examples(hidden | also, asked > 0, hidden)
             first = asked[asked > 0] == 2  # as if silence ended here: the row itself is there, and so is the next
             after, reading = (each[asked > 0][first] for each in self.everything)

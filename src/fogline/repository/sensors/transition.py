@@ -25,7 +25,7 @@ from fogline.arrays import Distributions, Floats, Ints
 from fogline.kernels import explaining, forest
 from fogline.kernels.forest import Forest, ValueGrid
 from fogline.kernels.sensors import AGE, LAST, PARTS
-from fogline.repository.gain import gain
+from fogline.repository.held_out import gain
 
 FADING = 2.0  # doublings of the oldest age that was learnt until a last value counts for nothing
 EDGES = 64  # ages by which `rough_reach` distinguishes

@@ -1,0 +1,301 @@
+"""Where does a cloud lie, on average?"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Delta, Flags, Floats, Ints, Objects, UncertainRows
+from fogline.engine.current import Current
+from fogline.engine.live import Live
+from fogline.errors import FoglineError, did_you_mean
+from fogline.kernels.states import IN, OUT
+from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
+from fogline.kernels.uncertain import ends
+from fogline.query import TOLERANCE, Query, is_number
+from fogline.rows.changes import LEAVING, Key, Tables
+from fogline.rows.reader import Kinds
+
+
+def means(uncertain: UncertainRows) -> Floats:
+    """(n, d) the mean of each cell's values."""
+    middle = uncertain.lo.copy()
+    for i, j in zip(*np.nonzero(uncertain.start >= 0), strict=True):
+        some = slice(uncertain.start[i, j], uncertain.start[i, j] + uncertain.size[i, j])
+        middle[i, j] = uncertain.value[some] @ uncertain.weight[some]
+    return middle
+
+
+# --- fronts ---
+# Is a row in under every value that was imputed, probably, or only under some?
+#
+# - *certain*: in the skyline under every value that was imputed, or that came as a distribution; exactly, not as a
+#   number
+#   close to 1. A true value that was not among these may put it out;
+# - *likely*: its probability is above alpha, though some values would put it out;
+# - *possible*: in under some values, but not above alpha.
+#
+# A row that another surely beats is in under none, and in no front. What was forgotten is surely beaten for life.
+
+FRONTS = ("certain", "likely", "possible")
+FRONT = "front"  # the column that holds it
+
+
+class FrontRows(NamedTuple):
+    """Rows of a live set with their places in the fronts, in the order of (arrival, id)."""
+
+    slots: Ints  # (n,)
+    probability: Floats  # (n,)
+    within: Floats  # (n,) how far the truth may lie from it; 0: it is exact
+    front: Objects  # (n,) of texts
+
+    def part(self, which: Flags | Ints) -> FrontRows:
+        """Some of them."""
+        return FrontRows(self.slots[which], self.probability[which], self.within[which], self.front[which])
+
+
+def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
+    """The rows of a front and of those above it: of `possible` all that are in under some values.
+
+    O(open · log open) for members, see `kernels.above`; for others O(others · open · places): their probabilities are
+    worked out now.
+    """
+    s, c, n = live.slots, live.slots.columns, live.slots.used
+    opened = np.flatnonzero(c.state[:n] >= OUT)
+    which = s.by_key(opened if front == "possible" else live.members())
+    if front == "possible":
+        opened = which  # products are rounded: their order is not that of slots
+    seen = ends(s.uncertain, np.arange(n))
+    kind = np.asarray(fronts_of(*seen, which, opened))
+    which, kind = which[kind != IMPOSSIBLE], kind[kind != IMPOSSIBLE]
+    probability, within = _chances(live, seen, which, opened)
+    names = words_of(kind, probability, live.alpha if alpha is None else alpha)
+    names[(c.state[which] == OUT) & (names == "likely")] = "possible"  # bounds on both sides of alpha: their middle
+    found = FrontRows(which, probability, within, names)
+    return found.part(np.isin(names, FRONTS[: FRONTS.index(front) + 1]))
+
+
+def fronts_in(uncertain: UncertainRows, probability: Floats, alpha: float) -> Objects:
+    """(n,) the front of each row of a table that does not move, one group of it; empty: it is in none.
+
+    `probability` (n,), of rows that are in under some values; all rows of the group that none surely beats are there.
+    """
+    each = np.arange(len(uncertain.lo))
+    return words_of(np.asarray(fronts_of(*ends(uncertain, each), each, each)), probability, alpha)
+
+
+def words_of(kind: Ints, probability: Floats, alpha: float) -> Objects:
+    """(n,) which front: kind as `kernels.fronts` has it."""
+    names = np.where(probability > alpha + TOLERANCE if alpha > 0 else kind != IMPOSSIBLE, "likely", "possible")
+    names = np.where(kind == CERTAIN, "certain", names)
+    return np.where(kind == IMPOSSIBLE, "", names).astype(object)
+
+
+def with_front(table: pa.Table, front: Objects) -> pa.Table:
+    """A table of an answer with the fronts of its rows as its last column."""
+    name = f"{FRONT}_" if FRONT in table.schema.names else FRONT
+    return table.append_column(name, pa.array(front, pa.string()))
+
+
+def check_front(front: str) -> None:
+    """Is there such a front?"""
+    if front not in FRONTS:
+        raise FoglineError(f"front is {front!r}; it is one of {', '.join(FRONTS)}.{did_you_mean(str(front), FRONTS)}")
+
+
+def check_alpha(alpha: float | None, least: float) -> None:
+    """Can alpha be raised to that?"""
+    if alpha is not None and not (is_number(alpha) and least <= alpha < 1):
+        raise FoglineError(
+            f"alpha is {alpha!r}; an answer to a query with alpha {least:g} can be cut at {least:g} or more, below 1: "
+            "rows below that were not kept in it."
+        )
+
+
+def _chances(live: Live, seen: tuple[Floats, Floats], which: Ints, opened: Ints) -> tuple[Floats, Floats]:
+    """(n,) probabilities, and how far these may be off: of members as they are known, of others worked out now."""
+    c = live.slots.columns
+    probability, within = c.probability[which], c.within[which]
+    out = np.flatnonzero(c.state[which] != IN)
+    if len(out):
+        probability[out], within[out] = chances_of(live.slots.uncertain, *seen, which[out], opened), 0.0
+        for k in out[np.isnan(probability[out])].tolist():
+            low, high, _ = live.bracket(int(which[k]), opened, until_out=False)
+            probability[k] = (low + high) / 2
+            within[k] = (high - low) / 2 if (high - low) / 2 > TOLERANCE else 0.0
+    return probability, within
+
+
+# --- representatives ---
+# Which few rows stand for a large answer?
+#
+# Rows are compared by ranks: in each attribute the share of rows that are worse, from 0 to 1, ties in the middle, so
+# neither units nor outliers matter; a value that is not known (NaN) has the middle rank. Representatives are chosen
+# greedily: first the most probable row (of several, the one nearest to the middle of all ranks), then again and again
+# the
+# row that is farthest from all that were chosen. Every other row counts for its nearest representative.
+#
+# The *radius* is the greatest distance of a row from its representative. Greedy choice has at most twice the least
+# radius
+# that any k rows can have (Gonzalez 1985). A screen should not flicker: rows that were shown last time are kept while
+# the
+# radius with them is at most KEEP times that of a fresh choice; beyond, those that cover least give way, one after
+# the
+# other. So the radius is never more than 2 · KEEP times the least.
+#
+# Nothing is drawn at random: the same rows, in the same order, with the same ones held, give the same choice.
+
+STANDS_FOR = "stands_for"  # the column that holds it
+KEEP = 1.5  # so much greater may the radius be for the sake of rows that were shown before
+
+
+def representatives(values: Floats, probability: Floats, k: int, held: Sequence[int] = ()) -> tuple[Ints, Ints]:
+    """(which, stands_for): k of the rows, ascending, and for how many rows each stands, itself included.
+
+    values (n, d), larger is better; `held`: rows that were shown last time. All n rows if there are no more than k.
+    O(n · (k + d log n)), and O(n · k) more for each held row that gives way.
+    """
+    check_top(k)
+    n = len(values)
+    if n <= k:
+        return np.arange(n), np.ones(n, np.int64)
+    ranks = ranked(values)
+    chosen, reach = _extended(ranks, probability, [], k)
+    kept = sorted(set(held))[:k]
+    while kept:
+        again, radius = _extended(ranks, probability, kept, k)
+        if radius <= KEEP * reach:
+            chosen = again
+            break
+        del kept[_least_needed(ranks, kept)]
+    which = np.sort(np.array(chosen, np.int64))
+    nearest = np.argmin(np.stack([_from(ranks, row) for row in which.tolist()]), axis=0)
+    nearest[which] = np.arange(k)  # of equal rows, each stands for itself
+    return which, np.bincount(nearest, minlength=k)
+
+
+def with_stands_for(table: pa.Table, stands_for: Ints) -> pa.Table:
+    """A table of an answer, with for how many rows each of its rows stands as its last column."""
+    name = f"{STANDS_FOR}_" if STANDS_FOR in table.schema.names else STANDS_FOR
+    return table.append_column(name, pa.array(stands_for, pa.int64()))
+
+
+def check_top(k: object) -> None:
+    """Can so many rows be shown?"""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise FoglineError(f"top is {k!r}; it counts rows to be shown, so it is a whole number of at least 1.")
+
+
+def ranked(values: Floats) -> Floats:
+    """(n, d) the share of rows that are worse, half of those that are equal included; NaN: 0.5.
+
+    >>> ranked(np.array([[3.0], [1.0], [3.0], [np.nan]])).ravel().round(3).tolist()
+    [0.667, 0.167, 0.667, 0.5]
+    """
+    out = np.full(values.shape, 0.5)
+    for j, column in enumerate(values.T):
+        known = ~np.isnan(column)
+        order = np.sort(column[known])
+        ends = (np.searchsorted(order, column[known], side) for side in ("left", "right"))
+        out[known, j] = sum(ends) / (2.0 * max(len(order), 1))
+    return out
+
+
+def _extended(ranks: Floats, probability: Floats, held: list[int], k: int) -> tuple[list[int], float]:
+    """k rows with `held` among them, each further one as far from all others as may be; and their radius."""
+    chosen = held or [_first(ranks, probability)]
+    distance = np.min(np.stack([_from(ranks, row) for row in chosen]), axis=0)
+    distance[chosen] = -1.0  # not again, even if others are at the same place
+    chosen = list(chosen)
+    while len(chosen) < k:
+        far = np.flatnonzero(distance == distance.max())
+        row = int(far[np.argmax(probability[far])])
+        chosen.append(row)
+        distance = np.minimum(distance, _from(ranks, row))
+        distance[row] = -1.0
+    return chosen, max(float(distance.max()), 0.0)
+
+
+def _first(ranks: Floats, probability: Floats) -> int:
+    """The most probable row; of several, the one nearest to the middle."""
+    best = np.flatnonzero(probability == probability.max())
+    return int(best[np.argmin(((ranks[best] - ranks.mean(axis=0)) ** 2).sum(axis=1))])
+
+
+def _from(ranks: Floats, row: int) -> Floats:
+    """(n,) how far all rows are from one."""
+    return np.asarray(np.sqrt(((ranks - ranks[row]) ** 2).sum(axis=1)))
+
+
+def _least_needed(ranks: Floats, held: list[int]) -> int:
+    """Which of the rows held is nearest to another of them."""
+    if len(held) == 1:
+        return 0
+    between = np.stack([_from(ranks[held], k) for k in range(len(held))])
+    np.fill_diagonal(between, np.inf)
+    return int(np.argmin(between.min(axis=1)))
+
+
+# --- answers ---
+# How is the answer of some groups shown: which front, cut where, all rows or few that stand for them?
+
+
+class Answers:
+    """Builds tables of the answer to one query; remembers which representatives of each group it gave last."""
+
+    def __init__(self, query: Query) -> None:
+        self.query, self.tables = query, Tables(query)
+        self.given: dict[Key, frozenset[tuple[Any, ...]]] = {}
+
+    def table(
+        self, groups: Mapping[Key, Live], kinds: Kinds, front: str, alpha: float | None, top: int | None
+    ) -> pa.Table:
+        """See `Monitor.answer`."""
+        check_front(front)
+        check_alpha(alpha, self.query.alpha)
+        parts: list[tuple[Key, Delta]] = []
+        fronts: list[Objects] = [np.empty(0, object)]
+        counts: list[Ints] = [np.empty(0, np.int64)]
+        if top is not None:
+            check_top(top)
+            self.given = {key: self.given.get(key, frozenset()) for key in groups}
+        for key, live in groups.items():
+            found = standing(live, front, alpha)
+            if top is not None:
+                chosen = few(live, found.slots, found.probability, top, self.given[key])
+                found, self.given[key] = found.part(chosen.which), chosen.names
+                counts.append(chosen.stands_for)
+            s, which, same = live.slots, found.slots, np.zeros(len(found.slots), np.int64)
+            columns = found.probability, found.within, s.raw[which]
+            parts.append((key, Delta(live.now, s.id[which], s.columns.arrived[which], same, *columns, same)))
+            fronts.append(found.front)
+        table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
+        table = with_front(table, np.concatenate(fronts))
+        return table if top is None else with_stands_for(table, np.concatenate(counts))
+
+
+class Few(NamedTuple):
+    """The rows of a live set that stand for some of them."""
+
+    which: Ints  # (m,) positions among those
+    stands_for: Ints  # (m,)
+    names: frozenset[tuple[Any, ...]]  # what they are called: to be given as `before` next time
+
+
+def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
+    """k rows that stand for the rows in these slots; a missing value counts by the mean of its distribution.
+
+    `before`: the names of those that stood for them last time. A row is named by id and arrival; where each id has one
+    current row, by its id alone.
+    """
+    s = live.slots
+    n, d = len(slots), s.d
+    ids = s.id[slots].tolist()
+    arrived = [None] * n if isinstance(live, Current) else s.columns.arrived[slots].tolist()
+    names = list(zip(ids, arrived, strict=True))
+    values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
+    which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
+    return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))

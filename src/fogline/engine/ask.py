@@ -1,0 +1,128 @@
+"""Which missing values are worth a look?
+
+Those whose true value would change the answer most: by the expected number of rows that enter or leave it, exact over
+the cell's own distribution, all else as it is (`kernels.asking`). A cell is asked for if it may have several values and
+any of them would change the answer; whether it has been revised does not matter, nor who gave its distribution. Rows
+that are surely beaten are not: nothing changes whatever their values are. A row of very many places (MOST) is not
+counted among those that enter or leave, but what its cells do to others is.
+
+Each cell is weighed by itself: two that would change the same rows are both listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import Floats, Ints, objects
+from fogline.engine.live import Live
+from fogline.engine.slots import PLACES
+from fogline.errors import FoglineError
+from fogline.kernels.states import OUT
+from fogline.kernels.what_if import UNIT, expected_changes
+from fogline.query import Query
+from fogline.rows.changes import Key
+from fogline.rows.clock import time_text, write_times
+from fogline.rows.reader import Kinds
+
+MOST = PLACES  # a row of more places, those merged that no rival distinguishes, is not counted among those that change
+
+
+class Questions(NamedTuple):
+    """Cells of a live set that are worth a look, the most worthy first."""
+
+    slot: Ints  # (n,) the row
+    attribute: Ints  # (n,)
+    changes: Floats  # (n,) the expected number of rows that enter or leave the answer; all above 0
+    low: Floats  # (n,) the least value that it may have, larger is better, …
+    high: Floats  # (n,) … the greatest, …
+    mean: Floats  # (n,) … and the mean
+
+
+def ask(live: Live, k: int) -> Questions:
+    """The k cells that would change the answer most, or as many as would change it at all.
+
+    Where they would change it equally: by arrival, id and attribute. O(open² + open · rivals · places).
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+        raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
+    s = live.slots
+    opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
+    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST, s.most_places))
+    slot, attribute = np.nonzero(changes)
+    expected = changes[slot, attribute]
+    if len(slot) > k:  # those that are as good as the last one stay, to be sorted
+        enough = np.flatnonzero(expected >= (np.partition(expected, -k)[-k] if k else np.inf))
+        slot, attribute, expected = slot[enough], attribute[enough], expected[enough]
+    arrived, ids = s.columns.arrived[slot].tolist(), s.id[slot].tolist()
+    keys = list(zip((-expected).tolist(), arrived, ids, attribute.tolist(), strict=True))
+    best = sorted(range(len(keys)), key=keys.__getitem__)[:k]
+    slot, attribute, expected = slot[best], attribute[best], expected[best]
+    start, size = s.uncertain.start[slot, attribute], s.uncertain.size[slot, attribute]
+    ends = s.uncertain.value[start], s.uncertain.value[start + size - 1]
+    return Questions(slot, attribute, expected * UNIT, *ends, s.means(slot, attribute))
+
+
+class AskedCell(NamedTuple):
+    """One of them, with the row's name; sorted as they are listed."""
+
+    worth: float  # minus the expected number
+    arrived: float
+    id: Any
+    attribute: int
+    group: int  # which of the groups
+    low: float
+    high: float
+    mean: float
+
+
+def questions(groups: Sequence[tuple[Key, Live]], k: int, query: Query, kinds: Kinds) -> pa.Table:
+    """The k cells of all these groups that would change their answers most, as a table.
+
+    Columns: by…, id, arrived, attribute, changes, low, high, mean (as the user sees values), sentence.
+    """
+    found: list[AskedCell] = []
+    for g, (_, live) in enumerate(groups):
+        asked, s = ask(live, k), live.slots
+        names = s.columns.arrived[asked.slot].tolist(), s.id[asked.slot].tolist(), asked.attribute.tolist()
+        ranges = [each.tolist() for each in _as_seen(asked, query)]
+        found += map(AskedCell, (-asked.changes).tolist(), *names, repeat(g), *ranges)
+    best = sorted(found)[:k]
+    by = {
+        name: pa.array([groups[each.group][0][n] for each in best], kinds.by[n] if kinds.by else pa.null())
+        for n, name in enumerate(query.by)
+    }
+    return pa.table(
+        by
+        | {
+            "id": pa.array(objects([each.id for each in best]), kinds.id or pa.null()),
+            "arrived": write_times(np.array([each.arrived for each in best], np.float64), kinds.time or pa.float64()),
+            "attribute": pa.array([query.names[each.attribute] for each in best], pa.string()),
+            "changes": pa.array([-each.worth for each in best], pa.float64()),
+            "low": pa.array([each.low for each in best], pa.float64()),
+            "high": pa.array([each.high for each in best], pa.float64()),
+            "mean": pa.array([each.mean for each in best], pa.float64()),
+            "sentence": pa.array([_sentence(each, query, kinds) for each in best], pa.string()),
+        }
+    )
+
+
+def _as_seen(asked: Questions, query: Query) -> tuple[Floats, Floats, Floats]:
+    """The ranges, not oriented."""
+    sign = np.array(query.signs, np.float64)[asked.attribute]
+    ends = np.sort(np.stack((asked.low * sign, asked.high * sign)) + 0.0, axis=0)
+    return ends[0], ends[1], asked.mean * sign + 0.0
+
+
+def _sentence(each: AskedCell, query: Query, kinds: Kinds) -> str:
+    number = f"{-each.worth:.3g}"
+    rows = "1 row is" if number == "1" else f"{number} rows are"
+    return (
+        f"if {query.names[each.attribute]} of {each.id!r} (arrived {time_text(each.arrived, kinds.time)}) were known, "
+        f"{rows} expected to enter or leave the answer; it lies from {each.low:g} to {each.high:g}, "
+        f"on average at {each.mean:g}"
+    )

@@ -1,0 +1,139 @@
+"""What does a row that lacks a value carry over from the row that it replaces?
+
+Where each id has one current row, some attributes are facts (a location) that not every row repeats. Such a cell, if it
+is missing, is that of the id's current row when the row is taken, as that one came or carried it itself: a number or a
+distribution. A row that was removed or has expired by then gives nothing, and neither does a stale one. What was
+imputed is no fact: it is not carried over, and the gap is imputed as any other.
+
+Rows of one id are taken in the order of (time, version), so a cell is that of the last row before it which has it, back
+to where the chain of rows that replace each other begins. That holds for rows of one call and of many alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fogline.arrays import Flags, Floats, Ints, UncertainRows, empty_rows
+from fogline.engine.current import LatestGroup
+from fogline.kernels.uncertain import dense
+
+_CELLS = ("lo", "hi", "start", "size")
+_HELD, _ROW, _REMOVAL = 0, 1, 2  # at one time and version: what is there, then the row of the call, then its removal
+
+
+class Standing(NamedTuple):
+    """What there is of m ids before a call: the current row, or what marks a removal or an expiry."""
+
+    name: Ints  # (m,) the number of the id
+    time: Floats  # (m,)
+    version: Ints  # (m,)
+    expires: Floats  # (m,) -inf: it is gone
+    raw: Floats  # (m, d) as it came
+    uncertain: UncertainRows
+    fact: Flags  # (m, d) which cells it came with or carried over
+
+
+class Coming(NamedTuple):
+    """The rows and removals of a call, of any ids; of one id, time and version at most one of either."""
+
+    name: Ints  # (n,) the number of the id
+    time: Floats  # (n,)
+    version: Ints  # (n,)
+    expires: Floats  # (n,)
+    gone: Flags  # (n,)
+    raw: Floats  # (n, d)
+    uncertain: UncertainRows
+
+
+def carry_over(coming: Coming, standing: Standing, columns: Ints, clock: float) -> tuple[Floats, UncertainRows]:
+    """The rows' values as they came and their clouds, with what they carry over in these columns.
+
+    `clock`: rows from before it are taken there. O(n log n + m).
+    """
+    n, m = len(coming.name), len(standing.name)
+    name, time, version, expires = (
+        np.concatenate((getattr(coming, each), getattr(standing, each)))
+        for each in ("name", "time", "version", "expires")
+    )
+    kind = np.concatenate((np.where(coming.gone, _REMOVAL, _ROW), np.full(m, _HELD)))
+    order = np.lexsort((kind, version, time, name))
+    order = order[_in_force(name[order], kind[order] == _HELD)]
+    name, time, expires, kind = name[order], time[order], expires[order], kind[order]
+    gives_on = (kind[:-1] != _REMOVAL) & (expires[:-1] > np.maximum(time[1:], clock)) & (name[1:] == name[:-1])
+    begins = np.maximum.accumulate(np.where(np.concatenate(([True], ~gives_on)), np.arange(len(order)), 0))
+    raw, uncertain = np.concatenate((coming.raw, standing.raw)), _joined([coming.uncertain, standing.uncertain])
+    has = np.concatenate((~np.isnan(coming.uncertain.lo), standing.fact))[order]
+    for j in columns.tolist():
+        last = np.maximum.accumulate(np.where(has[:, j] & (kind != _REMOVAL), np.arange(len(order)), -1))
+        needs = np.flatnonzero((kind == _ROW) & ~has[:, j] & (last >= begins))
+        to, source = order[needs], order[last[needs]]
+        for array in (raw, uncertain.lo, uncertain.hi, uncertain.start, uncertain.size):
+            array[to, j] = array[source, j]
+    cells = {each: getattr(uncertain, each)[:n] for each in _CELLS}
+    return raw[:n], uncertain._replace(**cells)
+
+
+def standing_of(group: LatestGroup, ids: Sequence[Any], name: Ints, columns: Ints, clock: float) -> Standing:
+    """What a group knows of these ids, which are called by these numbers.
+
+    The last numbers that are kept of a row state which cells in these columns were imputed.
+    """
+    names, s = group.names, group.live.slots
+    number = np.array([names.number.get(each, -1) for each in ids], np.int64)
+    name, number = name[number >= 0], number[number >= 0]
+    there = names.slot[number] >= 0
+    marked = ~there & (names.time[number] + names.remember >= clock)
+    d, order = s.d, np.concatenate((np.flatnonzero(there), np.flatnonzero(marked)))
+    number, name, m = number[order], name[order], int(np.count_nonzero(marked))
+    slots = names.slot[number[: len(number) - m]]
+    uncertain, fact = dense(s.uncertain, slots, s.shared), np.zeros((len(slots), d), np.bool_)
+    fact[:, columns] = s.known[slots, s.known.shape[1] - len(columns) :] == 0.0
+    none = np.full((m, d), np.nan)
+    cells = {each: np.concatenate((getattr(uncertain, each), getattr(empty_rows(m, d, 0), each))) for each in _CELLS}
+    return Standing(
+        name,
+        names.time[number],
+        names.version[number],
+        np.concatenate((s.columns.expires[slots], np.full(m, -np.inf))),
+        np.concatenate((s.raw[slots], none)),
+        uncertain._replace(**cells),
+        np.concatenate((fact, np.zeros((m, d), np.bool_))),
+    )
+
+
+def join_standing(parts: Sequence[Standing], d: int) -> Standing:
+    """What several groups know."""
+    whole, real = np.empty(0, np.int64), np.empty(0)
+    none = Standing(whole, real, whole, real, np.empty((0, d)), empty_rows(0, d, 0), np.empty((0, d), np.bool_))
+    parts = [none, *parts]
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(each, name) for each in parts])
+
+    numbers = joined("name"), joined("time"), joined("version"), joined("expires"), joined("raw")
+    return Standing(*numbers, _joined([each.uncertain for each in parts]), joined("fact"))
+
+
+def _in_force(name: Ints, held: Flags) -> Flags:
+    """Which events, by (id, time, version), are not older than what there is of their id: others are stale."""
+    n = len(name)
+    first = np.maximum.accumulate(np.where(np.concatenate(([True], name[1:] != name[:-1])), np.arange(n), 0))
+    last_held = np.maximum.accumulate(np.where(held, np.arange(n), -1))
+    behind = last_held >= first  # what there is of the id lies before the event, or is it
+    some = np.isin(name, name[held])
+    return np.asarray(behind | ~some)
+
+
+def _joined(parts: Sequence[UncertainRows]) -> UncertainRows:
+    """Clouds one after the other."""
+    ends = np.cumsum([0, *(len(each.value) for each in parts)]).tolist()
+    start = [np.where(each.start >= 0, each.start + end, each.start) for each, end in zip(parts, ends, strict=False)]
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(each, name) for each in parts])
+
+    cells = joined("lo"), joined("hi"), np.concatenate(start), joined("size")
+    return UncertainRows(*cells, joined("value"), joined("weight"), joined("tail"))

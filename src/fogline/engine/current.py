@@ -1,0 +1,587 @@
+"""Which row is current of each id, and what came last of those that have none?
+
+An id is a number from its first row on. What befalls an id (a row, a removal) has a time and a version, its *stamp*;
+the id keeps the greatest one, and whatever has a smaller stamp is stale. An id without a current row, because it was
+removed or the row has expired, is a *marker*: its stamp still shows what is stale. Markers are forgotten once the clock
+has passed their time by `remember`.
+
+Invariant: an id with a number has a slot, or is a marker. A marker that is due to be forgotten counts as forgotten,
+though it may lie here for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fogline.arrays import (
+    BOUNDS_ONLY,
+    SHARED,
+    Arrivals,
+    Batch,
+    Delta,
+    Flags,
+    Floats,
+    Guards,
+    Ints,
+    Objects,
+    Removals,
+    Revisions,
+    Round,
+    UncertainRows,
+)
+from fogline.engine.group import as_delta
+from fogline.engine.live import NOT_SCREENED, Live, Report
+from fogline.engine.live import SLACK as COMPACT_FROM
+from fogline.engine.revise import NO_SLOTS, Fill
+from fogline.engine.slots import Slots, longer
+from fogline.kernels.latest import OVER, current, hand_over_now
+from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
+from fogline.kernels.tick import DONE, ROOM, report_changes
+from fogline.kernels.tick import UNFILLED as PENDING
+from fogline.kernels.uncertain import dense, extent
+from fogline.kernels.words import words
+from fogline.rows.versions import Contents
+
+NO_VERSION = np.iinfo(np.int64).min
+SLACK = 64  # fewer markers than this are not worth looking at
+
+
+class Names:
+    """The ids of a group. `numbers` is O(ids), all else O(ids) in arrays."""
+
+    def __init__(self, remember: float = np.inf) -> None:
+        self.remember = remember
+        self.number: dict[Any, int] = {}
+        self.free: list[int] = []  # numbers that no id has any longer
+        self.id: Objects = np.empty(16, object)
+        self.slot: Ints = np.full(16, -1, np.int64)  # -1: none
+        self.time: Floats = np.full(16, -np.inf)
+        self.version: Ints = np.full(16, NO_VERSION, np.int64)
+        self._place: Ints = np.empty(16, np.int64)  # room for `twice`
+        self._kept = 0  # how many markers were left when some were last forgotten
+
+    def numbers(self, ids: Objects) -> Ints:
+        """The numbers of ids; those that have none get one."""
+        names = ids.tolist()
+        found = list(map(self.number.get, names))
+        if None in found:
+            found = [self._new(name) if n is None else n for name, n in zip(names, found, strict=True)]
+        return np.array(found, np.int64)
+
+    def _new(self, name: Any) -> int:
+        if (n := self.number.get(name)) is not None:  # the same id, earlier in the same batch
+            return n
+        n = self.free.pop() if self.free else len(self.number)
+        self.number[name] = n
+        if n >= len(self.id):
+            size = 2 * len(self.id)
+            self.id, self._place = longer(self.id, size), longer(self._place, size)
+            self.slot, self.time, self.version = (longer(a, size) for a in (self.slot, self.time, self.version))
+            self.slot[n:], self.time[n:], self.version[n:] = -1, -np.inf, NO_VERSION
+        self.id[n] = name
+        return n
+
+    def stale(self, number: Ints, time: Floats, version: Ints, clock: float) -> Flags:
+        """What is older than the stamp of its id?"""
+        last = self.time[number]
+        older: Flags = (time < last) | ((time == last) & (version < self.version[number]))
+        if older.any() and self.remember < np.inf:
+            older &= (self.slot[number] >= 0) | ~self._over(last, clock)
+        return older
+
+    def twice(self, number: Ints) -> bool:
+        """Does a number come twice?"""
+        count = np.arange(len(number))
+        self._place[number] = count
+        return bool((self._place[number] != count).any())
+
+    def stamp(self, number: Ints, time: Floats, version: Ints) -> None:
+        """This befell these ids, none of them twice."""
+        self.time[number], self.version[number] = time, version
+
+    def markers(self, clock: float) -> Ints:
+        """The numbers of the ids that are markers."""
+        n = len(self.number) + len(self.free)
+        without = np.flatnonzero((self.slot[:n] < 0) & (self.time[:n] > -np.inf))
+        return without[~self._over(self.time[without], clock)]
+
+    def _over(self, time: Floats, clock: float) -> Flags:
+        """Has the clock passed these times by `remember`?"""
+        return np.asarray(time + self.remember < clock)
+
+    def forget(self, clock: float, living: int) -> None:
+        """Forget the markers that are over, when they may have become many. `living`: how many ids have a row."""
+        markers = len(self.number) - living
+        if self.remember == np.inf or markers <= 2 * self._kept + SLACK:
+            return
+        n = len(self.number) + len(self.free)
+        over = np.flatnonzero((self.slot[:n] < 0) & (self.time[:n] > -np.inf) & self._over(self.time[:n], clock))
+        for name in self.id[over].tolist():
+            self.free.append(self.number.pop(name))
+        self.id[over], self.time[over], self.version[over] = None, -np.inf, NO_VERSION
+        self._kept = markers - len(over)
+
+    def moved(self, number: Ints) -> None:
+        """The ids with these numbers lie in slots 0, 1, …"""
+        self.slot[number] = np.arange(len(number))
+
+
+# --- current ---
+# Which rows are in, where each id has one current row and any of them may be replaced?
+#
+# Nothing is forgotten: a row that surely beats others may be gone tomorrow. So there is a slot per current row, and
+#
+# - *sealed* rows, surely beaten by another, remember one such row, their guard;
+# - *out* ones, open but kept at or below alpha, remember the few that together keep them so, or that those are many;
+# - *in* are the members of the answer, with the sums of logarithms that are their probabilities.
+#
+# When a row leaves (it is replaced, removed, or expires), those that it guarded look for another guard; no other row
+# is
+# looked at, but the members, whose sums follow. Why a guard stays good whatever becomes of it: see `kernels.guards`.
+#
+# Invariant: the open rows are exactly those that no current row surely beats. Hence, as in `live`, every probability
+# is a
+# function of the current rows alone.
+
+GUARDS = 8  # so many are remembered of a row that is out
+WASTE = 2  # gaps are closed when there are so many slots for each row
+UNSORTED = 64  # fewer open slots than this are not worth sorting
+
+
+class CurrentSlots(Slots):
+    """Slots that remember guards, and the number of their id."""
+
+    def __init__(self, d: int, places: int, known: int = 0, shared: UncertainRows | None = None) -> None:
+        super().__init__(d, places, known, shared)
+        self.guards = Guards(np.full(16, -1, np.int32), np.full((16, GUARDS), -1, np.int32))
+        self.number: Ints = np.empty(16, np.int64)  # of the id
+
+    def make_room(self, rows: Batch) -> None:
+        """Make sure that all rows of a batch would fit, with their distributions."""
+        super().make_room(rows)
+        size = len(self.uncertain.lo)
+        if size > len(self.number):
+            self.guards = Guards(*(longer(each, size) for each in self.guards))
+            self.number = longer(self.number, size)
+
+    def in_order(self, alive: Ints) -> Ints:
+        """As they lie: which expires first is of no use here."""
+        return alive
+
+    def look_at_order(self) -> None:
+        """They lie in no order of expiry."""
+        self.latest = np.inf
+
+    def compact_with(self, members: Ints, some: Ints) -> Ints:
+        """As `compact`, and slots have other numbers then, in the same order. Returns those of some slots."""
+        alive, renumbered = self.alive(), np.full(self.used, -1, np.int32)
+        renumbered[alive] = np.arange(len(alive))
+        self.compact(members)
+        size = len(self.uncertain.lo)
+        out, sealed = (self.columns.state[: self.used] == state for state in (OUT, DOMINATED))
+        sure, joint = (np.full((size, *each.shape[1:]), -1, np.int32) for each in self.guards)
+        kept = self.guards.joint[alive[out]]
+        sure[: self.used][sealed] = renumbered[self.guards.sure[alive[sealed]]]
+        joint[: self.used][out] = np.where(kept >= 0, renumbered[kept], kept)
+        self.guards = Guards(sure, joint)
+        self.number = longer(self.number[alive], size)
+        return renumbered[some].astype(np.int64)
+
+    def write(self, which: Ints, uncertain: UncertainRows) -> None:
+        """Give slots the distributions of these clouds, in place of bounds."""
+        s, n = self.uncertain, len(uncertain.value)
+        if self.pool + n > len(s.value):
+            size = max(2 * len(s.value), self.pool + n)
+            s = s._replace(**{name: longer(getattr(s, name), size) for name in ("value", "weight", "tail")})
+            self.uncertain = s
+        end = slice(self.pool, self.pool + n)
+        s.value[end], s.weight[end], s.tail[end] = uncertain.value, uncertain.weight, uncertain.tail
+        own = np.where(uncertain.start >= 0, uncertain.start + self.pool, uncertain.start)
+        s.start[which] = np.where(uncertain.start == SHARED, self.shared, own)
+        s.lo[which], s.hi[which], s.size[which] = uncertain.lo, uncertain.hi, uncertain.size
+        self.columns.places[which] = self.places_of(uncertain)
+        self.columns.word_lo[which], self.columns.word_hi[which] = words(uncertain.lo, uncertain.hi, self.cuts)
+        self.pool = end.stop
+
+
+class Leaving(NamedTuple):
+    """The rows that are replaced or removed at a tick."""
+
+    slots: Ints
+    heirs: Ints  # the slots of the rows that replace them; -1: none does, OVER: one that has expired already
+
+
+NONE_LEAVES = Leaving(NO_SLOTS, NO_SLOTS)
+
+
+class Current(Live):
+    """The current rows of one group. `step` costs O(slots + (arrivals + orphans) · open) word comparisons at worst."""
+
+    slots: CurrentSlots
+    opened: Ints = NO_SLOTS  # the open slots; those that beat many are last, …
+    _opened_since = 0  # … but for so many that opened since they were sorted
+
+    def _new_slots(self, d: int, known: int, shared: UncertainRows | None) -> CurrentSlots:
+        return CurrentSlots(d, self.limits.places, known, shared)
+
+    def tidy(self) -> bool:
+        """Now and then close gaps and choose better cut points. Have slots got other numbers?"""
+        s, moved = self.slots, False
+        if s.used > COMPACT_FROM and s.used > WASTE * self.alive:
+            self.opened = s.compact_with(self.members(), self.opened)
+            moved = True
+        elif s.used > 4 * s.coded:
+            s.recode(s.view())
+        if s.filled > 2 * s.packed + 4096:
+            s.pack_sums(self.members())
+        return moved
+
+    def step(self, now: float, rows: Batch | None = None, revisions: Revisions | None = None) -> Report:
+        """Not here: rows that enter take the place of others, see `change`."""
+        raise TypeError("current rows are replaced, not only added; use change(), or LatestGroup.")
+
+    def change(self, now: float, rows: Batch | None, leaving: Leaving = NONE_LEAVES) -> tuple[Report, Ints]:
+        """One tick: rows leave, those that have expired too, others enter, what that concerns is judged.
+
+        The rows get the next slots, in their order. Returns what changed, and the slots of the rows that expired.
+        """
+        self.now = float(now)  # an int would be another type to compile for
+        rows = self._nothing if rows is None else rows
+        self.alive += len(rows.id) - len(leaving.slots)
+        changes, expired = self._work(rows, leaving, report=True)
+        self.alive -= len(expired)
+        self._sort_opened()
+        return changes, expired
+
+    def _work(self, rows: Batch, leaving: Leaving, *, report: bool) -> tuple[Report, Ints]:
+        """`current`, again and again until nothing is left to do; see there. Nearly always that is once."""
+        s = self.slots
+        self.new = s.used
+        pending = went = closed = NO_SLOTS
+        before, after = self._reported(leaving)
+        expired: Ints = NO_SLOTS
+        while True:
+            s.make_room(rows)
+            arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS)
+            turn = Round(
+                self.now,
+                self.next_expiry,
+                self.opened,
+                *leaving,
+                pending,
+                went,
+                closed,
+                before,
+                after,
+                self.new,
+                report,
+            )
+            changes: Report
+            left, met, judged, changes = current(s.live_set(), s.guards, arrivals, turn, self.limits)
+            pending, came, self.opened, went, gone, s.pool, self.next_expiry = met
+            self._opened_since += len(came)
+            s.name(rows, np.arange(len(rows.id)))
+            s.filled, room, evaluations = judged
+            self.counts.evaluations += evaluations
+            expired = gone if len(gone) else expired
+            if left == DONE:
+                return changes, expired
+            rows, leaving = self._nothing, NONE_LEAVES
+            if left == PENDING:
+                self._fill_in(pending)
+                continue
+            closed, went = np.concatenate((closed, went)), NO_SLOTS
+            if left == ROOM:
+                s.room_for_sums(room)
+            else:
+                return self._bracket_guarded(closed, before, after, report), expired
+
+    def _reported(self, leaving: Leaving) -> tuple[Ints, Ints]:
+        """Those of the rows leaving that are in the answer as reported and are replaced, and what replaces them."""
+        was = ~np.isnan(self.slots.columns.reported[leaving.slots]) & (leaving.heirs >= 0)
+        return leaving.slots[was], leaving.heirs[was]
+
+    def _fill_in(self, which: Ints) -> None:
+        """Of these slots those of which only bounds are known get their distributions."""
+        s = self.slots
+        bounds_only = which[(s.uncertain.start[which] == BOUNDS_ONLY).any(axis=1)]
+        if len(bounds_only):
+            filled = self._known_better(s.again(bounds_only))[0].uncertain
+            s.write(bounds_only, dense(filled, np.arange(len(bounds_only))))
+
+    def _bracket_guarded(self, closed: Ints, before: Ints, after: Ints, report: bool) -> Report:
+        """Judge the clouds of very many places; those that are out have many guards. Returns what changed."""
+        s, c = self.slots, self.slots.columns
+        heavy = self.opened[c.state[self.opened] == HEAVY]
+        self._judge_heavy(self.opened, heavy)
+        c.until[heavy[c.state[heavy] == OUT]] = np.inf
+        which = np.concatenate((self.opened, closed)) if report else NO_SLOTS
+        if report:
+            hand_over_now(s.live_set(), before, after)
+        changes: Report = report_changes(s.live_set(), which, self.new, self.limits, True)
+        return changes
+
+    def _sort_opened(self) -> None:
+        """Now and then put those that beat many last, where they are looked at first. It changes no answer."""
+        n = len(self.opened)
+        if n > UNSORTED and self._opened_since > n // 4:
+            s, strength = self.slots, np.zeros(n, np.int64)
+            for j, cuts in enumerate(s.cuts):
+                strength += np.searchsorted(cuts, s.uncertain.lo[self.opened, j], "right")
+            self.opened = self.opened[np.argsort(strength, kind="stable")]
+            self._opened_since = 0
+
+    def load(self, rows: Batch) -> None:
+        """Give saved rows slots, one each, in their order; the caller fills the columns, then calls `stand_up`."""
+        super().load(rows)
+        self.alive = len(rows.id)
+        self.next_expiry = float(rows.expires.min(initial=np.inf))
+
+    def stand_up(self, *, anew: bool) -> None:
+        """The columns of saved rows are filled. `anew`: some are to be judged; else all were when they were saved."""
+        self.slots.look_at_order()
+        if anew:
+            self.judge_due()
+
+    def judge_due(self) -> None:
+        """Judge the rows that wait for it, without a tick."""
+        self._work(self._nothing, NONE_LEAVES, report=False)
+
+    def reveal(self) -> None:
+        """Fill in all of which only bounds are known, to be looked at; no probability changes by it.
+
+        They are sealed, and stay so: a box never widens, and whatever such a row surely beats, its guard does.
+        """
+        needed = self.counts.imputed
+        self._fill_in(self.slots.alive())
+        self.counts.imputed = needed
+
+    def shadows(self) -> Ints:
+        """None: no row is kept out for life by one that may be replaced."""
+        return NO_SLOTS
+
+    def look_at_expiries(self) -> None:
+        """Work out when the first row expires: the rows from which that was known may have been replaced. O(slots)."""
+        c, n = self.slots.columns, self.slots.used
+        self.next_expiry = float(np.where(c.state[:n] == DEAD, np.inf, c.expires[:n]).min(initial=np.inf))
+
+
+# --- latest ---
+# What happens in one group, tick by tick, where each id has one current row?
+#
+# A row, or a removal, is taken at its time; a late one (before the clock) at the clock. It is *stale*, and ignored,
+# if
+# something newer of its id is known: of a later time, or of the same time and a greater version. Otherwise it takes
+# the
+# place of the id's row. What has expired leaves; it does not bring an older row back.
+#
+# Of what befalls one id at one tick only the newest counts. Where time and version are the same, a removal does, and
+# among rows the one that `rows.copies` prefers, by what they hold and not by their order.
+#
+# The changes are those of ids: one whose row is replaced and that stays in the answer is updated.
+
+
+class News(NamedTuple):
+    """What befalls ids: rows, then removals."""
+
+    number: Ints  # (n,) of the id
+    time: Floats  # (n,)
+    version: Ints  # (n,)
+    row: Ints  # (n,) which row of the batch; -1: a removal
+
+    def part(self, which: Ints | slice | Flags) -> News:
+        """Some of them."""
+        return News(self.number[which], self.time[which], self.version[which], self.row[which])
+
+
+class LatestGroup:
+    """One independent skyline of the newest row per id."""
+
+    window = None  # rows leave when they are replaced, are removed, or expire; never because others came
+
+    def __init__(
+        self,
+        d: int,
+        alpha: float,
+        places: int,
+        known: int = 0,
+        fill: Fill | None = None,
+        shared: UncertainRows | None = None,
+        remember: float = np.inf,
+        points: bool = False,
+    ) -> None:
+        self.live = Current(d, alpha, places=places, known=known, fill=fill, shared=shared)
+        self.names, self.points = Names(remember), points  # see `rows.copies.Contents`
+        self.clock = -np.inf
+        self.newest = -np.inf  # the last instant at which something came
+        self.late = self.expired_on_arrival = self.stale = self.removed = 0
+
+    @property
+    def markers(self) -> int:
+        """How many ids have no row, and are remembered so that older rows are known to be stale. O(ids)."""
+        return len(self.names.markers(self.clock))
+
+    def is_stale(self, ids: Sequence[Any], time: Floats, version: Ints) -> Flags:
+        """(n,) what of these ids would be ignored now, being older than what is known of them."""
+        number = np.array([self.names.number.get(each, -1) for each in ids], np.int64)
+        found, known = np.zeros(len(ids), np.bool_), number >= 0
+        found[known] = self.names.stale(number[known], time[known], version[known], self.clock)
+        return found
+
+    def ignore(self, time: Floats) -> None:
+        """Count rows of these times, which are stale."""
+        self.stale += len(time)
+        self.late += int(np.count_nonzero(time < self.clock))
+
+    def advance(
+        self, clock: float, now: float, rows: Batch | None, ticks: bool = True, removals: Removals | None = None
+    ) -> list[Delta]:
+        """Everything from `clock` to `now`, tick by tick or at once."""
+        deltas = []
+        events = self._events(clock, rows, removals)
+        for tick, some in self._ticks(clock, now, events) if ticks else self._at_once(now, events):
+            report = self._step(tick, rows, some)
+            if len(report[0]):
+                deltas.append(as_delta(tick, report, self.live))
+        self.clock = now
+        self.names.forget(now, self.live.alive)
+        return deltas
+
+    def _events(self, clock: float, rows: Batch | None, removals: Removals | None) -> News | None:
+        """What is taken of the rows and removals. What is stale is counted.
+
+        That can be found out now: what comes at later ticks of the call is newer than all that is taken before.
+        """
+        parts = []
+        if rows is not None and len(rows.id):
+            n = len(rows.id)
+            version = np.zeros(n, np.int64) if rows.version is None else rows.version
+            parts.append(News(self.names.numbers(rows.id), rows.arrived, version, np.arange(n)))
+        if removals is not None and len(removals.id):
+            none = np.full(len(removals.id), -1)
+            parts.append(News(self.names.numbers(removals.id), removals.time, removals.version, none))
+        if not parts:
+            return None
+        events = parts[0] if len(parts) == 1 else News(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+        first, last = extent(events.time)
+        self.late += int(np.count_nonzero(events.time < clock)) if first < clock else 0
+        self.newest = max(self.newest, last)
+        stale = self.names.stale(events.number, events.time, events.version, clock)
+        if stale.any():
+            self.stale += int(np.count_nonzero(stale))
+            events = events.part(~stale)
+        return events if len(events.number) else None
+
+    def _ticks(self, clock: float, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
+        """The instants at which something happens, with what comes at each."""
+        if events is not None:
+            for tick, some in _by_time(np.maximum(events.time, clock), events):
+                yield from self._expiries(tick)
+                yield tick, some
+        yield from self._expiries(now, including=True)
+
+    def _at_once(self, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
+        """One tick for all: which rows are current at `now` does not depend on the way there."""
+        if events is not None or self.live.next_expiry <= now:
+            yield now, events
+
+    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None]]:
+        live = self.live
+        while live.next_expiry < until or (including and live.next_expiry == until < np.inf):
+            soon = live.next_expiry
+            live.look_at_expiries()
+            if live.next_expiry == soon:
+                yield soon, None
+
+    def _step(self, tick: float, rows: Batch | None, events: News | None) -> Report:
+        """One tick: what changed of the answer."""
+        live, names, slots = self.live, self.names, self.live.slots
+        if live.tidy():
+            names.moved(slots.number[: slots.used])
+        if events is None:
+            report, expired = live.change(tick, None)
+        else:
+            if names.twice(events.number):
+                events = events.part(self._newest_of_each(events, rows))
+            first, (number, arrivals, leaving) = slots.used, self._take(tick, rows, events)
+            report, expired = live.change(tick, arrivals, leaving)
+            slots.number[first : slots.used] = number
+        names.slot[slots.number[expired]] = -1
+        return report
+
+    def _take(self, tick: float, rows: Batch | None, events: News) -> tuple[Ints, Batch | None, Leaving]:
+        """The numbers of the ids that get another row, those rows, and what leaves. Ids come once each."""
+        names, came = self.names, events.row >= 0
+        old = names.slot[events.number]
+        names.stamp(events.number, events.time, events.version)
+        self.removed += int(np.count_nonzero(~came & (old >= 0)))
+        over: Flags | None = None
+        if rows is not None:
+            over = came & (rows.expires[events.row] <= tick)
+            if over.any():  # it takes the place of the id's row all the same, and leaves at once
+                self.expired_on_arrival += int(np.count_nonzero(over))
+                came &= ~over
+            which = events.row[came]
+            if len(which) < len(rows.id) or (which[1:] < which[:-1]).any():  # else: all of them, as they came
+                rows = rows.part(which)
+        heirs = np.full(len(old), -1)
+        first = self.live.slots.used
+        heirs[came] = np.arange(first, first + int(np.count_nonzero(came)))
+        names.slot[events.number] = heirs
+        if over is not None:
+            heirs[over] = OVER
+        left = old >= 0
+        return events.number[came], rows, Leaving(old[left], heirs[left])
+
+    def check(self) -> None:
+        """Assert that every current row has its id to itself, and is what its id points to. (Of guards: see `tree`.)"""
+        s, names = self.live.slots, self.names
+        alive = s.alive()
+        assert np.array_equal(names.slot[s.number[alive]], alive), "an id points to another row"
+        assert np.array_equal(names.time[s.number[alive]], s.columns.arrived[alive]), "an id has another stamp"
+        assert all(names.number[name] == n for name, n in zip(s.id[alive], s.number[alive], strict=True)), "a wrong id"
+        n = len(names.number) + len(names.free)
+        assert np.count_nonzero(names.slot[:n] >= 0) == len(alive), "an id points to a row that is gone"
+        assert all(names.id[k] == name for name, k in names.number.items()), "a number has another id"
+
+    def _newest_of_each(self, events: News, rows: Batch | None) -> Ints:
+        """Of each id the one event that counts, in the order in which they came."""
+        number, time, version, row = events
+        order = np.lexsort((row < 0, version, time, number))
+        keys = [each[order] for each in (number, time, version, row < 0)]
+        alike = np.logical_and.reduce([each[1:] == each[:-1] for each in keys])  # as the one before it
+        ends = np.flatnonzero(np.append(np.diff(keys[0]) != 0, True))
+        chosen = order[ends]
+        for k, end in enumerate(ends.tolist()):
+            begin = end
+            while begin > 0 and alike[begin - 1]:
+                begin -= 1
+            if begin < end and not keys[3][end]:
+                assert rows is not None
+                copies = order[begin : end + 1]
+                chosen[k] = copies[_contents(rows.part(row[copies]), self.points).best(range(len(copies)))]
+        return np.sort(chosen)
+
+
+def _by_time(enters: Floats, events: News) -> Iterator[tuple[float, News]]:
+    """What comes at each instant, one after the other."""
+    first, last = extent(enters)
+    if first == last:  # as in most calls
+        yield first, events
+        return
+    order = np.argsort(enters, kind="stable")
+    events, enters = events.part(order), enters[order]
+    cuts = np.concatenate(([0], np.flatnonzero(np.diff(enters)) + 1, [len(enters)]))
+    for a, b in pairwise(cuts.tolist()):
+        yield float(enters[a]), events.part(slice(a, b))
+
+
+def _contents(rows: Batch, points: bool) -> Contents:
+    """What rows hold, larger being better: a number is what came, whichever way it was turned."""
+    lo, hi = rows.uncertain.lo, rows.uncertain.hi
+    came = (np.abs(rows.raw) == np.abs(lo)) & (lo == hi)
+    return Contents(np.where(came, lo, np.nan), rows.expires, rows.uncertain, np.ones(lo.shape[1]), points)

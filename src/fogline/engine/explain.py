@@ -1,0 +1,276 @@
+"""Why are rows in the answer, or why not? For many of them at once, by one compiled call.
+
+Only open rows can beat others: what a sealed row may beat, the row that seals it surely beats. But should a member
+become worse, a row that it alone had sealed would count again; so, of all sealed rows, these are looked at too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fogline.arrays import BOUNDS_ONLY, SHARED, Flags, Floats, Ints, UncertainRows
+from fogline.engine.answer import words_of
+from fogline.engine.live import Live
+from fogline.engine.revise import fill_within
+from fogline.errors import RowsError
+from fogline.impute.chain import Chain
+from fogline.impute.written import imputed_cells
+from fogline.kernels.dominance import beats
+from fogline.kernels.states import DOMINATED, IN, OUT
+from fogline.kernels.uncertain import ends
+from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sealers
+from fogline.query import TOLERANCE, Query, UncertainRow, as_text
+from fogline.results import Decisive, Explanation, Flip, Outside, Rival
+
+Key = tuple[Any, ...]
+Show = Callable[[float], Any]
+WORK = 4_000_000  # places times rivals, some tenths of a second
+_OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
+_TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
+
+
+def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
+    """The slots of the rows with this id, by their groups; if there are none, of those whose id is written the same."""
+    there = [(key, int(slot), live.slots.id[slot]) for key, live in groups.items() for slot in live.slots.alive()]
+    same = [(key, slot) for key, slot, name in there if name == id and isinstance(name, bool) == isinstance(id, bool)]
+    if same:
+        return same
+    text = as_text(id)
+    alike = [(key, slot, name) for key, slot, name in there if as_text(name) == text]
+    if len({name for *_, name in alike}) > 1:
+        written = ", ".join(sorted({repr(name) for *_, name in alike}))
+        raise RowsError(f"no row has the id {id!r}, and several are written like it: {written}; name one of them.")
+    return [(key, slot) for key, slot, _ in alike]
+
+
+def explain(live: Live, which: Ints, by: Key, show: Show, query: Query, work: int = WORK) -> list[Explanation]:
+    """The explanations of the live rows in these slots; nothing of the live set changes by it.
+
+    `work`: how many places times rivals are looked at together; a row that has more is looked at coarsely. O(rows ·
+    (live · d + d · rivals · places · log values)).
+    """
+    s, c = live.slots, live.slots.columns
+    alive = s.by_key(s.alive())
+    opened = alive[c.state[alive] >= OUT]
+    inside = c.state[which] == IN
+    sealed_by = np.asarray(sealers(s.live_set(), which[inside], opened))
+    uncertain = _revealed(live, np.concatenate((which, np.flatnonzero(sealed_by >= 0))))
+    seen = s.live_set()._replace(uncertain=uncertain)
+    sides = ends(uncertain, np.arange(s.used))
+    found: Why = look_into(seen, *sides, which, inside, alive, opened, sealed_by, live.limits.threshold, work)
+    words = _Words(live, uncertain, found, opened, show, query)
+    return [words.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
+
+
+def _revealed(live: Live, which: Ints) -> UncertainRows:
+    """The clouds of the live set, with the distributions of these, where only bounds are known."""
+    s, uncertain = live.slots, live.slots.uncertain
+    bounds_only = np.unique(which[(uncertain.start[which] == BOUNDS_ONLY).any(axis=1)])
+    if not len(bounds_only):
+        return uncertain
+    assert live.fill is not None
+    rows = s.again(bounds_only)
+    filled, _ = fill_within(live.fill, rows.uncertain, rows.known, rows.uncertain.start == BOUNDS_ONLY)
+    cells = {name: getattr(uncertain, name).copy() for name in ("lo", "hi", "start", "size")}
+    for name in ("lo", "hi", "size"):
+        cells[name][bounds_only] = getattr(filled, name)
+    own = np.where(filled.start >= 0, filled.start + len(uncertain.value), filled.start)
+    cells["start"][bounds_only] = np.where(filled.start == SHARED, s.shared, own)
+    pools = {
+        name: np.concatenate((getattr(uncertain, name), getattr(filled, name))) for name in ("value", "weight", "tail")
+    }
+    return UncertainRows(**cells, **pools)
+
+
+class _Words:
+    """Makes explanations of what the kernel has found."""
+
+    def __init__(
+        self, live: Live, uncertain: UncertainRows, found: Why, opened: Ints, show: Show, query: Query
+    ) -> None:
+        self.live, self.uncertain, self.found, self.opened, self.show, self.query = (
+            live,
+            uncertain,
+            found,
+            opened,
+            show,
+            query,
+        )
+        self.shadows, self.undecided = set(live.shadows().tolist()), set(live.undecided().tolist())
+        s = live.slots
+        spread = s.uncertain.hi[opened].max(axis=0, initial=-np.inf) - s.uncertain.lo[opened].min(
+            axis=0, initial=np.inf
+        )
+        self.spread: Floats = np.where(spread > 0, spread, 1.0)  # (d,) what is far in an attribute
+
+    def explanation(self, k: int, slot: int, by: Key) -> Explanation:
+        """Of the k-th row asked for."""
+        found, c, live = self.found, self.live.slots.columns, self.live
+        inside = bool(c.state[slot] == IN)
+        probability, within = self._probability(k, slot)
+        strongest = zip(found.rival[k].tolist(), found.chance[k].tolist(), strict=True)
+        rivals = tuple(Rival(*self._name(g), p) for g, p in strongest if g >= 0)
+        front = str(words_of(found.front[k : k + 1], np.array([probability]), live.alpha)[0])
+        front = "possible" if front == "likely" and not inside else front
+        own, others = self._own_flips(k, slot, inside), self._other_flips(k, inside)
+        g, j = found.decisive[k].tolist()
+        decisive = None if g < 0 else Decisive(*self._name(g), self.query.names[j], float(found.moves[k]), g == slot)
+        return Explanation(
+            by=by,
+            id=live.slots.id[slot],
+            arrived=self.show(c.arrived[slot]),
+            inside=inside,
+            reason=self._reason(slot, rivals),
+            probability=probability,
+            within=within,
+            cloud=cloud_of(self.uncertain, slot, self.query),
+            rivals=rivals,
+            front=front,
+            flips=(*own, *others),
+            decisive=decisive,
+            approximate=not found.exact[k],
+            alpha=live.alpha,
+            outside=tuple(self._outside(slot)),
+        )
+
+    def _outside(self, slot: int) -> Iterator[Outside]:
+        """What was measured outside its limits."""
+        for name, value in zip(self.query.names, self.live.slots.raw[slot].tolist(), strict=True):
+            low, high = self.query.limits.get(name, (-np.inf, np.inf))
+            if value < low or value > high:
+                yield Outside(name, value, low, high)
+
+    def _name(self, g: int) -> tuple[Any, Any]:
+        return self.live.slots.id[g], self.show(self.live.slots.columns.arrived[g])
+
+    def _probability(self, k: int, slot: int) -> tuple[float, float]:
+        """As it is known of a member, worked out where it is exact, else bracketed; and how far it may be off."""
+        c = self.live.slots.columns
+        if c.state[slot] == DOMINATED:
+            return 0.0, 0.0
+        if c.state[slot] == IN:
+            return float(c.probability[slot]), float(c.within[slot])
+        if self.found.exact[k]:
+            return float(self.found.probability[k]), 0.0
+        low, high, _ = self.live.bracket(slot, self.opened, until_out=False)
+        half = (high - low) / 2
+        return (low + high) / 2, half if half > TOLERANCE else 0.0
+
+    def _own_flips(self, k: int, slot: int, inside: bool) -> list[Flip]:
+        """Of its own cells, the nearest first: in parts of how far apart the open rows lie."""
+        found, uncertain, flips = self.found, self.uncertain, []
+        [values] = self.query.plausible(self.live.slots.raw[slot : slot + 1])
+        for j, (name, sign) in enumerate(zip(self.query.names, self.query.signs, strict=True)):
+            if found.side[k, j] == NEVER:
+                continue
+            start, size = uncertain.start[slot, j], uncertain.size[slot, j]
+            missing = bool(np.isnan(values[j]) or size > 1)
+            part = slice(start, start + size) if start >= 0 else slice(0, 0)
+            may = uncertain.value[part] if start >= 0 else uncertain.lo[slot, j : j + 1]
+            weight = uncertain.weight[part] if start >= 0 else np.ones(1)
+            value, enters = float(found.value[k, j]), ">=" if found.side[k, j] == FROM else ">"
+            beyond = _such(may, enters if not inside else _OPPOSITE[enters], value)
+            if beyond.all():
+                continue  # a coarser row was looked at, and it lies on the other side
+            side = enters if not inside else _OPPOSITE[enters]
+            shown = float(value * sign + 0.0), side if sign > 0 else _TURNED[side]
+            if not self._plausible(name, *shown):
+                continue
+            far = abs(float(may @ weight) - value) / self.spread[j]
+            chance = float(weight[beyond].sum()) if missing else None
+            flip = Flip(*self._name(slot), name, *shown, missing, not inside, float(found.then[k, j]), chance)
+            flips.append((far, j, flip))
+        return [flip for _, _, flip in sorted(flips, key=lambda each: each[:2])]
+
+    def _plausible(self, name: str, value: float, side: str) -> bool:
+        """Is any such value within the attribute's limits? What is not counts as missing."""
+        low, high = self.query.limits.get(name, (-np.inf, np.inf))
+        return {">=": value <= high, ">": value < high, "<=": value >= low, "<": value > low}[side]
+
+    def _other_flips(self, k: int, inside: bool) -> Iterator[Flip]:
+        """Of rivals' missing cells, the likeliest first."""
+        found = self.found
+        for at, (g, j) in enumerate(found.other[k].tolist()):
+            if g >= 0:
+                sign, side = self.query.signs[j], ">=" if inside else "<="
+                shown = float(found.other_value[k, at] * sign + 0.0), side if sign > 0 else _TURNED[side]
+                then, chance = float(found.other_then[k, at]), float(found.other_chance[k, at])
+                yield Flip(*self._name(g), self.query.names[j], *shown, True, not inside, then, chance, own=False)
+
+    def _reason(self, slot: int, rivals: tuple[Rival, ...]) -> str:
+        live, s, c = self.live, self.live.slots, self.live.slots.columns
+        if slot in self.undecided:
+            return f"alpha = {live.alpha:g} lies within what is known of its probability, whose middle decides"
+        if c.state[slot] == IN:
+            return f"more likely than alpha = {live.alpha:g} that no row beats it"
+        if c.state[slot] == DOMINATED:
+            stronger = next(int(g) for g in self.opened if beats(s.uncertain.lo, g, s.uncertain.hi, slot))
+            return f"{_named(*self._name(stronger))} surely beats it"
+        single = bool(rivals) and rivals[0].probability >= live.least
+        guards = f"{_named(*rivals[0][:2])} guards it" if single else "several rows together guard it"
+        return guards + (", for the rest of its life" if slot in self.shadows else "")
+
+
+def _named(id: Any, arrived: Any) -> str:
+    return f"{id!r} (arrived {arrived})"
+
+
+def _such(values: Floats, side: str, value: float) -> Flags:
+    """(n,) which of the values lie on that side of a value."""
+    return {">=": values >= value, ">": values > value, "<": values < value, "<=": values <= value}[side]
+
+
+def cloud_of(uncertain: UncertainRows, slot: int, query: Query) -> UncertainRow:
+    """A cloud as the user sees it: not oriented."""
+    values: dict[str, tuple[tuple[float, float], ...]] = {}
+    for j, (name, sign) in enumerate(zip(query.names, query.signs, strict=True)):
+        start, size = uncertain.start[slot, j], uncertain.size[slot, j]
+        if start < 0:
+            values[name] = ((float(uncertain.lo[slot, j] * sign + 0.0), 1.0),)
+        else:
+            pairs = list(
+                zip(
+                    (uncertain.value[start : start + size] * sign + 0.0).tolist(),
+                    uncertain.weight[start : start + size].tolist(),
+                    strict=True,
+                )
+            )
+            values[name] = tuple(pairs if sign > 0 else pairs[::-1])
+    return UncertainRow(values)
+
+
+# --- why ---
+# Why are rows in or out? What the live set knows of them, beside what their imputers do.
+#
+# For the rows of one group, all at once; a `Monitor` asks it, and so does a pipeline of the groups that it keeps.
+
+
+def explained(
+    live: Live,
+    slots: Sequence[int] | Ints,
+    by: tuple[Any, ...],
+    show: Callable[[float], Any],
+    query: Query,
+    chain: Chain | None = None,
+    *,
+    work: int = WORK,
+) -> list[Explanation]:
+    """The explanations of live rows, in the order of their slots as given; nothing of the live set changes by it.
+
+    `by`: the group's values; `show`: an instant as the user sees it, as `rows.clock.show_time`; `chain`: what imputes
+    the rows' missing values, if anything does. `work`: how many places of a row times rivals are looked at together; a
+    row that has more is looked at coarsely, and is `approximate`: less work for what must be quick.
+    """
+    which = np.asarray(slots, np.int64)
+    tally = None if chain is None else replace(chain.tally)
+    found = explain(live, which, by, show, query, work)
+    if chain is None or tally is None:
+        return found
+    chain.tally = tally  # to explain a row revises nothing
+    s = live.slots
+    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.cloud for each in found])
+    return [replace(each, imputed=some) for each, some in zip(found, cells, strict=True)]

@@ -1,0 +1,256 @@
+"""What may each missing value be, written out?
+
+One line per possible value of each missing cell: the row's name, the value, how likely it is, and by which rule. A
+table for people and other programs; the monitor itself keeps clouds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fogline.arrays import SETTLED, Flags, Floats, Ints, objects
+from fogline.errors import RowsError
+from fogline.impute.chain import Answer, Chain, chain_of
+from fogline.impute.protocol import Evidence, Hindsight
+from fogline.impute.row import Rules, Whole
+from fogline.query import ImputedCell, Query, UncertainRow
+from fogline.repository.repository import Repository
+from fogline.repository.sensors.state import SensorState, sensor_names
+from fogline.rows.clock import write_times
+from fogline.rows.reader import Decoded, Kinds, Named, Reader
+
+CELLS = pa.schema(
+    [("attribute", pa.string()), ("value", pa.float64()), ("probability", pa.float64()), ("rule", pa.string())]
+)
+
+
+class DistributionTable:
+    """Writes out distributions for one query. It remembers sensors' readings from call to call."""
+
+    def __init__(self, query: Query, repository: Repository) -> None:
+        chain = chain_of(repository, query)
+        assert chain is not None
+        self.query, self.chain, self.reader, self.kinds = query, chain, Reader(query), Kinds()
+        self.state: SensorState | None = None if chain.sensors is None else chain.sensors.state()
+
+    def write(self, rows: Any) -> pa.Table:
+        """by…, id, time, attribute, value, probability, rule; in the order of the rows."""
+        named, which, answers = self.search(rows)
+        return written(answers, which, self._names(named), self.chain)
+
+    def search(self, rows: Any) -> tuple[Named, Ints, list[Answer]]:
+        """The rows as they were read, which of them can be taken, and the distributions of their gaps."""
+        named = self.reader.read(rows, self.kinds)
+        self.kinds = named.kinds
+        left = named.rows.left()
+        which = np.arange(len(named.id)) if left is None else left
+        uncertain = named.rows.uncertain.part(which)
+        gaps = np.isnan(uncertain.lo)
+        evidence = Evidence(
+            self.chain.values(uncertain, named.rows.raw[which]),
+            gaps,
+            named.rows.source,
+            which,
+            self._contexts(named, which),
+        )
+        return named, which, list(self.chain.search(self.chain.evidence(evidence), gaps))
+
+    def _contexts(self, named: Named, which: Ints) -> Floats | None:
+        if self.state is None:
+            return None
+        keys = list(zip(*named.by, strict=True)) if named.by else None
+        names = sensor_names([named.id[k] for k in which], None if keys is None else [keys[k] for k in which])
+        values = self.chain.values(named.rows.uncertain.part(which), named.rows.raw[which])
+        wanted = np.asarray(np.isnan(values).any(axis=1))
+        return self.chain.contexts(self.state, names, named.rows.arrived[which], values, wanted)
+
+    def _names(self, named: Named) -> dict[str, pa.Array]:
+        """The columns that name rows."""
+        kinds = named.kinds
+        by = zip(self.query.by, named.by, kinds.by or (None,) * len(named.by), strict=True)
+        columns = {name: pa.array(values, kind or pa.null()) for name, values, kind in by}
+        return {**columns, "id": pa.array(named.id, kinds.id or pa.null()), "time": times_of(named.rows, kinds)}
+
+
+def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:
+    """The arrivals as the clock shows them; null where there is none."""
+    there = np.isfinite(rows.arrived)
+    shown = write_times(np.where(there, rows.arrived, 0.0), kinds.time)
+    return shown if there.all() else pa.compute.if_else(pa.array(there), shown, None)
+
+
+def written(answers: list[Answer], which: Ints, names: dict[str, pa.Array], chain: Chain) -> pa.Table:
+    """One line per possible value; `which` are the rows of the columns `names` that the answers are about."""
+    cells = [_cells(each, chain.query) for each in answers]
+    row = np.concatenate([np.empty(0, np.int64), *(row for row, _ in cells)])
+    order = np.argsort(row, kind="stable")
+    joined = {
+        each.name: pa.concat_arrays([pa.array([], each.type), *(columns[each.name] for _, columns in cells)])
+        for each in CELLS
+    }
+    at = pa.array(which[row[order]])
+    head = {name: column.take(at) for name, column in names.items()}
+    return pa.table(head | {name: column.take(pa.array(order)) for name, column in joined.items()})
+
+
+def _cells(answer: Answer, query: Query) -> tuple[Ints, dict[str, pa.Array]]:
+    found, size = answer.found, answer.found.size
+    ends = np.cumsum(size)
+    at = np.repeat(found.start - (ends - size), size) + np.arange(int(ends[-1]))
+    often = found.often[at]
+    total = np.add.reduceat(often, ends - size)
+    rules = objects(list(answer.imputer.sources(answer.attribute)))[np.repeat(found.source, size)]
+    columns = {
+        "attribute": pa.repeat(query.names[answer.attribute], len(at)),
+        "value": pa.array(found.value[at]),
+        "probability": pa.array(often / np.repeat(total, size)),
+        "rule": pa.array(rules, pa.string()),
+    }
+    return np.repeat(answer.rows, size), columns
+
+
+def distributions(rows: Any, query: Query, repository: Repository) -> pa.Table:
+    """One line per possible value of each missing cell: by…, id, time, attribute, value, probability, rule.
+
+    Rows that cannot be read have none.
+    """
+    return DistributionTable(query, repository).write(rows)
+
+
+# --- completed ---
+# What do rows look like when each gap is one number?
+#
+# A gap gets the median of its distribution: as likely too low as too high. A column beside the rows names the cells
+# that
+# were filled, each with the rule or imputer that gave its distribution. What one number cannot say is how sure it is;
+# for
+# that the distributions themselves are there (`fogline.impute.written`), and they are what answers are made of.
+
+FILLED = "filled"  # the column that names what was filled
+
+
+def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
+    """The rows with each gap filled, in their order and with all their columns; what was filled stands in `filled`.
+
+    A value outside the query's limits is a gap. A row that cannot be taken, such as one without a time, stays as it is.
+    """
+    for name in query.names:
+        if name in rows.schema.names and pa.types.is_nested(rows.schema.field(name).type):
+            raise RowsError(f"{name!r} holds distributions; rows are completed where cells are numbers or missing.")
+    maker = DistributionTable(query, repository)
+    named, which, answers = maker.search(rows)
+    values, notes = named.rows.raw.copy(), [""] * rows.num_rows
+    for each in answers:
+        name, row = query.names[each.attribute], which[each.rows]
+        values[row, each.attribute] = medians(each)
+        sources = list(each.imputer.sources(each.attribute))
+        for at, source in zip(row.tolist(), each.found.source.tolist(), strict=True):
+            notes[at] += f"{'; ' if notes[at] else ''}{name} by {sources[source]}"
+    for j, name in enumerate(query.names):
+        column = pa.array(values[:, j], mask=np.isnan(values[:, j]))
+        there = rows.schema.get_field_index(name)
+        rows = rows.append_column(name, column) if there < 0 else rows.set_column(there, name, column)
+    filled = pa.array([each or None for each in notes], pa.string())
+    return rows.append_column(f"{FILLED}_" if FILLED in rows.schema.names else FILLED, filled)
+
+
+def incomplete(rows: pa.Table, query: Query) -> int:
+    """How many of such rows still have a gap."""
+    gaps = [rows.column(name).is_null().to_numpy() for name in query.names]
+    return int(np.any(gaps, axis=0).sum())
+
+
+def medians(answer: Answer) -> Floats:
+    """(q,) the least value of each distribution that half of it does not exceed."""
+    start, size, value, often, _ = answer.found
+    ends = np.cumsum(size)
+    at = np.repeat(start - (ends - size), size) + np.arange(int(ends[-1]) if len(ends) else 0)
+    total = np.cumsum(often[at])
+    before = np.concatenate(([0.0], total))[ends - size]
+    half = before + (total[ends - 1] - before) / 2
+    found = np.clip(np.searchsorted(total, half * (1 - 1e-12)), ends - size, ends - 1)
+    return np.asarray(value[at[found]])
+
+
+# --- imputed ---
+# What was imputed for rows that are live, at first and now, and by whom?
+#
+# Asked of the numbers that are kept of a row, as `fill` asks them; nothing else is remembered. Values that a row came
+# with as distributions, or that an imputer gave at once, are none of the chain's: there the chain would answer
+# otherwise.
+
+Pairs = tuple[tuple[float, float], ...]
+CLOSE = 1e-9  # weights that differ by less are the same
+
+
+def imputed_cells(
+    chain: Chain, known: Floats, values: Floats, uncertain: Sequence[UncertainRow]
+) -> list[tuple[ImputedCell, ...]]:
+    """Of each row, one per missing value: known (n, width), values (n, d) that were taken, their n clouds now."""
+    gaps = np.isnan(values) & ~(known == SETTLED).any(axis=1)[:, None]
+    now = _answers(chain, known, gaps)
+    before = _as_it_came(chain, known)
+    first = now if before is known else _answers(chain, before, gaps)
+    out: list[list[ImputedCell]] = [[] for _ in uncertain]
+    for (i, j), found in now.items():
+        name = chain.query.names[j]
+        there = uncertain[i].values[name]
+        pairs = found.pairs if found.open else _clipped(found.pairs, there[0][0], there[-1][0])
+        if (i, j) in first and _same(pairs, there):
+            was = first[i, j]
+            out[i].append(ImputedCell(name, was.pairs, was.by, there, found.by, found.open, found.imputer, found.rows))
+    return [tuple(each) for each in out]
+
+
+def _as_it_came(chain: Chain, known: Floats) -> Floats:
+    """What was kept of rows before any later reading was noted."""
+    if not chain.hindsight:
+        return known
+    out = known.copy()
+    for each in chain.lasting:
+        if isinstance(each, Hindsight):
+            out[:, chain.at[id(each)]] = each.first(known[:, chain.at[id(each)]])
+    return out
+
+
+class _Answer(NamedTuple):
+    """What the chain gives for one missing value."""
+
+    pairs: Pairs
+    by: str  # the rule or the imputer
+    open: bool  # whether it may still change
+    imputer: str
+    rows: int | None  # of history, that it rests on; None: that is not counted
+
+
+def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[tuple[int, int], _Answer]:
+    """By row and attribute what the chain gives, for all rows at once; by attribute first."""
+    out = {}
+    for j, rows, imputer, found in chain.search(known, gaps):
+        sources, opened = imputer.sources(j), chain.open(known[rows], j, imputer).tolist()
+        counted = isinstance(imputer, Rules | Whole)
+        for k, i in enumerate(rows.tolist()):
+            part = slice(found.start[k], found.start[k] + found.size[k])
+            often = found.often[part]
+            total = float(often.sum())
+            pairs = tuple(zip(found.value[part].tolist(), (often / total).tolist(), strict=True))
+            count = round(total) if counted else None
+            out[i, j] = _Answer(pairs, sources[int(found.source[k])], opened[k], imputer.name, count)
+    return out
+
+
+def _clipped(pairs: Pairs, low: float, high: float) -> Pairs:
+    """What lies outside goes to the nearest end."""
+    out: dict[float, float] = {}
+    for value, weight in pairs:
+        inside = min(max(value, low), high)
+        out[inside] = out.get(inside, 0.0) + weight
+    return tuple(out.items())
+
+
+def _same(a: Pairs, b: Pairs) -> bool:
+    return len(a) == len(b) and all(x == y and abs(v - w) <= CLOSE for (x, v), (y, w) in zip(a, b, strict=True))

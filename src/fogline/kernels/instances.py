@@ -1,0 +1,244 @@
+"""How likely is each place of a cloud beaten?
+
+A place is one value of each cell. Places run like an odometer, the last distributed cell fastest. The values may be
+the cloud's own, or fewer that stand for them (see `Grid`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fogline.arrays import Grid, Scratch
+from fogline.kernels.compile import inner
+from fogline.kernels.dominance import barely_beats, share, shares
+from fogline.kernels.sorting import argsort, ascending
+
+ROOM = 4096  # places of the finest grid that `coarsen` may be asked for
+
+
+@inner
+def scratch_for(places):
+    """Room for a walk over so many places."""
+    return Scratch(
+        np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places)
+    )
+
+
+@inner
+def places_of(uncertain, o):
+    """How many places a cloud has (as a float: they may be very many)."""
+    places = 1.0
+    for j in range(uncertain.lo.shape[1]):
+        places *= uncertain.size[o, j]
+    return places
+
+
+@inner
+def own_grid(uncertain, o):
+    """All values of a cloud."""
+    return Grid(uncertain.value, uncertain.weight, uncertain.start[o], uncertain.size[o])
+
+
+@inner
+def empty_grid(values, d):
+    """Room for so many values."""
+    return Grid(np.empty(values), np.empty(values), np.empty(d, np.int64), np.empty(d, np.int64))
+
+
+@inner
+def beats_places(uncertain, g, o, grid, scratch):
+    """Pr{g beats place} for every place of o, into scratch.chance[: places]; False if it is zero everywhere."""
+    places = reaches_places(uncertain, g, o, grid, -1, scratch)
+    cancels = False  # whether a difference would lose most digits somewhere; a loop of its own is compiled to vectors
+    for k in range(places):
+        cancels |= 2.0 * scratch.tie[k] > scratch.chance[k]
+    for k in range(places):
+        if cancels and 2.0 * scratch.tie[k] > scratch.chance[k]:
+            scratch.chance[k] = barely_beats(uncertain, g, place_at(uncertain, o, grid, k), 0)
+        else:
+            scratch.chance[k] -= scratch.tie[k]
+    return places > 0
+
+
+@inner
+def place_at(uncertain, o, grid, k):
+    """(1, d) the k-th place of o."""
+    d = uncertain.lo.shape[1]
+    out = np.empty((1, d))
+    for j in range(d - 1, -1, -1):
+        out[0, j] = uncertain.lo[o, j]
+        if grid.start[j] >= 0:
+            out[0, j] = grid.value[grid.start[j] + k % grid.size[j]]
+            k //= grid.size[j]
+    return out
+
+
+@inner
+def reaches_places(uncertain, g, o, grid, but, scratch):
+    """Pr{g is at least as good as place}, and just as good, for every place of o, into scratch.chance and scratch.tie.
+
+    Attribute `but` is left out (-1: none). Returns the number of places; 0: g is nowhere as good.
+    """
+    at_least = equal = 1.0
+    for j in range(uncertain.lo.shape[1]):
+        if grid.start[j] < 0 and j != but:
+            a, b = share(uncertain, g, j, uncertain.lo[o, j])
+            at_least *= a
+            equal *= b
+            if at_least == 0.0:
+                return 0
+    p, q = scratch.chance, scratch.tie
+    p[0], q[0] = at_least, equal
+    places = 1
+    for j in range(uncertain.lo.shape[1]):
+        if grid.start[j] >= 0:
+            n = grid.size[j]
+            if j == but:
+                scratch.at_least[:n] = scratch.equal[:n] = 1.0
+            else:
+                shares(uncertain, g, j, grid, scratch.at_least, scratch.equal)
+            for k in range(places - 1, -1, -1):
+                a, b = p[k], q[k]
+                for m in range(n - 1, -1, -1):
+                    p[k * n + m] = a * scratch.at_least[m]
+                    q[k * n + m] = b * scratch.equal[m]
+            places *= n
+    return places
+
+
+@inner
+def place_weights(grid, w):
+    """The weight of every place, into w; returns how many there are."""
+    w[0] = 1.0
+    places = 1
+    for j in range(grid.start.shape[0]):
+        if grid.start[j] >= 0:
+            n = grid.size[j]
+            for k in range(places - 1, -1, -1):
+                a = w[k]
+                for m in range(n - 1, -1, -1):
+                    w[k * n + m] = a * grid.weight[grid.start[j] + m]
+            places *= n
+    return places
+
+
+@inner
+def distributed(uncertain, o):
+    """How many cells of a cloud have more than one value?"""
+    count = 0
+    for j in range(uncertain.lo.shape[1]):
+        count += uncertain.start[o, j] >= 0 and uncertain.size[o, j] > 1
+    return count
+
+
+@inner
+def parts_for(cells):
+    """Into how many parts each of some distributed cells may be cut for at most ROOM places together."""
+    if cells == 0:
+        return 1
+    parts = 1
+    while parts < ROOM // 2 and (parts + 2) ** cells <= ROOM:
+        parts += 1
+    return parts
+
+
+@inner
+def coarsen(uncertain, o, parts, grid):
+    """At most `parts` + 1 values per cell, into `grid`, each for a run of o's values at its best: P can only grow."""
+    cursor = 0
+    for j in range(uncertain.lo.shape[1]):
+        grid.start[j], grid.size[j] = -1, 1
+        first, n = uncertain.start[o, j], uncertain.size[o, j]
+        if first < 0:
+            continue
+        grid.start[j] = cursor
+        filled = 0.0
+        open_run = False
+        for k in range(first, first + n):
+            if not open_run:
+                grid.weight[cursor] = 0.0
+                open_run = True
+            grid.value[cursor] = uncertain.value[k]
+            grid.weight[cursor] += uncertain.weight[k]
+            filled += uncertain.weight[k]
+            if filled * parts >= (cursor - grid.start[j] + 1) - 1e-12 or k == first + n - 1:
+                cursor += 1
+                open_run = False
+        grid.size[j] = cursor - grid.start[j]
+
+
+# --- merged ---
+# How many places of a cloud does any rival distinguish?
+#
+# Values of the cloud that all rivals treat alike are merged; what is left is summed (`sweep`), or bracketed.
+
+
+@inner
+def breaks_of(uncertain, near, j):
+    """All values of the rivals in attribute j, sorted. Lists that many of them share are looked at once."""
+    start = np.empty(near.shape[0], np.int64)
+    for k in range(near.shape[0]):
+        start[k] = uncertain.start[near[k], j]
+    order = argsort(start)
+    different = np.empty(near.shape[0], np.int64)
+    m = count = 0
+    for k in order:
+        if start[k] < 0 or m == 0 or uncertain.start[different[m - 1], j] != start[k]:
+            different[m] = near[k]
+            count += uncertain.size[near[k], j]
+            m += 1
+    breaks = np.empty(count)
+    count = 0
+    for g in different[:m]:
+        if uncertain.start[g, j] < 0:
+            breaks[count] = uncertain.lo[g, j]
+            count += 1
+        else:
+            for k in range(uncertain.start[g, j], uncertain.start[g, j] + uncertain.size[g, j]):
+                breaks[count] = uncertain.value[k]
+                count += 1
+    return ascending(breaks)
+
+
+@inner
+def gap_of(breaks, x):
+    """How many breaks are below x?"""
+    low, high = 0, breaks.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if breaks[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def merge_places(uncertain, o, near, grid):
+    """o's values, merged where all rivals treat them alike, into `grid`. Returns the number of places left.
+
+    Strictly between two neighbouring values of the rivals the summand is constant, so a run of o's values there is
+    represented by any of them. Returned as float: the product may not fit an integer.
+    """
+    cursor = 0
+    places = 1.0
+    for j in range(uncertain.lo.shape[1]):
+        grid.start[j], grid.size[j] = -1, 1
+        first, n = uncertain.start[o, j], uncertain.size[o, j]
+        if first < 0:
+            continue
+        breaks = breaks_of(uncertain, near, j)
+        grid.start[j] = cursor
+        gap_before, on_before = -1, False
+        for k in range(first, first + n):
+            gap = gap_of(breaks, uncertain.value[k])
+            on = gap < breaks.shape[0] and breaks[gap] == uncertain.value[k]
+            if k > first and gap == gap_before and not on and not on_before:
+                grid.weight[cursor - 1] += uncertain.weight[k]
+            else:
+                grid.value[cursor], grid.weight[cursor] = uncertain.value[k], uncertain.weight[k]
+                cursor += 1
+            gap_before, on_before = gap, on
+        grid.size[j] = cursor - grid.start[j]
+        places *= grid.size[j]
+    return places

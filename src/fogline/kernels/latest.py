@@ -1,0 +1,615 @@
+"""Which rows keep a row out, where any row may be replaced at any time?
+
+A sealed row remembers one row that surely beats it; a row that is out remembers the few that together keep it at or
+below alpha, or that they are many. Those are its *guards*. A guard stays good for as long as its row is current,
+whatever becomes of the guard itself:
+
+- P(o) is a product over all current rows, so over some of them it can only be greater. What some rows push to alpha or
+  below stays there while they are current, be they open, out or sealed.
+- Sealed rows are left out of every product, and nothing changes: whatever surely beats g is at least as good as g
+  wherever g turns out to be, so it beats surely each place that g may beat. Among the rows that surely beat g one is
+  not surely beaten itself, for that order is strict; it is open, and its factor is 0 wherever g's is less than 1.
+
+So a row is looked at only when one of its guards leaves. Then the guard's own guard will do, if it stays: to beat
+surely is transitive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fogline.arrays import SHARED, Arrivals, Columns, Guards, Limits, LiveSet, Round, Sums, UncertainRows
+from fogline.kernels.admit import count_up
+from fogline.kernels.compile import inner, kernel
+from fogline.kernels.dominance import beats, beats_point, surely_beats, write_ends
+from fogline.kernels.instances import ROOM, empty_grid, scratch_for
+from fogline.kernels.judge import FIRST, GROWTH, add_up, follow, kept_out, more_rivals, words_of
+from fogline.kernels.sorting import argsort, in_order, same_box, side_by_side
+from fogline.kernels.states import (
+    DEAD,
+    DOMINATED,
+    HAS_EXPIRED,
+    HAS_HEIR,
+    HEAVY,
+    IN,
+    IS_GONE,
+    OUT,
+    enter,
+    has_bounds_only,
+)
+from fogline.kernels.sums import shift, spared
+from fogline.kernels.tick import DONE, UNFILLED, arriving, report, room_for
+from fogline.kernels.tick import HEAVY as HEAVY_LEFT
+from fogline.kernels.tick import ROOM as ROOM_LEFT
+from fogline.kernels.uncertain import write_cells
+from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
+
+NONE, MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
+
+
+# --- Sealed rows ------------------------------------------------------------------------------------------------------
+
+
+@inner
+def orphans(live, guards, out):
+    """The sealed rows whose guard has died, into `out`; returns how many."""
+    state, sure = live.columns.state, guards.sure
+    n = 0
+    for c in range(live.used):
+        if state[c] == DOMINATED and state[sure[c]] == DEAD:
+            out[n] = c
+            n += 1
+    return n
+
+
+@inner
+def inherited(live, guards, c):
+    """A guard for c, whose own has died: that one's guard, or the row that replaced the last of them; or NONE.
+
+    A dead row that was open has its heir, if any, in the place of its guard: a slot that is new, beyond those in use.
+    """
+    g = guards.sure[c]
+    while g >= 0 and live.columns.state[g] == DEAD:
+        g = guards.sure[g]
+        if g >= live.used:
+            return (
+                g
+                if not has_bounds_only(live.uncertain, g) and beats(live.uncertain.lo, g, live.uncertain.hi, c)
+                else NONE
+            )
+    return g
+
+
+@inner
+def beater(live, c, slots, strong, begin):
+    """One of slots[begin:] that surely beats c, or NONE; the last are tried first. `strong`: words of their `lo`."""
+    lo, hi, word, fence = live.uncertain.lo, live.uncertain.hi, live.columns.word_hi[c], live.fence
+    end = slots.shape[0]
+    while end > begin:
+        first = max(end - BLOCK, begin)
+        if any_covers(strong, first, end, word, fence):
+            for r in range(end - 1, first - 1, -1):
+                if covers(strong[r], word, fence) and beats(lo, slots[r], hi, c):
+                    return slots[r]
+        end = first
+    return NONE
+
+
+@inner
+def lo_sums(live, which):
+    """Minus the sum of each row's worst values."""
+    out = np.zeros(which.shape[0])
+    for k in range(which.shape[0]):
+        for j in range(live.uncertain.lo.shape[1]):
+            out[k] -= live.uncertain.lo[which[k], j]
+    return out
+
+
+@inner
+def unbeaten(live, guards, pending):
+    """Those of some rows that none of them surely beats; the others get a guard among them. Of the same boxes one is
+    compared, for all of them."""
+    n, lo, hi = pending.shape[0], live.uncertain.lo, live.uncertain.hi
+    order, first, some, m = in_order(lo, hi, pending), np.empty(n, np.int64), np.empty(n, np.int64), 0
+    for k in range(n):
+        c = pending[order[k]]
+        if k == 0 or not same_box(lo, hi, some[m - 1], c):
+            some[m] = c
+            m += 1
+        first[order[k]] = some[m - 1]
+    out, kept = np.empty(n, np.int64), unbeaten_of(live, guards, some[:m])
+    m = kept.shape[0]
+    for k in range(m):
+        out[n - m + k] = kept[k]
+    for k in range(n):
+        c = pending[k]
+        if first[k] != c:
+            guards.sure[c] = guards.sure[first[k]]
+            if guards.sure[c] < 0:
+                m += 1
+                out[n - m] = c
+    return out[n - m :]
+
+
+@inner
+def unbeaten_of(live, guards, pending):
+    """`unbeaten`, of rows with different boxes.
+
+    As in `admit.outlived`: with the sums of `lo` falling, only rows of an equal sum can beat one that came before them.
+    The rows kept lie from the end of the list back, so that `beater` tries those of the greatest sums first.
+    """
+    n = pending.shape[0]
+    sums = lo_sums(live, pending)
+    kept, strong, least = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n)
+    m = n
+    for k in argsort(sums):
+        c = pending[k]
+        g = beater(live, c, kept, strong, m)
+        if g >= 0:
+            guards.sure[c] = g
+            continue
+        last = m
+        while last < n and least[last] == sums[k]:
+            last += 1
+        w = last
+        for r in range(last - 1, m - 1, -1):
+            if beats(live.uncertain.lo, c, live.uncertain.hi, kept[r]):
+                guards.sure[kept[r]] = c
+            else:
+                w -= 1
+                kept[w], strong[w], least[w] = kept[r], strong[r], least[r]
+        m = w - 1
+        kept[m], strong[m], least[m] = c, live.columns.word_lo[c], sums[k]
+    return kept[m:]
+
+
+# --- Rows that are out ------------------------------------------------------------------------------------------------
+
+
+@inner
+def unguarded(live, guards, opened, died):
+    """Rows that are out and lost a guard are to be judged again; so are those with many guards, if any that died may
+    have been one of them. `died`: slots that were open."""
+    uncertain, columns = live.uncertain, live.columns
+    for c in opened:
+        if columns.state[c] != OUT or columns.until[c] == -np.inf:  # one that waits to be judged has no guards yet
+            continue
+        if guards.joint[c, 0] == MANY:
+            for g in died:
+                if covers(columns.word_hi[g], columns.word_lo[c], live.fence) and beats(
+                    uncertain.hi, g, uncertain.lo, c
+                ):
+                    columns.until[c] = -np.inf
+                    break
+            continue
+        for k in range(guards.joint.shape[1]):
+            g = guards.joint[c, k]
+            if g < 0:
+                break
+            if columns.state[g] == DEAD:
+                columns.until[c] = -np.inf
+                break
+
+
+@inner
+def likeliest_first(live, near, ends, chances):
+    """Sort `near` by how likely each beats the best place, ends[1]; those chances into `chances`, in that order."""
+    n = near.shape[0]
+    keys, before = np.empty(n), near.copy()
+    for k in range(n):
+        keys[k] = -beats_point(live.uncertain, near[k], ends, 1)
+    order = argsort(keys)
+    for k in range(n):
+        near[k], chances[k] = before[order[k]], -keys[order[k]]
+
+
+@inner
+def remember(guards, o, near, taken):
+    """The first `taken` of `near` guard o."""
+    most = guards.joint.shape[1]
+    for k in range(most):
+        guards.joint[o, k] = MANY if taken > most else near[k] if k < taken else NONE
+
+
+@inner
+def enough(chances, threshold):
+    """How many of the chances, in their order, push what is left to the threshold; all, if it takes all."""
+    left = 1.0
+    for k in range(chances.shape[0]):
+        left *= spared(chances[k])
+        if left <= threshold:
+            return k + 1
+    return chances.shape[0]
+
+
+@inner
+def guarded_surely(live, guards, o, near):
+    """Does one of `near` surely beat o by their distributions? It guards o then: at alpha 0 just that keeps it out."""
+    for k in range(near.shape[0]):
+        if surely_beats(live.uncertain, near[k], o):
+            remember(guards, o, near[k:], 1)
+            return True
+    return False
+
+
+@inner
+def guard_out(live, guards, o, near, limits, coarse, scratch):
+    """Do o's rivals keep it out, by less than all its places and all of them? Remembers the guards, if so.
+
+    `near` lies with the likeliest first. Returns whether, and whether all its places were asked.
+    """
+    until, summed, taken = kept_out(live, o, near, limits, coarse, scratch)
+    if until > -np.inf:
+        remember(guards, o, near, taken)
+    return until > -np.inf, summed
+
+
+@inner
+def few_guard_out(live, guards, o, opened, strong, limits, near, chances, ends, coarse, scratch):
+    """As `judge.few_keep_out`, for rows that remember their guards: the rivals found so far, the likeliest first.
+
+    Returns how many there are, whether they keep o out, and whether that was asked of all its places.
+    """
+    threshold, n = limits.threshold, opened.shape[0]
+    write_ends(live.uncertain, o, ends)
+    m, end, left, until = 0, n, 1.0, np.inf
+    most = FIRST * GROWTH if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1
+    while True:
+        m, end, left, until = more_rivals(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
+        if threshold < 0.0:
+            return m, guarded_surely(live, guards, o, near[:m]), False
+        likeliest_first(live, near[:m], ends, chances)
+        if left <= threshold:
+            remember(guards, o, near[:m], enough(chances[:m], threshold))
+            return m, True, False
+        out, summed = guard_out(live, guards, o, near[:m], limits, coarse, scratch)
+        if out or end == 0:
+            return m, out, summed
+        most *= GROWTH
+
+
+@inner
+def follow_guarded(live, guards, o, first, cursor):
+    """`judge.follow`: what guards one of two equal clouds guards the other; and each may be a guard of the other."""
+    cursor = follow(live, o, first, cursor)
+    live.columns.until[o] = -np.inf if live.columns.state[o] == IN else np.inf
+    for k in range(guards.joint.shape[1]):
+        guards.joint[o, k] = first if guards.joint[first, k] == o else guards.joint[first, k]
+    return cursor
+
+
+@inner
+def judge_guarded(live, guards, opened, due, limits):
+    """As `judge.judge`, for rows that remember their guards."""
+    uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
+    evaluations, heavy, cursor = 0, 0, live.filled
+    scratch = scratch_for(max(limits.places, ROOM))
+    space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + uncertain.lo.shape[1], uncertain.lo.shape[1])
+    strong, ends = words_of(columns.word_hi, opened), np.empty((2, uncertain.lo.shape[1]))
+    chances = np.empty(opened.shape[0])
+    due, again = side_by_side(uncertain, due, due.shape[0] >= limits.many)
+    first = 0  # the last cloud that was not the same as the one before
+    for k in range(due.shape[0]):
+        o = due[k]
+        if again[k]:
+            cursor = follow_guarded(live, guards, o, first, cursor)
+            heavy += columns.state[o] == HEAVY
+            continue
+        first = o
+        columns.state[o], columns.within[o], columns.until[o] = OUT, 0.0, np.inf
+        m, out, summed = few_guard_out(live, guards, o, opened, strong, limits, space, chances, ends, coarse, scratch)
+        near = space[:m]
+        evaluations += summed
+        if out:
+            continue
+        remember(guards, o, near, guards.joint.shape[1] + 1)
+        if columns.places[o] == 0:
+            columns.state[o] = HEAVY
+            heavy += 1
+        else:
+            evaluations += 1
+            cursor = add_up(live, o, near, threshold, cursor, scratch)
+            columns.until[o] = np.inf if columns.state[o] != IN else -np.inf
+    return evaluations, heavy, cursor
+
+
+# --- current ---
+# What happens at one tick, where each id has one current row?
+#
+# Rows that are replaced, removed or expired die, the new ones enter; those and the rows that lost their guard look
+# for
+# one among the open rows that stay, then among each other. The rest open, and seal what they surely beat. The
+# members'
+# sums follow; rows that lost a guard, opened or fell are judged; what changed is collected. As in `tick`, all of that
+# is
+# one call, and a call that meets something unusual returns what is left to do:
+#
+# - UNFILLED: rows of which only bounds are known have no guard; they are pending until they are better known.
+# - ROOM: there is no room for the sums that new members may need.
+# - HEAVY: clouds of very many places are to be bracketed, before anything is reported.
+#
+# Invariant at the end: a sealed slot has a guard that is alive, is not vague and surely beats it; no living slot
+# surely
+# beats an open one.
+
+OVER = -2  # in place of an heir: the row that replaced it has expired already
+
+
+@inner
+def bury_left(live, guards, turn, went, w):
+    """The rows that are replaced or removed die; one that was open points to its heir. Those go to `went` from w on."""
+    columns = live.columns
+    for k in range(turn.left.shape[0]):
+        c = turn.left[k]
+        if columns.state[c] >= OUT:
+            went[w] = c
+            w += 1
+            guards.sure[c] = turn.heirs[k]
+        columns.state[c], columns.expires[c] = DEAD, -np.inf
+        heir = turn.heirs[k]
+        columns.until[c] = HAS_HEIR if heir >= 0 else HAS_EXPIRED if heir == OVER else IS_GONE
+    return w
+
+
+@inner
+def bury_expired(live, guards, turn, went, w):
+    """The rows that have expired die. Returns them, the new end of `went`, and the first expiry of the others."""
+    columns = live.columns
+    expired, n, first = np.empty(live.used, np.int64), 0, np.inf
+    for c in range(live.used):
+        if columns.state[c] == DEAD:
+            continue
+        if columns.expires[c] > turn.now:
+            first = min(first, columns.expires[c])
+            continue
+        if columns.state[c] >= OUT:
+            went[w] = c
+            w += 1
+            guards.sure[c] = NONE
+        columns.state[c], columns.expires[c], columns.until[c] = DEAD, -np.inf, HAS_EXPIRED
+        expired[n] = c
+        n += 1
+    return expired[:n], w, first
+
+
+@inner
+def let_in(live, rows, places):
+    """Fill the next slots with the rows, sealed for now. Returns the end of the pools and the first expiry."""
+    n = rows.expires.shape[0]
+    which, none = count_up(n), np.full(live.shared.shape[0], SHARED)
+    pool = write_cells(rows.uncertain, which, live.uncertain, live.used, live.pool, none, live.shared)
+    enter(live, rows, arriving(live, rows), which, np.full(n, np.inf), -np.inf, places)
+    first = np.inf
+    for i in range(n):
+        first = min(first, rows.expires[i])
+    return pool, first
+
+
+@inner
+def staying(columns, opened):
+    """The open slots that stay open."""
+    out, n = np.empty(opened.shape[0], np.int64), 0
+    for c in opened:
+        if columns.state[c] >= OUT:
+            out[n] = c
+            n += 1
+    return out[:n]
+
+
+@inner
+def look_for_guards(live, guards, turn, new, stay):
+    """The slots that are sealed without a guard: those that are given, orphans and arrivals, unless one is found."""
+    columns = live.columns
+    given = turn.pending.shape[0]
+    pending = room_for(turn.pending, live.used + new)
+    n = given
+    if turn.left.shape[0] or turn.first <= turn.now:
+        n += orphans(live, guards, pending[n:])
+    lost = n
+    for k in range(new):
+        pending[n] = live.used + k
+        n += 1
+    strong = words_of(columns.word_lo, stay)
+    m = 0
+    for k in range(n):
+        c, g = pending[k], NONE
+        if given <= k < lost:
+            g = inherited(live, guards, c)
+        if g < 0:
+            g = beater(live, c, stay, strong, 0)
+        guards.sure[c] = g
+        if g < 0:
+            pending[m] = c
+            m += 1
+    return pending[:m]
+
+
+@inner
+def sift(live, guards, pending):
+    """Pending slots look for guards among each other. Returns those without, those that are vague last, and how many
+    are."""
+    known, bounds_only = np.empty(pending.shape[0], np.int64), np.empty(pending.shape[0], np.int64)
+    a = b = 0
+    for c in pending:
+        if has_bounds_only(live.uncertain, c):
+            bounds_only[b] = c
+            b += 1
+        else:
+            known[a] = c
+            a += 1
+    kept = unbeaten(live, guards, known[:a])
+    strong, n = words_of(live.columns.word_lo, kept), kept.shape[0]
+    out, m = room_for(kept, b), 0
+    for c in bounds_only[:b]:
+        guards.sure[c] = beater(live, c, kept, strong, 0)
+        if guards.sure[c] < 0:
+            out[n + m] = c
+            m += 1
+    return out[: n + m], m
+
+
+@inner
+def seal(live, guards, came, stay, went, w):
+    """What a row that has just opened surely beats is sealed. Lists it in `went` from w on; returns the new end."""
+    columns, uncertain, n = live.columns, live.uncertain, stay.shape[0]
+    weak = words_of(columns.word_hi, stay)
+    for g in came:
+        word = columns.word_lo[g]
+        for begin in range(0, n, BLOCK):
+            end = min(begin + BLOCK, n)
+            if not any_covered(weak, begin, end, word, live.fence):
+                continue
+            for r in range(begin, end):
+                c = stay[r]
+                if (
+                    covers(word, weak[r], live.fence)
+                    and columns.state[c] >= OUT
+                    and beats(uncertain.lo, g, uncertain.hi, c)
+                ):
+                    columns.state[c], columns.until[c], guards.sure[c] = DOMINATED, np.inf, g
+                    went[w] = c
+                    w += 1
+    return w
+
+
+@inner
+def opening(live, guards, came, stay, went, w):
+    """Rows that no other surely beats open. Returns the open slots, and the end of `went`."""
+    columns = live.columns
+    w = seal(live, guards, came, stay, went, w)
+    for c in came:
+        columns.state[c], columns.until[c] = OUT, -np.inf
+    rest = staying(columns, stay)
+    opened = room_for(rest, came.shape[0])
+    for k in range(came.shape[0]):
+        opened[rest.shape[0] + k] = came[k]
+    return opened, w
+
+
+@inner
+def members_among(columns, opened):
+    """The members of the answer."""
+    out, n = np.empty(opened.shape[0], np.int64), 0
+    for c in opened:
+        if columns.state[c] == IN:
+            out[n] = c
+            n += 1
+    return out[:n]
+
+
+@inner
+def due_among(columns, opened):
+    """The open slots that are to be judged, and how many sums they may need."""
+    out, n, room = np.empty(opened.shape[0], np.int64), 0, 0
+    for c in opened:
+        if columns.state[c] == OUT and columns.until[c] == -np.inf:
+            out[n] = c
+            n += 1
+            room += columns.places[c]
+    return out[:n], room
+
+
+@inner
+def hand_over(live, before, after):
+    """A member that replaces one of the same id is no enter: if it is the same row, what was reported holds on."""
+    columns, raw = live.columns, live.raw
+    for k in range(before.shape[0]):
+        a, b = before[k], after[k]
+        if columns.state[b] != IN or columns.reported[a] != columns.reported[a]:
+            continue
+        same = columns.arrived[a] == columns.arrived[b]
+        for j in range(raw.shape[1]):
+            same &= raw[a, j] == raw[b, j] or (raw[a, j] != raw[a, j] and raw[b, j] != raw[b, j])
+        columns.reported[b] = columns.reported[a] if same else np.inf  # far from any probability: an update
+        columns.reported[a] = np.nan
+
+
+@inner
+def collect(live, turn, opened, went, used, limits):
+    """What changed in the answer; only open slots, and those that were, can have changed."""
+    n = opened.shape[0]
+    which = room_for(opened, went.shape[0] + turn.closed.shape[0])
+    for c in went:
+        which[n] = c
+        n += 1
+    for c in turn.closed:
+        which[n] = c
+        n += 1
+    return report(live, which, turn.new, used, limits, True)
+
+
+@inner
+def meet(live, guards, rows, turn, places):
+    """The boxes' part of a tick. Returns what is pending, what opened, the open slots, what was open and is no more,
+    what expired, the end of the pools, and the first expiry."""
+    n = rows.expires.shape[0]
+    w = turn.went.shape[0]
+    went = room_for(turn.went, turn.opened.shape[0])
+    first, expired = turn.first, turn.left[:0]
+    w = bury_left(live, guards, turn, went, w)
+    if turn.first <= turn.now:
+        expired, w, first = bury_expired(live, guards, turn, went, w)
+    pool, soon = let_in(live, rows, places)
+    died = went[turn.went.shape[0] : w]
+    stay = staying(live.columns, turn.opened)
+    unguarded(live, guards, stay, died)
+    pending, bounds_only = sift(live, guards, look_for_guards(live, guards, turn, n, stay))
+    came, opened = pending[:0], stay
+    if bounds_only == 0:
+        came, pending = pending, came
+        opened, w = opening(live, guards, came, stay, went, w)
+    return pending, came, opened, went[:w], expired, pool, min(first, soon)
+
+
+@inner
+def work(live, guards, rows, turn, limits):
+    """One tick, or as much of it as can be done; see `current`."""
+    met = meet(live, guards, rows, turn, limits.places)
+    pending, came, opened, went = met[0], met[1], met[2], met[3]
+    left, filled = DONE, live.filled
+    room = evaluations = heavy = 0
+    if pending.shape[0]:
+        left = UNFILLED
+    else:
+        if came.shape[0] or went.shape[0]:
+            shift(live, members_among(live.columns, opened), came, went, limits)
+        due, room = due_among(live.columns, opened)
+        if filled + room > live.sums.logs.shape[0]:
+            left = ROOM_LEFT
+        elif due.shape[0]:
+            evaluations, heavy, filled = judge_guarded(live, guards, opened, due, limits)
+            left = HEAVY_LEFT if heavy else DONE
+    if left == DONE and turn.report:
+        hand_over(live, turn.before, turn.after)
+        changes = collect(live, turn, opened, went, live.used + rows.expires.shape[0], limits)
+    else:
+        changes = report(live, opened[:0], 0, 0, limits, True)
+    return left, met, (filled, room, evaluations), changes
+
+
+hand_over_now = kernel(hand_over.py_func)  # the same, to be called from Python
+
+
+@kernel
+def _current(uncertain, columns, sums, live, row_uncertain, rows, turn, tuning):
+    """`work`, its arguments as plain tuples: Numba takes three times as long to recognise named ones."""
+    there = LiveSet(UncertainRows(*uncertain), Columns(*columns), live[0], Sums(*sums), *live[1:])
+    guards, limits = tuning
+    return work(there, Guards(*guards), Arrivals(UncertainRows(*row_uncertain), *rows), Round(*turn), Limits(*limits))
+
+
+def current(live: LiveSet, guards: Guards, rows: Arrivals, turn: Round, limits: Limits) -> Any:
+    """One tick, or as much of it as can be done; see the module.
+
+    Returns what is left to do; of the boxes' part what is pending, what opened, the open slots, what was open and is no
+    more, what expired, the end of the pools and the first expiry; the end of the sums, how many of those are needed,
+    how many probabilities were worked out; and the report.
+    """
+    uncertain, columns, raw, sums, *rest = live
+    return _current(
+        tuple(uncertain), tuple(columns), tuple(sums), (raw, *rest), tuple(rows.uncertain), tuple(rows[1:]),
+        tuple(turn),
+        (tuple(guards), tuple(limits)),
+    )  # fmt: skip

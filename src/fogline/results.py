@@ -1,0 +1,325 @@
+"""What is stated of a row when it is asked why it is in the answer, or why not?
+
+Rows are named by their id and their arrival: an id may have several. Values are as the user sees them, not oriented.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, datetime
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fogline.query import ImputedCell, UncertainRow, as_text
+from fogline.rows.clock import instant, time_text
+from fogline.show import quoted
+
+if TYPE_CHECKING:
+    from fogline.query import ImputedCell
+
+
+class Rival(NamedTuple):
+    """A row that may beat another."""
+
+    id: Any
+    arrived: Any
+    probability: float
+    """How likely it beats it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A value of one cell, of the row itself or of a rival, at which the row would enter or leave; the rest stays."""
+
+    id: Any
+    arrived: Any
+    attribute: str
+    value: float
+    side: str
+    """Which values do so: ">=", ">", "<=" or "<" that value; of a rival's cell, those that it may have."""
+    missing: bool
+    """Whether the cell is missing, so that a measurement could show it."""
+    to: bool
+    """Whether the row is in then."""
+    probability: float
+    """Of the row, if the cell has just that value, or for ">" and "<" one close to it."""
+    chance: float | None = None
+    """How likely the cell has such a value, if it is missing."""
+    own: bool = True
+    """Whether it is a cell of the row itself."""
+
+
+class Decisive(NamedTuple):
+    """The missing cell, of the row itself or of a rival, whose knowledge would move the row's probability most."""
+
+    id: Any
+    arrived: Any
+    attribute: str
+    moves: float
+    """By how much, as a mean over the values that the cell may have: the expected |P then - P now|."""
+    own: bool = True
+    """Whether it is a cell of the row itself."""
+
+
+class Outside(NamedTuple):
+    """A value that was measured outside the limits of its attribute, and is treated as missing."""
+
+    attribute: str
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """
+        >>> str(Outside("temperature", 133.4, 5, 60))
+        '133.4 was outside 5…60 and is treated as missing'
+        """
+        return f"{self.value:.9g} was outside {self.low:.9g}…{self.high:.9g} and is treated as missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A live row, its probability, which rows beat it how likely (the strongest first, ten at most), what was imputed
+    for it, what would flip it, and which missing value matters most."""
+
+    by: tuple[Any, ...]
+    id: Any
+    arrived: Any
+    inside: bool
+    reason: str
+    probability: float
+    within: float  # how far the truth may lie from it; 0: it is exact
+    cloud: UncertainRow
+    rivals: tuple[Rival, ...]
+    imputed: tuple[ImputedCell, ...] = ()
+    """What was imputed for each of its missing values."""
+    front: str = ""
+    """`certain`, `likely` or `possible`; empty: it cannot be in."""
+    flips: tuple[Flip, ...] = ()
+    """Its own cells, the nearest first; then missing cells of rivals, the likeliest first."""
+    decisive: Decisive | None = None
+    """None: no missing value would move it."""
+    approximate: bool = False
+    """Whether the row has too many places: flips and what is decisive are then those of a coarser row."""
+    alpha: float = 0.0
+    """What its probability is compared with."""
+    outside: tuple[Outside, ...] = ()
+    """Its values that are treated as missing, since they were outside their limits."""
+
+    @property
+    def gaps(self) -> tuple[ImputedCell, ...]:
+        """What was imputed, and the cells that came as distributions, or that were imputed as they came: in order of
+        the attributes."""
+        known, outside = {each.attribute: each for each in self.imputed}, {each.attribute for each in self.outside}
+        cells = [
+            known.get(name) or ImputedCell(name, pairs, "", pairs, "", False)
+            for name, pairs in self.cloud.values.items()
+            if name in known or name in outside or len(pairs) > 1
+        ]
+        return tuple(cells)
+
+    @property
+    def sentence(self) -> str:
+        """One plain sentence."""
+        return sentence_of(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values: ids as they are where JSON can hold them, instants as texts."""
+        return {
+            "id": plain(self.id),
+            "arrived": plain(self.arrived),
+            "by": [plain(each) for each in self.by],
+            "inside": self.inside,
+            "front": self.front,
+            "probability": self.probability,
+            "within": self.within,
+            "approximate": self.approximate,
+            "reason": self.reason,
+            "sentence": self.sentence,
+            "rivals": [_named(each) | {"probability": each.probability} for each in self.rivals],
+            "imputed": [imputed_dict(each) for each in self.gaps],
+            "outside": [dict(zip(Outside._fields, map(plain, each), strict=True)) for each in self.outside],
+            "flips": [
+                _named(each)
+                | {"attribute": each.attribute, "value": each.value, "side": each.side, "missing": each.missing}
+                | {"to": each.to, "probability": each.probability, "chance": each.chance, "own": each.own}
+                for each in self.flips
+            ],
+            "decisive": None
+            if self.decisive is None
+            else _named(self.decisive)
+            | {"attribute": self.decisive.attribute, "moves": self.decisive.moves, "own": self.decisive.own},
+        }
+
+    def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """The same as small tables of texts: a title, and rows of cells; only those that have any."""
+        measured = {each.attribute: each for each in self.outside}
+        verdict = f"{self.front or 'out'}, P = {number(self.probability)}{_within(self.within)}"
+        found: list[tuple[str, list[tuple[str, ...]]]] = [
+            ("row", [(where(self), verdict)]),
+            ("missing", [_imputed(each, measured.get(each.attribute)) for each in self.gaps]),
+            ("rivals", [(where(each), f"beats it with {number(each.probability)}") for each in self.rivals]),
+            ("what would flip it", [_flip(each) for each in self.flips]),
+        ]
+        if (most := self.decisive) is not None:
+            cell = f"its {most.attribute}" if most.own else f"{most.attribute} of {where(most)}"
+            found.append(("matters most", [(cell, f"would move its probability by {number(most.moves)} on average")]))
+        return [(title, rows) for title, rows in found if rows]
+
+    def __str__(self) -> str:
+        lines = [self.sentence, f"  {where(self)}: {self.reason}"]
+        for title, rows in self.tables()[1:]:
+            lines += [f"  {title}:", *(f"    {': '.join(cells)}" for cells in rows)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            f"<tr><th>{'' if k else escape(title)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+            for title, some in self.tables()
+            for k, cells in enumerate(some)
+        ]
+        return f"<p>{escape(self.sentence)}</p><table>{''.join(rows)}</table>"
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it: numbers, truth values and texts as they are, all else as text.
+
+    >>> plain(3), plain("a"), plain(float("inf")), plain(datetime(2024, 5, 1)), plain(b"x")
+    (3, 'a', 'inf', '2024-05-01 00:00:00', 'x')
+    """
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, datetime | date) and (read := instant(value)) is not None:
+        return time_text(*read)
+    return as_text(value)
+
+
+def imputed_dict(cell: ImputedCell) -> dict[str, Any]:
+    """An imputed cell as plain JSON values."""
+    return {"attribute": cell.attribute, "low": cell.low, "high": cell.high, "mean": cell.mean} | {
+        "imputer": cell.imputer, "rule": cell.rule, "rows": cell.rows
+    }  # fmt: skip
+
+
+def _named(each: Any) -> dict[str, Any]:
+    return {"id": plain(each.id), "arrived": plain(each.arrived)}
+
+
+def _within(within: float) -> str:
+    return f" ± {within:.2g}" if within else ""
+
+
+def _imputed(cell: ImputedCell, measured: Outside | None) -> tuple[str, ...]:
+    by = f", by {cell.source}" if cell.source else ""
+    first = "" if cell.first == cell.now else f" (at first {_span(cell.first)}, by {cell.first_by})"
+    later = ", still open" if cell.open else ""
+    what = f"{cell.attribute} is missing" if measured is None else f"{cell.attribute} of {measured}"
+    return what, f"{_span(cell.now)}, mean {number(cell.mean)}{by}{first}{later}"
+
+
+def _span(pairs: tuple[tuple[float, float], ...]) -> str:
+    low, high = number(pairs[0][0]), number(pairs[-1][0])
+    return low if low == high else f"{low} to {high}"
+
+
+def _flip(flip: Flip) -> tuple[str, ...]:
+    cell = f"its {flip.attribute}" if flip.own else f"{flip.attribute} of {where(flip)}"
+    chance = "" if flip.chance is None else f" (chance {number(flip.chance)})"
+    then = f"{'in' if flip.to else 'out'}, P = {number(flip.probability)}"
+    return f"{cell} {flip.side} {number(flip.value)}", f"{then}{chance}"
+
+
+# --- sentence ---
+# Why is a row in or out, in one plain sentence?
+
+_SIDES = {"<": "below {}", "<=": "{} or less", ">=": "{} or more", ">": "above {}"}
+_RIVALS = 2  # that are named
+
+
+def number(value: float) -> str:
+    """A number in four digits.
+
+    >>> number(0.83333), number(861.0), number(12345.6), number(-0.0)
+    ('0.8333', '861', '1.235e+04', '0')
+    """
+    return f"{value + 0.0:.4g}"
+
+
+def where(row: Any) -> str:
+    """A row by its id and its arrival."""
+    return f"{quoted(row.id)} (arrived {row.arrived})"
+
+
+def sentence_of(row: Explanation) -> str:
+    """What carries it or keeps it out, and what would change that."""
+    measured = {each.attribute: each for each in row.outside}
+    parts = [*(_gap(each, measured.get(each.attribute)) for each in row.gaps), _rivals(row)]
+    if (own := next((each for each in row.flips if each.own), None)) is not None:
+        parts.append(_flip_sentence(own))
+    if row.decisive is not None:
+        parts.append(_decisive(row))
+    rest = "; ".join(part for part in parts if part)
+    coarse = " (approximately: it may have too many values for more)" if row.approximate else ""
+    return f"{_verdict(row)}: {rest}{coarse}."
+
+
+def _verdict(row: Explanation) -> str:
+    within = f" ± {row.within:.2g}" if row.within else ""
+    name, chance = quoted(row.id), f"{_close(row.probability, row.alpha)}{within}"
+    if row.front == "certain":
+        return f"{name} is in the answer under every value that was imputed"
+    if row.inside:
+        return f"{name} is in the answer with probability {chance}"
+    if not row.front:
+        return f"{name} is out of the answer"
+    return f"{name} is out of the answer with probability {chance}, which is not above {number(row.alpha)}"
+
+
+def _close(probability: float, alpha: float) -> str:
+    """A probability in four digits, or in as many as it takes to see that it is not alpha, and not 1."""
+    text = number(probability)
+    if text in (number(alpha), "1") and probability not in (alpha, 1.0):
+        return f"{probability:.9g}"
+    return text
+
+
+def _gap(cell: ImputedCell, measured: Outside | None) -> str:
+    span = f"{number(cell.low)}" if cell.low == cell.high else f"{number(cell.low)} to {number(cell.high)}"
+    by = f" ({cell.source})" if cell.source else ""
+    if measured is not None:
+        return f"its {cell.attribute} of {measured}, likely {span}{by}"
+    return f"its missing {cell.attribute} is likely {span}{by}"
+
+
+def _rivals(row: Explanation) -> str:
+    if not row.rivals:
+        return "no row beats it"
+    sure = [each for each in row.rivals if each.probability >= 1.0]
+    if sure:
+        return f"{_other(sure[0], row)} surely beats it"
+    named = [f"{_other(each, row)} beats it with {number(each.probability)}" for each in row.rivals[:_RIVALS]]
+    return " and ".join(named)
+
+
+def _other(named: Any, row: Explanation) -> str:
+    """Another row, by its id; by its arrival, too, if that is the id of the row itself."""
+    return where(named) if named.id == row.id else quoted(named.id)
+
+
+def _flip_sentence(flip: Flip) -> str:
+    side = _SIDES[flip.side].format(number(flip.value))
+    return f"it would {'enter' if flip.to else 'leave'} if its {flip.attribute} were {side}"
+
+
+def _decisive(row: Explanation) -> str:
+    most = row.decisive
+    assert most is not None
+    cell = f"its {most.attribute}" if most.own else f"the {most.attribute} of {_other(most, row)}"
+    return f"to know {cell} would move it most, by {number(most.moves)} on average"

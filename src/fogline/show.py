@@ -1,0 +1,314 @@
+"""How does an object show itself, on a few lines?
+
+As a call with its arguments, on one line where that is short, else wrapped; a length of time in the words a person
+would use.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from textwrap import wrap
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fogline.errors import FoglineError
+
+WIDTH = 100
+_QUOTED = 80  # characters of a value in a reason
+UNITS = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    """A text as a terminal may get it: no letter of it moves the cursor, changes colours or turns the line around.
+
+    Texts come from rows. What is in `keep` stays.
+
+    >>> printable("a\\x1b[31mb\\u202e\\ud800")
+    'a\\\\x1b[31mb\\\\u202e\\\\ud800'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each in keep or each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def quoted(value: Any) -> str:
+    """A value in a reason: short, and never an error.
+
+    >>> quoted("x" * 1000)[-30:], quoted("\\ud800")
+    ("xxxxxxxxx… (1,002 characters)'", "'\\\\ud800'")
+    """
+    try:
+        text = repr(value)
+    except Exception:  # such as an integer of too many digits, or an object that raises one
+        return f"a value of type {type(value).__name__}"
+    if len(text) <= _QUOTED:
+        return text
+    end = text[-1] if text[-1] in "'\"" else ""
+    return f"{text[: _QUOTED - 30]}… ({len(text):,} characters){end}"
+
+
+def call(name: str, arguments: Sequence[str]) -> str:
+    """A call, as it is written.
+
+    >>> call("Query", ["id='a'", "time='t'"])
+    "Query(id='a', time='t')"
+    """
+    line = f"{name}({', '.join(arguments)})"
+    return line if len(line) <= WIDTH else f"{name}(\n{indented(', '.join(arguments))}\n)"
+
+
+def indented(text: str) -> str:
+    """Lines of a few words each, moved in."""
+    moved = "    "
+    lines = (wrap(line, WIDTH, initial_indent=moved, subsequent_indent=moved, break_long_words=False,
+                  break_on_hyphens=False) for line in text.splitlines())  # fmt: skip
+    return "\n".join(each for line in lines for each in line)
+
+
+def in_words(microseconds: int) -> str:
+    """A length of time in the largest unit that it is a whole number of.
+
+    >>> in_words(7_200_000_000), in_words(5_400_000_000), in_words(1_000_000), in_words(0)
+    ('2 hours', '90 minutes', '1 second', '0 seconds')
+    """
+    units = UNITS if microseconds else {"second": 1}
+    unit, size = next((unit, size) for unit, size in units.items() if microseconds % size == 0)
+    count = microseconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def count_of(number: int, word: str) -> str:
+    """A number of things.
+
+    >>> count_of(1, "rule"), count_of(2000, "row")
+    ('1 rule', '2,000 rows')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> size_text(900), size_text(237_000), size_text(999_700_000), size_text(2.1e9), size_text(1.2e15)
+    ('1 KB', '237 KB', '1 GB', '2.1 GB', '1,200 TB')
+    """
+    for unit, each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if size >= 0.9995 * each:  # what is rounded to 1,000 is 1 of the next
+            number = size / each
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:,.0f} {unit}"
+    return f"{max(size / 1e3, 1):.0f} KB"
+
+
+# --- shown_html ---
+# How does an object show itself in a notebook?
+#
+# As a small table of HTML without scripts and without a style sheet: colours are translucent, so that it reads on
+# light
+# and on dark. All that comes from data is escaped. A gap is a mark of its own, a probability a number over a bar.
+
+GAP = "gap"
+MOST = 50  # rows that are shown
+_LONGEST = 80  # letters of a cell
+_BAR = "rgba(0,114,178,.28)"  # blue of the palette of Okabe and Ito
+_GAP = '<span style="border:1px dashed;border-radius:3px;padding:0 4px;opacity:.75" title="missing">gap</span>'
+
+
+def html_table(
+    names: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str = "",
+    note: str = "",
+    bars: Sequence[str] = ("probability",),
+    gaps: Sequence[str] = (),
+) -> str:
+    """A table, with a title above and a note below; `bars` are columns of probabilities, `gaps` those where None is a
+    missing value (in the others it is left empty).
+
+    >>> print(html_table(["id"], [["<b>"]]).count("&lt;b&gt;"))
+    1
+    """
+    head = "".join(f'<th style="text-align:left">{escape(str(name))}</th>' for name in names)
+    lines = []
+    for row in rows:
+        cells = (_cell(value, name in bars, name in gaps) for name, value in zip(names, row, strict=True))
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    above = f"<div><b>{escape(title)}</b></div>" if title else ""
+    below = f'<div style="opacity:.75">{escape(note)}</div>' if note else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>" if names else ""
+    return f"<div>{above}{table}{below}</div>"
+
+
+def _cell(value: object, bar: bool, gap: bool) -> str:
+    if value is None or (gap and isinstance(value, float) and math.isnan(value)):
+        return f"<td>{_GAP if gap else ''}</td>"
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return f'<td style="text-align:left">{escape(cell_text(value))}</td>'
+    style = "text-align:right"
+    if bar and 0 <= value <= 1:
+        part = f"{100 * value:.1f}%"
+        style += f";background:linear-gradient(90deg,{_BAR} {part},transparent {part})"
+    return f'<td style="{style}">{escape(cell_text(value))}</td>'
+
+
+def cell_text(value: object) -> str:
+    """A value as one reads it: few digits, and not too long.
+
+    >>> cell_text(0.123456789), cell_text(3.0), cell_text("x" * 99)[-3:]
+    ('0.123457', '3', 'xx…')
+    """
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+# --- notebook ---
+# How do answers, changes and explanations look in a notebook?
+#
+#     fl.show(monitor.answer())        an object that a notebook renders
+#     %load_ext fogline                from then on every Arrow table is rendered so
+#
+# A probability has a bar, a gap a mark, a change its sign. Columns that state nothing (all exact, all null) are left
+# out.
+
+_SIGNS = {"enter": "▲ enter", "leave": "▽ leave", "update": "· update"}
+_OWN = ("time", "arrived", "probability", "within", "rival", "rival_time", "changes", "low", "high", "mean")
+_BARS = ("probability",)
+_SILENT = ("exact", "within", "reason", "rival", "rival_time")  # left out where they state nothing
+
+
+class Rendering:
+    """Something that shows itself: as HTML in a notebook, as text elsewhere."""
+
+    def __init__(self, parts: Sequence[Any], rows: int) -> None:
+        self.parts, self.rows = parts, rows
+
+    def _repr_html_(self) -> str:
+        return "".join(html_of(each, self.rows) for each in self.parts)
+
+    def __repr__(self) -> str:
+        return "\n".join(text_of(each, self.rows) for each in self.parts)
+
+
+def show(thing: Any, rows: int = MOST) -> Rendering:
+    """An answer, changes, an explanation or a list of them, or a monitor, as a notebook renders it.
+
+    >>> show(pa.table({"id": ["a", "b"], "probability": [1.0, 0.75], "gas": [1.2, None]}))
+    id  probability  gas
+    a   1            1.2
+    b   0.75         gap
+    """
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+        raise FoglineError(f"rows is {rows!r}; it is how many rows are shown at most, a whole number from 1 on.")
+    if isinstance(thing, pa.RecordBatch):
+        thing = pa.Table.from_batches([thing])
+    parts = thing if isinstance(thing, list | tuple) else [thing]
+    for each in parts:
+        if not isinstance(each, pa.Table) and not hasattr(each, "_repr_html_"):
+            raise FoglineError(
+                f"{type(each).__name__} cannot be shown; give an answer, changes, explanations or a monitor."
+            )
+    return Rendering(parts, rows)
+
+
+def html_of(thing: Any, rows: int = MOST) -> str:
+    """A table, or whatever renders itself, as HTML."""
+    if not isinstance(thing, pa.Table):
+        return str(thing._repr_html_())
+    names, cells, gaps = _cells(thing, rows)
+    note = "" if thing.num_rows <= rows else f"… {thing.num_rows - rows:,} more"
+    return html_table(names, cells, title=_title(thing), note=note, bars=_BARS, gaps=gaps)
+
+
+def text_of(thing: Any, rows: int = MOST) -> str:
+    """The same as lines of text."""
+    if not isinstance(thing, pa.Table):
+        return str(thing)
+    names, cells, gaps = _cells(thing, rows)
+    if not names:
+        return "no columns"
+
+    def text(name: str, value: Any) -> str:
+        return (GAP if name in gaps else "") if value is None else " ".join(cell_text(value).split())
+
+    lines = [names] + [[text(name, value) for name, value in zip(names, row, strict=True)] for row in cells]
+    wide = [max(len(line[k]) for line in lines) for k in range(len(names))]
+    shown = ["  ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)).rstrip() for line in lines]
+    return "\n".join(shown if thing.num_rows <= rows else [*shown, f"… {thing.num_rows - rows:,} more"])
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext fogline`: Arrow tables are rendered as answers and changes are."""
+    _formatter(shell).for_type(pa.Table, html_of)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext fogline`: as it was."""
+    _formatter(shell).pop(pa.Table, None)
+
+
+def _formatter(shell: Any) -> Any:
+    return shell.display_formatter.formatters["text/html"]
+
+
+def _title(table: pa.Table) -> str:
+    names = table.schema.names
+    if "change" in names and "probability" in names:
+        return count_of(table.num_rows, "change")
+    if "probability" in names:
+        possible = table["front"].to_pylist().count("possible") if "front" in names else 0
+        more = f", {possible:,} more possible" if possible else ""
+        return f"{count_of(table.num_rows - possible, 'row')} in the answer{more}"
+    return count_of(table.num_rows, "row")
+
+
+def _cells(table: pa.Table, rows: int) -> tuple[list[str], list[list[Any]], list[str]]:
+    """The columns that are shown, their cells row by row, and the columns in which null is a gap."""
+    kept = [k for k, field in enumerate(table.schema) if not (field.name in _SILENT and _silent(table.column(k)))]
+    table = table.select(kept)
+    few = table.slice(0, rows)
+    columns = [_values(field.name, few.column(k)) for k, field in enumerate(table.schema)]
+    gaps = [f.name for f in table.schema if pa.types.is_floating(f.type) and f.name not in _OWN]
+    names = list(table.schema.names)
+    return names, [list(row) for row in zip(*columns, strict=True)], gaps
+
+
+def _silent(column: pa.ChunkedArray) -> bool:
+    """Null, exact, or off by nothing, everywhere."""
+    if pa.types.is_boolean(column.type):
+        return bool(pc.all(column, min_count=0).as_py())
+    if pa.types.is_floating(column.type):
+        return not bool(pc.any(pc.not_equal(column, 0.0), min_count=0).as_py())
+    return bool(column.null_count == len(column))
+
+
+def _values(name: str, column: pa.ChunkedArray) -> Iterable[Any]:
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException):  # instants that Python has no value for
+        values = column.cast(pa.string()).to_pylist()
+    if name == "change":
+        return [_SIGNS.get(each, each) for each in values]
+    return [_sentence(each) for each in values] if name == "why" else values
+
+
+def _sentence(why: str | None) -> str | None:
+    """Of an explanation as JSON its sentence."""
+    try:
+        return None if why is None else str(json.loads(why)["sentence"])
+    except (ValueError, KeyError, TypeError):
+        return why
