@@ -100,6 +100,7 @@ def test_a_number_of_threads_that_is_none_is_named_before_any_row_is_taken(given
         fl.Monitor(QUERY)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_forked_starts_threads_of_its_own():
     script = """
 import os

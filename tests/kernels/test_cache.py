@@ -20,6 +20,8 @@ import fogline
 from fogline.kernels import compile as cache
 from fogline.kernels.compile import kernel
 
+pytestmark = pytest.mark.slow  # starts processes, which compile
+
 BEATS = """
 import numpy as np
 from fogline.kernels.dominance import beats
