@@ -22,7 +22,7 @@ from fogline.impute.written import imputed_cells
 from fogline.kernels.dominance import beats
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
-from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sealers
+from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sole_dominators
 from fogline.query import TOLERANCE, Query, UncertainRow, as_text
 from fogline.results import Decisive, Explanation, Flip, Outside, Rival
 
@@ -57,7 +57,7 @@ def explain(live: Live, which: Ints, by: Key, show: Show, query: Query, work: in
     alive = s.by_key(s.alive())
     opened = alive[c.state[alive] >= OUT]
     inside = c.state[which] == IN
-    sealed_by = np.asarray(sealers(s.live_set(), which[inside], opened))
+    sealed_by = np.asarray(sole_dominators(s.live_set(), which[inside], opened))
     uncertain = _revealed(live, np.concatenate((which, np.flatnonzero(sealed_by >= 0))))
     seen = s.live_set()._replace(uncertain=uncertain)
     sides = ends(uncertain, np.arange(s.used))
