@@ -18,7 +18,7 @@ CORE   := $(filter-out $(addprefix tests/,test_doctests.py test_public.py test_s
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
 	@echo "make quick   the core's tests on a tenth of their examples: a minute; EXAMPLES=0.5 draws half of them, TESTS=\"-k sums\" narrows it"
-	@echo "make test    every test, on 0.4 of its examples, the same ones every time; EXAMPLES=1 for all of them"
+	@echo "make test    every test, on a quarter of its examples, the same ones every time; EXAMPLES=1 for all of them"
 	@echo "make test-versions  the tests on Spark with each version of PySpark that Fogline works with, those of kernels with each Numba"
 	@echo "make test-packaging a wheel with compiled kernels for, and in empty environments of, Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
@@ -64,7 +64,7 @@ quick: $(STAMP)
 	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.1) $(PY) -m pytest -n 2 --dist loadscope -m "not slow" $(CORE) $(TESTS)
 
 test: $(STAMP)
-	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.4) $(PY) -m pytest -n 2 --dist loadscope
+	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.25) $(PY) -m pytest -n 2 --dist loadscope
 
 test-versions: $(STAMP)
 	$(PY) tools/versions.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(if $(NUMBA),--numba $(NUMBA)) $(if $(TESTS),-- $(TESTS))

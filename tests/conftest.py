@@ -9,7 +9,7 @@ Hypothesis also tries constants that stand in our own modules, as far as they ar
 imported first: examples do not depend on which tests ran before, in which process.
 
 `FOGLINE_EXAMPLES` scales how many examples each test draws, never below `LEAST`: 0.1 is a tenth of what it states.
-`make test` draws 0.4 of them, `make test EXAMPLES=1` and `make explore` all.
+`make test` draws a quarter of them, `make test EXAMPLES=1` and `make explore` all.
 Without the tests that are `slow` (`make quick`), PySpark is not imported, nor what imports it.
 
 `make test` uses two processes. The tests of a file stay together, since they share what takes long to make; those that
