@@ -13,7 +13,7 @@ import pytest
 
 import fogline as fl
 from fogline.engine.audit import layer_one
-from fogline.query import Reject
+from fogline.results import Reject
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10)
 

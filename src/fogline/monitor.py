@@ -32,9 +32,9 @@ from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
 from fogline.impute.scores import Score, by_age, listed
 from fogline.intake import NOTHING, TakenRows, take
 from fogline.kernels.uncertain import extent
-from fogline.query import Node, Query, Reject
+from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.results import Explanation
+from fogline.results import Explanation, Node, Reject
 from fogline.rows.cells import REAL
 from fogline.rows.changes import Key, Tables
 from fogline.rows.clock import (

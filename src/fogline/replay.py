@@ -17,9 +17,9 @@ from fogline.arrays import Floats
 from fogline.engine.live import Live
 from fogline.errors import ClockError, RowsError, did_you_mean
 from fogline.monitor import Monitor
-from fogline.query import Change, Query, as_text, changes_of
+from fogline.query import Query, as_text
 from fogline.repository.repository import Repository
-from fogline.results import Explanation, plain
+from fogline.results import Change, Explanation, changes_of, plain
 from fogline.rows.clock import as_instant, instant, read_times, show_time
 from fogline.rows.table import joined_column
 from fogline.show import quoted

@@ -17,9 +17,10 @@ from fogline.errors import RowsError
 from fogline.impute.chain import Answer, Chain, chain_of
 from fogline.impute.protocol import Evidence, Hindsight
 from fogline.impute.row import Rules, Whole
-from fogline.query import ImputedCell, Query, UncertainRow
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorState, sensor_names
+from fogline.results import ImputedCell, UncertainRow
 from fogline.rows.clock import write_times
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
 from fogline.rows.table import opened

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Ints, Objects, objects
 from fogline.queries import QUERY, Asked, Queries
-from fogline.query import Query
+from fogline.query import LEAVING, Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.reader import Kinds
 
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
-LEAVING = ("reason", "rival", "rival_time")  # columns that only a leave fills
 
 
 class ChangeColumns(NamedTuple):
