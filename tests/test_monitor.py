@@ -323,7 +323,7 @@ def test_the_stats_compare_no_row_with_another(monkeypatch):
     def never(*_):
         raise AssertionError("rows were compared")
 
-    monkeypatch.setattr(import_module("fogline.engine.audit"), "guards_of", never)
+    monkeypatch.setattr(import_module("fogline.engine.audit"), "guards_among", never)
     assert monitor.stats()["live"] == 3
     with pytest.raises(AssertionError, match="rows were compared"):
         monitor.tree()
