@@ -1,7 +1,7 @@
-"""What became of a row, and why? Answered by playing the stream again.
+"""What became of a row, and why: the stream is played again.
 
-All rows are taken in the order of their times, as if each had come in time: that is what a run reports where no row is
-late. Nothing of a run is needed for it, and nothing is kept.
+All rows are taken in the order of their times, as if each had come in time. A run reports the same where no row is late.
+It needs nothing of a run, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NEWEST = 20  # instants of an id at which its rows are looked for, if they were 
 
 @dataclass(frozen=True, slots=True)
 class RowStory:
-    """One row of an id: what was reported of it, and why it is in or out, if it is still live.
+    """One row of an id: what was reported of it, and while it is live, why it is in or out.
 
-    A row that is not live was forgotten, since one that stays at least as long surely beats it (`guard`), or has left.
+    A row that is not live has left, or was forgotten: one that stays at least as long surely beats it (`guard`).
     """
 
     by: tuple[Any, ...]
