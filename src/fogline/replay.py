@@ -1,7 +1,7 @@
 """What became of a row, and why: the stream is played again.
 
-All rows are taken in the order of their times, as if each had come in time. A run reports the same where no row is late.
-It needs nothing of a run, and keeps nothing.
+All rows are taken in the order of their times, as if each had come in time. A run reports the same where no row is
+late. Nothing of a run is needed, and nothing is kept.
 """
 
 from __future__ import annotations

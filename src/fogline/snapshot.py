@@ -1,8 +1,8 @@
 """A monitor as one bytes object, and again a monitor that goes on bit for bit.
 
 Saved are the live rows of each group, with the sums of logarithms of those in the answer, the newest readings and open
-gaps of each sensor, and counters. Numbers are saved as they are. A snapshot belongs to one query, one repository and one
-imputer: others are refused by name.
+gaps of each sensor, and counters. Numbers are saved as they are. A snapshot belongs to one query, one repository and
+one imputer: others are refused by name.
 """
 
 from __future__ import annotations

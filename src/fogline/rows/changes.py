@@ -154,8 +154,8 @@ def member_key(query: Asked) -> list[str]:
 def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table | None:
     """The last change of each row in the answer, as it was reported; None: there are no changes.
 
-    Where only the newest row of an id counts, the last change of each id. These changes stand for all that were reported
-    before: later ones may be added to them instead.
+    Where only the newest row of an id counts, the last change of each id. These changes stand for all that were
+    reported before: later ones may be added to them instead.
     """
     tables = [table for table in changes if table.num_columns]
     if not tables:
