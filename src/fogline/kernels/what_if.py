@@ -304,7 +304,7 @@ def look_into(live, lows, highs, asked, inside, alive, opened, only, threshold, 
 
 @kernel
 def sole_dominators(live, asked, opened):
-    """(slots,) of each row that is dominated until later: the one of `asked` that alone of all open rows surely does so.
+    """(slots,) of each row that is dominated until later: the one of `asked` that alone of all open rows surely does.
 
     -1 elsewhere. Should that one be worse, the dominated row would count.
     """
