@@ -18,7 +18,7 @@ CORE   := $(filter-out $(addprefix tests/,test_doctests.py test_public.py test_s
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
 	@echo "make quick   the core's tests on a tenth of their examples: a minute; EXAMPLES=0.5 draws half of them, TESTS=\"-k sums\" narrows it"
-	@echo "make test    every test, on the same examples every time"
+	@echo "make test    every test, on a quarter of its examples, the same ones every time; EXAMPLES=1 for all of them"
 	@echo "make net     does the code answer what it answered: 600 streams on every engine; FAST=1 a sample, SPARK=1 with Spark, NET=\"--tolerance 1e-10\""
 	@echo "make test-versions  the tests on Spark with each version of PySpark that Fogline works with, those of kernels with each Numba"
 	@echo "make test-packaging a wheel with compiled kernels for, and in empty environments of, Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
@@ -65,7 +65,7 @@ quick: $(STAMP)
 	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.1) $(PY) -m pytest -n 2 --dist loadscope -m "not slow" $(CORE) $(TESTS)
 
 test: $(STAMP)
-	$(PY) -m pytest -n 2 --dist loadscope
+	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.25) $(PY) -m pytest -n 2 --dist loadscope
 
 net: $(STAMP)
 	$(PY) -m tests.net $(if $(FAST),--fast) $(if $(SPARK),--spark) $(NET)

@@ -8,8 +8,9 @@ repeats all tests with one seed after the other, in an order that depends on the
 Hypothesis also tries constants that stand in our own modules, as far as they are imported by then. So all of them are
 imported first: examples do not depend on which tests ran before, in which process.
 
-`FOGLINE_EXAMPLES` scales how many examples each test draws: 0.1 is a tenth, but at least `LEAST`.
-Fewer than all are for a quick look (`make quick`), which neither imports PySpark nor runs what is marked `slow`.
+`FOGLINE_EXAMPLES` scales how many examples each test draws, never below `LEAST`: 0.1 is a tenth of what it states.
+`make test` draws a quarter of them, `make test EXAMPLES=1` and `make explore` all.
+Without the tests that are `slow` (`make quick`), PySpark is not imported, nor what imports it.
 
 `make test` uses two processes. The tests of a file stay together, since they share what takes long to make; those that
 share a Spark session stay together too, and begin, for they take longest.
@@ -44,12 +45,15 @@ def scaled(examples: int, scale: float) -> int:
     return max(min(LEAST, examples), round(scale * examples))
 
 
-for package in (fogline, lab):
-    folder = Path(package.__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        name = ".".join((folder.name, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
-        if path.stem != "__main__" and (SCALE >= 1 or not name.startswith(WITH_SPARK)):
-            import_module(name)
+def pytest_configure(config: pytest.Config) -> None:
+    """Import every module, or every one of a quick look."""
+    every = "not slow" not in config.getoption("-m")
+    for package in (fogline, lab):
+        folder = Path(str(package.__file__)).parent
+        for path in sorted(folder.rglob("*.py")):
+            name = ".".join((folder.name, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
+            if path.stem != "__main__" and (every or not name.startswith(WITH_SPARK)):
+                import_module(name)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,7 +71,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Scale examples. When exploring, another order each time: every test has its turn in some round."""
+    """Scale examples. When exploring, another order each time, so that every test has its turn in some round."""
     for test in {item.obj for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)}:
         own = test._hypothesis_internal_use_settings  # a second `settings` on one test would be refused
         test._hypothesis_internal_use_settings = settings(own, max_examples=scaled(own.max_examples, SCALE))

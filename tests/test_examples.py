@@ -56,7 +56,9 @@ def test_a_quick_look_draws_its_part_of_the_examples_and_imports_no_spark(tmp_pa
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "test_look.py").write_text(LOOK)
     env = {**os.environ, "FOGLINE_EXAMPLES": "0.25"}
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "test_look.py"], cwd=tmp_path, env=env, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "test_look.py"], cwd=tmp_path, env=env, check=True
+    )
     assert (tmp_path / "drawn").read_text() == "x" * 10
 
 

@@ -34,12 +34,19 @@ from fogline.impute.intake import (
 )
 from fogline.kernels.sensors import COPY
 from fogline.kernels.uncertain import extent
-from fogline.query import Reject
 from fogline.repository.sensors.gaps import Revised
 from fogline.repository.sensors.state import sensor_names
+from fogline.results import Reject
 from fogline.rows.changes import Key
+from fogline.rows.names import (
+    DUPLICATE,
+    Contents,
+    Copies,
+    copies_of,
+    others,
+    stamp_names,
+)
 from fogline.rows.reader import Decoded, Named
-from fogline.rows.versions import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor

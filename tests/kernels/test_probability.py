@@ -41,11 +41,8 @@ ROOM = 4096  # instances of a row, at most
 @cache
 def instances(row: tuple[Cell, ...]) -> tuple[tuple[tuple[int, ...], Fraction], ...]:
     """Every combination of values of a row, with its weight."""
-    sums = [sum(weight for _, weight in cell) for cell in row]
-    return tuple(
-        (tuple(value for value, _ in pairs), prod(Fraction(w, s) for (_, w), s in zip(pairs, sums, strict=True)))
-        for pairs in product(*row)
-    )
+    whole = prod(sum(weight for _, weight in cell) for cell in row)
+    return tuple((tuple(v for v, _ in pairs), Fraction(prod(w for _, w in pairs), whole)) for pairs in product(*row))
 
 
 @cache
@@ -62,7 +59,7 @@ def naive(rows: Case, o: int) -> Fraction:
     return sum((weight * prod(1 - chance(row, x) for row in others) for x, weight in instances(rows[o])), Fraction(0))
 
 
-def known(rows: Case, o: int, j: int, value: int) -> Case:
+def known(rows: Case, o: int, j: int, value: Any) -> Case:
     """The rows, if cell j of row o were this value."""
     row = (*rows[o][:j], ((value, 1),), *rows[o][j + 1 :])
     return (*rows[:o], row, *rows[o + 1 :])
@@ -81,27 +78,28 @@ def drawn(seed: int, d: int, count: int, top: int, most: int) -> Case:
     return tuple(tuple(_cell(r, top, most) for _ in range(d)) for _ in range(count))
 
 
-def known_(*values: int) -> tuple[Cell, ...]:
+def complete(*values: int) -> tuple[Cell, ...]:
     return tuple(((value, 1),) for value in values)
 
 
+COIN: Cell = ((0, 1), (5, 1))
+STRONG, WEAK = ((0, 1), (10, 10**7)), ((0, 10**7), (10, 1))
 CASES: dict[str, Case] = {
-    f"ties, {d} attributes, {seed}": drawn(seed, d, 6, 2, 3) for d in (1, 2, 3) for seed in range(4)
+    "one row": drawn(0, 2, 1, 5, 3),
+    "all equal": (complete(1, 1),) * 4,
+    "equal distributions": ((((0, 1), (3, 2)), ((1, 1), (2, 1))),) * 5,
+    "a certain dominator": (*drawn(1, 2, 5, 3, 3), complete(9, 9)),
+    "a certain dominator of some instances": (*drawn(2, 2, 4, 3, 3), (COIN, COIN), complete(2, 2)),
+    "zeros": ((((-5, 1), (0, 1), (5, 1)),), (((0, 1),),), (((-5, 1), (5, 1)),), (((0, 3), (9, 1)),)),
+    "nearly certain dominators": ((((5, 1), (20, 1)),), *(((STRONG,),) * 3)),
+    "hardly dominators": ((((5, 1), (20, 1)),), *(((WEAK,),) * 50)),
+    "many dominators": ((((0, 1), (6, 1)), ((1, 1), (7, 2))), *drawn(5, 2, 150, 8, 2)),
+    "many instances": drawn(6, 3, 5, 30, 11),
 }
-CASES |= {f"spread, {d} attributes, {seed}": drawn(seed, d, 9, 40, 5) for d in (1, 2, 3) for seed in range(3)}
-CASES |= {f"complete rows, {seed}": drawn(seed, 2, 12, 6, 1) for seed in range(2)}
-CASES |= {"one row": drawn(0, 2, 1, 5, 3)}
-CASES |= {"all equal": (known_(1, 1),) * 4, "equal distributions": (((((0, 1), (3, 2)), ((1, 1), (2, 1)))),) * 5}
-CASES |= {"a certain dominator": (*drawn(1, 2, 5, 3, 3), known_(9, 9)), "of some instances": (
-    *drawn(2, 2, 4, 3, 3), (((0, 1), (5, 1)), ((0, 1), (5, 1))), known_(2, 2))}  # fmt: skip
-CASES |= {
-    "zeros below and above": ((((-5, 1), (0, 1), (5, 1)),), (((0, 1),)), (((-5, 1), (5, 1)),), (((0, 3), (9, 1)),))
-}
-CASES["zeros below and above"] = ((((-5, 1), (0, 1), (5, 1)),), (((0, 1),),), (((-5, 1), (5, 1)),), (((0, 3), (9, 1)),))
-CASES |= {"nearly certain dominators": ((((5, 1), (20, 1)),), *(((((0, 1), (10, 10**7))),),) * 3)}
-CASES |= {"hardly dominators": ((((5, 1), (20, 1)),), *(((((0, 10**7), (10, 1))),),) * 50)}
-CASES |= {"many dominators": (((((0, 1), (6, 1)), ((1, 1), (7, 2)))), *drawn(5, 2, 150, 8, 2))}
-CASES |= {"many instances": (*drawn(6, 3, 5, 30, 11),)}
+for _seed in range(4):
+    CASES |= {f"ties, {d} attributes, {_seed}": drawn(_seed, d, 6, 2, 3) for d in (1, 2, 3)}
+    CASES |= {f"spread, {d} attributes, {_seed}": drawn(_seed, d, 9, 40, 5) for d in (1, 2, 3)}
+    CASES |= {f"complete rows, {_seed}": drawn(_seed, 2, 12, 6, 1)}
 
 
 # --- Adapters: rows -> the probability of each row that the kernel gives one ------------------------------------------
@@ -174,8 +172,8 @@ def by_many(rows: Case) -> dict[int, float]:
     saved |= {"known": np.empty((0, 0)), "logs": np.empty((0, 2), np.int64), "zeros": np.empty(0, np.int64)}
     saved |= {name: np.empty(0) for name in ("value", "weight", "tail")}
     saved |= {name: np.empty(0, kind) for name, kind in TYPES.items()}
-    header = {"now": -np.inf, "counts": dict.fromkeys(("spatial", "forgotten", "evaluations", "imputed"), 0)}
-    header["counts"] |= {"shadowed": [0, 0, 0, 0]}
+    counts: dict[str, Any] = dict.fromkeys(("spatial", "forgotten", "evaluations", "imputed"), 0)
+    header = {"now": -np.inf, "counts": counts | {"shadowed": [0, 0, 0, 0]}}
     none = {name: np.zeros(2, np.int64) for name in ("rows", "pools", "sums")}
     groups = ManyGroups(saved, none, [header, header], coming, Live(d, 0.0).limits, None, None)
     changes = groups.step(np.array([0, 1]), np.zeros(2), coming)
@@ -189,8 +187,8 @@ def by_many(rows: Case) -> dict[int, float]:
 def _monitor(rows: Case, ticks: int = 1, alpha: float = 0.0, **more: Any) -> fl.Monitor:
     """The rows, at so many ticks; where there are several, others come and go in between."""
     names = [f"a{j}" for j in range(len(rows[0]))]
-    query = {"attributes": dict.fromkeys(names, "max"), "id": "id", "time": "t", "expires": "e", "alpha": alpha}
-    monitor = fl.Monitor(fl.Query(**query, **more))
+    ways = dict.fromkeys(names, "max")
+    monitor = fl.Monitor(fl.Query(ways, id="id", time="t", expires="e", alpha=alpha, **more))
     for t in range(ticks):
         some = [(o, 99) for o in range(len(rows)) if o % ticks == t]
         some += [(o, t + 1) for o in range(len(rows)) if o % ticks == (t + 1) % ticks] if ticks > 1 else []

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.net import record
+from tests.net.compare import Difference
 from tests.net.modes import covered, lacking, matrix
 from tests.net.record import Result, Task
 from tests.net.streams import stream, streams
@@ -70,15 +71,15 @@ def _followed(results: Iterable[Result], count: int) -> list[Result]:
 def _summed(found: list[Result], *, strict: bool) -> bool:
     """A summary; whether all is as it was."""
     seconds, verdicts = Counter[str](), Counter[str]()
-    hard, soft = list[record.Difference](), list[record.Difference]()
+    hard, soft = list[Difference](), list[Difference]()
     for each in found:
         seconds.update(each.seconds)
         verdicts.update(each.verdicts.values())
         for one in each.found:
             (soft if one.soft else hard).append(one)
     failed = [each for each in found if each.error]
-    for name, some in Counter((one.engine, one.section) for one in hard).items():
-        print(f"  {some} streams differ: engine {name[0]!r}, {name[1]}")
+    for where, some in Counter(f"engine {one.engine!r}, {one.section}" for one in hard).items():
+        print(f"  {some} streams differ: {where}")
     for name, some in Counter(f"{one.engine!r}:{one.where}" for one in soft).most_common(10):
         print(f"  a counter differs in {some} streams: {name}{'' if strict else ' (--strict would fail)'}")
     if seconds:

@@ -1,7 +1,7 @@
 """Does today's code answer what was recorded?
 
 Rows, their order and everything about them are equal; floats to the bit, or within a tolerance that is asked for.
-Counters are compared apart: they say how the work was done, and may change where a step says so.
+Counters are compared apart: they show how the work was done, and may change where a step declares it.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _unlike_rows(a: Record, b: Record, where: str, tolerance: float) -> Iterator
         x, y = (each["rows"][k] if k < len(each["rows"]) else None for each in (a, b))
         if x is None or y is None or next(_unlike(x, y, "", tolerance), None) is not None:
             names = a["columns"]
-            shown = [None if row is None else dict(zip(names, row, strict=True)) for row in (x, y)]
-            yield f"{where} row {k}", *shown
+            kept, found = (None if row is None else dict(zip(names, row, strict=True)) for row in (x, y))
+            yield f"{where} row {k}", kept, found
             return
 
 

@@ -81,7 +81,8 @@ def compared(task: Task, line: str, tolerance: float) -> Result:
 
 def written(task: Task, line: str, tolerance: float) -> Result:
     """Run a stream, judge what it answers, and return the line to be kept. Engines that are not asked for stay."""
-    this, engines, verdicts, seconds = stream(task.mode, task.seed), dict[str, Any](), dict[str, str](), {}
+    this = stream(task.mode, task.seed)
+    engines, verdicts, seconds = dict[str, Any](), dict[str, str](), dict[str, float]()
     if line and json.loads(line)["digest"] == this.digest():
         engines = json.loads(line)["engines"]
     for engine in task.engines:
@@ -121,8 +122,8 @@ def results(
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         under_way, left = set[Future[Result]](), iter(todo)
         while True:
-            while len(under_way) < 2 * jobs and (task := next(left, None)) is not None:
-                under_way.add(pool.submit(tried, work, task, kept.get(task.name, ""), tolerance))
+            while len(under_way) < 2 * jobs and (one := next(left, None)) is not None:
+                under_way.add(pool.submit(tried, work, one, kept.get(one.name, ""), tolerance))
             if not under_way:
                 return
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)

@@ -25,6 +25,7 @@ STREAMS = (  # few that cover all features
     "function/2", "queries/10", "lateness/20", "last/11", "carry/12", "rules discovered/0", "many groups/0", "limits/3",
     "uncertain/2", "rules of the paper/0", "sensors/0", "hindsight/0", "mean/0", "others/0", "knn/0", "ahead/0",
     "rejects/0", "explained/0", "timestamps/0", "large/0", "crowded/0", "dense/3", "walks/3",
+    "many groups/3", "many groups/6",
 )  # fmt: skip
 
 
@@ -61,6 +62,7 @@ def _asked(this: Stream) -> tuple[Any, dict[str, Any]]:
     asked: Any = queries.get("", queries)
     how: dict[str, Any] = dict(this.how)
     own = driving.imputer_of(this, next(iter(queries.values())))
+    how |= {"buckets": 1} if this.mode == "many groups" else {}  # together: few groups of a shelf go one by one
     return asked, how | ({"imputer": own} if own else {})
 
 

@@ -30,9 +30,8 @@ from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
 from fogline.impute.intake import lacking_context, refused_first, why_rejected
 from fogline.kernels.sensors import UNABLE
-from fogline.rows.clock import Reasons
-from fogline.rows.names import Key, keyed
-from fogline.rows.versions import DUPLICATE, others
+from fogline.rows.cells import Reasons
+from fogline.rows.names import DUPLICATE, Key, keyed, others
 
 
 class Settled(NamedTuple):

@@ -19,8 +19,7 @@ from fogline.impute.scores import Scorer
 from fogline.kernels.sensors import COPY, TAKEN
 from fogline.repository.sensors.gaps import Gaps, Hidden, Revised, gaps_of
 from fogline.repository.sensors.state import Claims, Name, SensorState
-from fogline.rows.names import Key
-from fogline.rows.versions import in_order, stamps
+from fogline.rows.names import Key, in_order, stamps
 
 
 class Recalled(NamedTuple):

@@ -25,9 +25,9 @@ from fogline.query import NO_REPOSITORY, NO_VALUE, Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import SensorState
-from fogline.rows.clock import Reasons
+from fogline.rows.cells import Reasons
+from fogline.rows.names import Copies, in_order, others, stamps
 from fogline.rows.reader import Decoded
-from fogline.rows.versions import Copies, in_order, others, stamps
 
 
 class Looked(NamedTuple):

@@ -13,9 +13,7 @@ from fogline.arrays import Distributions, Flags, Floats, Ints, Revisions
 from fogline.errors import FoglineError, RowsError, did_you_mean
 from fogline.query import Query
 from fogline.repository.history import Column
-from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clock import Reasons
-from fogline.rows.numbers import is_text, mended
+from fogline.rows.cells import PAIRS, Reasons, is_text, mended, read_cells
 from fogline.rows.table import RowSource
 
 
