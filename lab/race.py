@@ -25,8 +25,8 @@ import pyarrow as pa
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints, UncertainRows
 from fogline.engine.store import AnyGroup
 from fogline.impute.chain import Chain
-from fogline.impute.intake import Intake
 from fogline.impute.protocol import Evidence, Imputer
+from fogline.intake import Intake
 from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.repository.repository import Repository
@@ -97,8 +97,8 @@ class TimedChain(Chain):
     def bound(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, rough: bool = False) -> UncertainRows:
         return self.spent.around(super().bound)(uncertain, known, gaps, rough=rough)
 
-    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
-        return self.spent.around(super().fill)(uncertain, known, gaps)
+    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, sharing: bool = False) -> UncertainRows:
+        return self.spent.around(super().fill)(uncertain, known, gaps, sharing=sharing)
 
 
 class TimedMonitor(Monitor):
