@@ -8,12 +8,18 @@ DEMO   := $(VENV)/.demo
 STAMP  := $(VENV)/.ready
 EXTRAS := dev$(if $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null)),,$(comma)java)
 
+# The tests of the core, which need neither Spark nor a broker, a database, a browser.
+CORE   := $(addprefix tests/,kernels rows impute repository engine) $(wildcard tests/test_*.py)
+CORE   := $(filter-out $(addprefix tests/,test_doctests.py test_public.py test_security.py),$(CORE))
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-integration test-versions test-packaging components explore check audit fuzz bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash chaos lab lab-quick clean
+.PHONY: help setup demo docs quick net test test-integration test-versions test-packaging components explore check audit fuzz bench bench-impute bench-fit bench-spark bench-kafka bench-forks crash chaos lab lab-quick clean
 
 help:
 	@echo "make demo    a simulated coal mine with broken sensors, live in the terminal and as a page in a browser"
-	@echo "make test    every test, on the same examples every time"
+	@echo "make quick   the core's tests on a tenth of their examples: a minute; EXAMPLES=0.5 draws half of them, TESTS=\"-k sums\" narrows it"
+	@echo "make test    every test, on a quarter of its examples, the same ones every time; EXAMPLES=1 for all of them"
+	@echo "make net     does the code answer what it answered: 600 streams on every engine; FAST=1 a sample, SPARK=1 with Spark, NET=\"--tolerance 1e-10\""
 	@echo "make test-versions  the tests on Spark with each version of PySpark that Fogline works with, those of kernels with each Numba"
 	@echo "make test-packaging a wheel with compiled kernels for, and in empty environments of, Python 3.11, 3.12 and 3.13; PYTHONS=\"a b\" names others"
 	@echo "make test-integration   with a real broker, database, cluster; SHORT=1 in a minute or two"
@@ -55,8 +61,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(DEMO)
 	@$(VENV)/bin/fogline demo --page
 
+quick: $(STAMP)
+	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.1) $(PY) -m pytest -n 2 --dist loadscope -m "not slow" $(CORE) $(TESTS)
+
 test: $(STAMP)
-	$(PY) -m pytest -n 2 --dist loadscope
+	FOGLINE_EXAMPLES=$(or $(EXAMPLES),0.25) $(PY) -m pytest -n 2 --dist loadscope
+
+net: $(STAMP)
+	$(PY) -m tests.net $(if $(FAST),--fast) $(if $(SPARK),--spark) $(NET)
 
 test-versions: $(STAMP)
 	$(PY) tools/versions.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(if $(NUMBA),--numba $(NUMBA)) $(if $(TESTS),-- $(TESTS))

@@ -9,6 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.slow  # starts kernels
+
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 

@@ -82,3 +82,12 @@ def test_the_package_ships_its_types():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert {**wheel, "hooks": {}} == {"packages": ["src/fogline"], "hooks": {}}  # the whole folder, nothing excluded
+
+
+def test_the_lab_is_in_the_source_archive_and_not_in_the_wheel():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    targets = settings["tool"]["hatch"]["build"]["targets"]
+    assert "/lab" in targets["sdist"]["include"]  # with the tests, which import it
+    assert targets["wheel"]["packages"] == ["src/fogline"]
+    assert (ROOT / "lab" / "__main__.py").is_file()
+    assert not list((ROOT / "src").rglob("lab/*.py"))

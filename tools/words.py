@@ -15,7 +15,7 @@ import ast
 import re
 import statistics
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,6 @@ LEFT_OUT = ("docs/results", "tools/words.py", "tests/formats/kept")
 SHOWN = (".js", ".html", ".ipynb")  # of these only what they promise is looked at
 KINDS = (".py", ".md", ".toml", "", ".yaml", *SHOWN)
 GLOSSARY = ("<!-- glossary -->", "<!-- end of glossary -->")
-STEMS, OFTEN = ("screen", "score", "memory"), 3  # modules of one name so often are one too many
 
 # --- Words that are not used, and what is used instead: anywhere, as whole words or as a part of snake_case -----------
 WORDS = {
@@ -153,16 +152,6 @@ def shape(path: Path, text: str) -> Iterator[Find]:
         yield _find(path, 1, "no docstring: a module opens with the question that it answers")
 
 
-def twice(modules: Iterable[Path]) -> Iterator[Find]:
-    """Modules of one name where that was confusing."""
-    stems: dict[str, list[Path]] = defaultdict(list)
-    for path in modules:
-        stems[path.stem].append(path)
-    for stem in STEMS:
-        if len(stems[stem]) >= OFTEN:
-            yield _find(stems[stem][-1], 1, f"{len(stems[stem])} modules are called {stem!r}")
-
-
 def _find(path: Path, line: int, text: str) -> Find:
     return Find(path.relative_to(ROOT).as_posix(), line, text)
 
@@ -173,8 +162,7 @@ def _find(path: Path, line: int, text: str) -> Find:
 def finds(only: Iterable[str] = ()) -> list[Find]:
     """All that is to change, in the order of files."""
     found: list[Find] = []
-    chosen = files(only)
-    for path in chosen:
+    for path in files(only):
         text = path.read_text(encoding="utf-8")
         found += promises(path, text)
         if path.suffix not in SHOWN:
@@ -182,9 +170,7 @@ def finds(only: Iterable[str] = ()) -> list[Find]:
         if path.suffix == ".py":
             found += names(path, text)
             found += shape(path, text) if {ROOT / "src", ROOT / "lab"} & {*path.parents} else []
-    shown = {path.relative_to(ROOT).as_posix() for path in chosen}
-    every = [path for path in files(()) if path.suffix == ".py" and ROOT / "src" in path.parents]
-    return found + [each for each in twice(every) if each.path in shown]
+    return found
 
 
 def main() -> int:

@@ -59,6 +59,7 @@ def shared_always(monkeypatch):
     monkeypatch.setattr(shared_work, "MANY", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"spread": 3}], ids=["plain", "distributions"])
 def test_any_number_of_threads_comes_to_the_same_bits(how, monkeypatch):
     one = watched(1, monkeypatch, **how)
@@ -68,6 +69,7 @@ def test_any_number_of_threads_comes_to_the_same_bits(how, monkeypatch):
             assert a == b
 
 
+@pytest.mark.slow
 def test_so_it_is_with_gaps_that_a_repository_fills(monkeypatch):
     repository = fl.Repository.fit(
         rows(600, 77, 0), QUERY, rules=["a(0.1) -> b(0.2)", "b(0.1) -> c(0.2)", "c(0.1) -> a(0.2)"]
@@ -100,6 +102,7 @@ def test_a_number_of_threads_that_is_none_is_named_before_any_row_is_taken(given
         fl.Monitor(QUERY)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_forked_starts_threads_of_its_own():
     script = """
 import os

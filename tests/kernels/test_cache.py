@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from numba.core import config
 import fogline
 from fogline.kernels import compile as cache
 from fogline.kernels.compile import kernel
+
+pytestmark = pytest.mark.slow  # starts processes, which compile
 
 BEATS = """
 import numpy as np
@@ -72,14 +75,29 @@ def imported(path: Path, package: Path) -> set[Path]:
     return found
 
 
-def stamps(package: Path) -> dict[str, str]:
-    """The stamp of each file with kernels, as a new process finds them."""
-    code = "import json, sys; from pathlib import Path; from fogline.kernels.compile import stamp; "
-    code += "print(json.dumps({name: stamp(Path(path)) for name, path in json.loads(sys.argv[1]).items()}))"
-    named = json.dumps({name: str(path) for name, path in kernel_files(package).items()})
+STAMPS = """
+import json, sys
+from pathlib import Path
+from fogline.kernels import compile as cache
+package, files, edits = json.load(sys.stdin)
+for edited in [None, *edits]:
+    if edited is not None:
+        with Path(package, edited).open("a") as file:
+            file.write("# another text")
+    cache.stamp.cache_clear()
+    cache._read.cache_clear()
+    print(json.dumps({name: cache.stamp(Path(path)) for name, path in files.items()}))
+"""
+
+
+def stamps(package: Path, edits: list[str]) -> list[dict[str, str]]:
+    """The stamps of all files with kernels, before and after each of these edits."""
+    files = {name: str(path) for name, path in kernel_files(package).items()}
+    given = json.dumps([str(package / "fogline"), files, edits])
     env = {**os.environ, "PYTHONPATH": str(package)}
-    done = subprocess.run([sys.executable, "-c", code, named], env=env, capture_output=True, text=True, check=True)
-    return dict(json.loads(done.stdout))
+    line = [sys.executable, "-c", STAMPS]
+    done = subprocess.run(line, env=env, input=given, capture_output=True, text=True, check=True)
+    return [json.loads(each) for each in done.stdout.splitlines()]
 
 
 def run(package: Path, **more: str) -> list[str]:
@@ -132,17 +150,16 @@ def test_a_changed_source_is_compiled_anew_and_replaces_the_old(tmp_path):
     assert before.name != after.name
 
 
-@pytest.mark.parametrize("name", ["kernels/sums.py", "kernels/rtree.py", "kernels/compile.py", "arrays.py"])
-def test_an_edit_renews_what_imports_the_edited_file_and_nothing_else(tmp_path, name):
+def test_an_edit_renews_what_imports_the_edited_file_and_nothing_else(tmp_path):
     package = copied(tmp_path, later=0)
-    before = stamps(package)
-    edit(package, name)
-    after = stamps(package)
-    edited = package / "fogline" / name
-    expected = {each for each, path in kernel_files(package).items() if edited in imported(path, package)}
-    assert {each for each in before if before[each] != after[each]} == expected
-    assert expected
-    assert (expected == set(before)) == (name == "kernels/compile.py")
+    files, edits = kernel_files(package), ["kernels/sums.py", "kernels/rtree.py", "kernels/compile.py", "arrays.py"]
+    reached = {name: imported(path, package) for name, path in files.items()}
+    found = stamps(package, edits)
+    for edit, (before, after) in zip(edits, pairwise(found), strict=True):
+        expected = {name for name in files if package / "fogline" / edit in reached[name]}
+        assert {name for name in files if before[name] != after[name]} == expected, edit
+        assert expected
+        assert (expected == files.keys()) == (edit == "kernels/compile.py")
 
 
 def test_what_a_wheel_brings_is_used_where_it_fits_and_never_changed(tmp_path):

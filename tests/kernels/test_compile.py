@@ -27,6 +27,7 @@ def much_more(x):
     return more(more(x, 1), x)
 
 
+@pytest.mark.slow
 def test_a_kernel_outside_the_room_is_compiled_anew_when_its_own_file_changes(tmp_path):
     (tmp_path / "elsewhere.py").write_text(
         "from fogline.kernels.compile import kernel\n\n\n@kernel\ndef answer():\n    return 1\n"

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fogline.kernels.compile import LEVELS, levels
 
 ANSWERS = Path(__file__).with_name("answers.py")
 
 
+@pytest.mark.slow
 def test_every_level_comes_to_the_same_bits_as_this_processor(tmp_path):
     found = {}
     for level in (None, *levels()):

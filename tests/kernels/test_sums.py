@@ -90,6 +90,7 @@ def monitored(cell, n, odd):
     return found["probability"]
 
 
+@pytest.mark.slow
 def test_half_a_million_rivals_that_all_but_surely_beat_a_place_leave_nothing_of_it():
     found = monitored([(0, 0.01), (10, 0.99)], 460_000, [(5, 0.5), (20, 0.5)])
     assert found == pytest.approx(0.5, abs=1e-12)
@@ -115,6 +116,7 @@ def test_a_table_at_once_counts_them_all_too():
     assert probability[0] == pytest.approx(math.exp(n * math.log1p(-1e-6)), abs=1e-11)
 
 
+@pytest.mark.slow
 def test_bounds_hold_beside_hundreds_of_thousands_of_strong_rivals():
     n, live = 300_000, Live(2, 0.3, places=3)
     strong, own = [(0, 1e-9), (10, 1 - 1e-9)], [(1, 0.25), (3, 0.25), (5, 0.25), (20, 0.25)]

@@ -45,6 +45,7 @@ def test_it_is_unpacked_once_by_its_fingerprint_and_loaded_from_there(place):
     assert [each.name for each in (place / "cache").iterdir() if not each.name.endswith(".lock")] == [folder.name]
 
 
+@pytest.mark.slow
 def test_processes_that_need_it_at_once_wait_for_the_one_that_unpacks(place):
     mark = fl.Repository.load(place / "r").fingerprint
     with get_context("fork").Pool(4) as pool:
