@@ -9,11 +9,11 @@ The fate of a row. The first rule that applies decides:
 4. REJECTED: it has a gap that nothing can fill (UNABLE).
 5. COPY: another row of its stamp (group, id, time and version) counts: the best of those that are not rejected. It is
    rejected as a duplicate; where each id has one current row it is dropped without a word.
-6. TAKEN: it counts.
+6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
 
-Removals are set apart. With `carry` a row first gets cells of the row that it replaces. On a pipeline a row that runs
-ahead of its group is HELD before rule 2 (`flow.ahead`). The stages of a pipeline apply the same rules by the same
-functions: `needs_of`, `Chain.undecided` and `Chain.take`, `copies_of`, `fates`, `refused_first`.
+Removals are set apart. With `carry` a row gets cells of the row that it replaces before rule 3. On a pipeline a row
+that runs ahead of its group is HELD before rule 2 (`flow.ahead`). The stages of a pipeline apply the same rules by the
+same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
 Whether rules 4 and 5 apply may depend on what the row's sensor has read, and so on which earlier rows count: a walk
 through the sensors' memory decides it row by row, in the order of time (`SensorState.take`), and rows that count join

@@ -39,7 +39,7 @@ from fogline.kernels.uncertain import pour
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
-from fogline.repository.sensors.state import SensorRows, SensorState, TakenRows
+from fogline.repository.sensors.state import SensorResult, SensorRows, SensorState
 from fogline.rows.versions import Copies, in_order, stamps
 
 
@@ -160,19 +160,21 @@ class Chain:
         self.most, self.own = values, own
         self.signs = np.array(query.signs)
         order = query.names if sensors is None else sensors.names
-        self.in_state = np.array([order.index(name) for name in query.names])  # (d,) the attributes' numbers there
-        self.lasting = [each for each in self.imputers if each.lasting]
+        self.in_state = np.array([order.index(name) for name in query.names])  # (d,) as sensors number them
+        self.lasting = [each for each in self.imputers if each.lasting]  # asked when it matters; others at once
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
-        self.width = ends[-1]
-        self.gaining = {id(each): each for each in self.lasting if isinstance(each, Hindsight)}
+        self.width = ends[-1]  # numbers kept of a row; `at`: those of each imputer
+        self.revising = {id(each): each for each in self.lasting if isinstance(each, Hindsight)}
         blank = np.full((1, self.width), np.nan)
-        asked = [(each, blank[:, self.at[number]]) for number, each in self.gaining.items()]
+        asked = [(each, blank[:, self.at[number]]) for number, each in self.revising.items()]
+        # (d,) attributes of which a later reading may revise gaps
         self.opens = np.array([any(each.open(one, j)[0] for each, one in asked) for j in range(len(self.signs))])
         self.tally = Tally()
         self.shared = self._shared()
         whole = [each for each in self.lasting if isinstance(each, Constant)]
-        self.always = np.array([any(each.able(blank, j)[0] for each in whole) for j in range(len(self.signs))])  # (d,)
+        # (d,) attributes that have an answer for every gap
+        self.always = np.array([any(each.able(blank, j)[0] for each in whole) for j in range(len(self.signs))])
 
     @property
     def hindsight(self) -> bool:
@@ -200,7 +202,7 @@ class Chain:
         values: Floats = known_values(uncertain.lo, raw, self.signs)
         return values
 
-    def take(self, state: SensorState, rows: SensorRows) -> TakenRows:
+    def take(self, state: SensorState, rows: SensorRows) -> SensorResult:
         """The rows pass their sensors (`SensorState.take`), attributes in the query's order, as in what is returned.
 
         The context is that of all rows here (n, w): NaN where it is not wanted.
@@ -215,7 +217,7 @@ class Chain:
         out[rows.wanted] = context
         if self.sensors.names != self.query.names:
             revised = revised._replace(cells=revised.cells[:, self.in_state])
-        return TakenRows(out, revised, fate)
+        return SensorResult(out, revised, fate)
 
     def undecided(
         self, rows: SensorRows, copies: Copies, needs: Flags | None, read: Flags, version: Ints | None
@@ -263,7 +265,7 @@ class Chain:
     def note(self, known: Floats, revisions: Revisions) -> Floats:
         """(n, width) what is kept of rows, with a later reading of each one's sensor noted."""
         out = known.copy()
-        for number, each in self.gaining.items():
+        for number, each in self.revising.items():
             at = self.at[number]
             out[:, at] = each.note(known[:, at], revisions)
         return out
@@ -291,8 +293,8 @@ class Chain:
         left = np.arange(len(rows))
         for each in self.lasting:
             kept = known[rows[left], self.at[id(each)]]
-            if (gaining := self.gaining.get(id(each))) is not None:
-                ends, able = gaining.reach(kept, j, rough=rough), each.able(kept, j)
+            if (revising := self.revising.get(id(each))) is not None:
+                ends, able = revising.reach(kept, j, rough=rough), each.able(kept, j)
             else:
                 ends = each.bounds(kept, j, rough=rough)
                 able = ~np.isnan(ends[0])
@@ -309,8 +311,8 @@ class Chain:
         """(n,) whether a later reading may still change the answer about attribute j, by `until` or one before."""
         out = np.zeros(len(known), np.bool_)
         for each in self.lasting[: self.lasting.index(until) + 1]:
-            if (gaining := self.gaining.get(id(each))) is not None:
-                out |= gaining.open(known[:, self.at[id(each)]], j)
+            if (revising := self.revising.get(id(each))) is not None:
+                out |= revising.open(known[:, self.at[id(each)]], j)
         return out
 
     def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, sharing: bool = False) -> UncertainRows:
@@ -322,7 +324,7 @@ class Chain:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
-            if id(each.imputer) in self.gaining and self.opens[each.attribute]:
+            if id(each.imputer) in self.revising and self.opens[each.attribute]:
                 self.tally.revised += int(np.count_nonzero(done))
         return self._write(uncertain, answers, final, sharing=sharing)
 

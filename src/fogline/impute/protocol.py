@@ -10,6 +10,7 @@ likely each, one more or one less.
 
 >>> import numpy as np
 >>> from fogline import Monitor, Query
+>>> from fogline.impute.protocol import ends, listed, nothing
 >>> class Spare:
 ...     name, width, lasting = "spare instrument", 1, True  # of each row, one number is kept
 ...

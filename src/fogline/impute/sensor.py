@@ -15,6 +15,7 @@ from fogline.impute.protocol import Evidence, ends, listed, nothing, points, spr
 from fogline.kernels.explaining import note_next
 from fogline.query import Query, Rule
 from fogline.repository.sensors.model import SensorModel
+from fogline.repository.sensors.transition import Lacking, Transition
 
 OWN = "sensor's own past"
 
@@ -87,7 +88,7 @@ class Past:
         if after_last.all():
             return self._reach(known, j, rough)
         low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        low[opened], high[opened] = self.sensors.span(self.names[j], *self.limits[j])
+        low[opened], high[opened] = self._transition(j).span(*self.limits[j])
         if final.any():
             low[final], high[final] = self.bounds(known[final], j, rough=rough)
         if after_last.any():
@@ -98,17 +99,18 @@ class Past:
         able = self.able(known, j)
         if not able.any():
             return nothing(len(known))
-        if able.all():
-            return self.sensors.distributions(*self._asked(known, j))
-        return spread(self.sensors.distributions(*self._asked(known[able], j)), able)
+        some = known if able.all() else known[able]
+        return spread(self._transition(j).distributions(self._lacking(some, j), *self.limits[j]), able)
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)
 
-    def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats | None, float, float]:
-        """Arguments for the sensor model: attribute, values, context, next values, limits."""
+    def _transition(self, j: int) -> Transition:
+        return self.sensors.transitions[self.names[j]]
+
+    def _lacking(self, known: Floats, j: int) -> Lacking:
         context, values = known[:, : self.context], known[:, self.context : self.came]
-        return self.names[j], values, context, self._after(known, j), *self.limits[j]
+        return self.sensors.lacking(self.names[j], values, context, self._after(known, j))
 
     def _after(self, known: Floats, j: int) -> Floats | None:
         """(n, d, 2) the next values, and how much later they came, that count for attribute j; NaN elsewhere."""
@@ -119,20 +121,17 @@ class Past:
         return after
 
     def _bounds(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        asked = self._asked(known, j)
-        revised = self._revised(known, j)
+        asked, revised = self._lacking(known, j), self._revised(known, j)
         if not rough or revised.all():
-            return self.sensors.bounds(*asked)
-        low, high = self.sensors.rough_reach(asked[0], asked[2], *self.limits[j])
+            return self._transition(j).bounds(asked, *self.limits[j])
+        low, high = self._transition(j).rough_reach(asked, *self.limits[j])
         if revised.any():
             low[revised], high[revised] = self._bounds(known[revised], j, False)
         return low, high
 
     def _reach(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        name, context, limits = self.names[j], known[:, : self.context], self.limits[j]
-        if rough:
-            return self.sensors.rough_reach(name, context, *limits)
-        return self.sensors.reach(name, known[:, self.context : self.came], context, *limits)
+        transition, asked = self._transition(j), self._lacking(known, j)
+        return transition.rough_reach(asked, *self.limits[j]) if rough else transition.reach(asked, *self.limits[j])
 
     def _has_last(self, known: Floats, j: int) -> Flags:
         return np.asarray(~np.isnan(self.sensors.last(self.names[j], known)))

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Distributions, Floats
+from fogline.arrays import Floats
 from fogline.errors import HistoryError, RuleError
 from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
 from fogline.query import Query, Rule
@@ -126,36 +126,16 @@ class SensorModel:
         """(n, d · 2) the next value of each attribute and how much later it came, where it was there before the row."""
         return np.ascontiguousarray(context[:, self.width - 2 * len(self.names) :])
 
-    def span(self, name: str, low: float, high: float) -> tuple[float, float]:
-        """The least and greatest value of attribute `name` in history, within the limits."""
-        grid = self.transitions[name].grid
-        return min(max(float(grid[0]), low), high), min(max(float(grid[-1]), low), high)
-
-    def distributions(
-        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
-    ) -> Distributions:
-        """Distributions of attribute `name` by its transition: values (n, d) of the same readings, context (n, width).
+    def lacking(self, name: str, values: Floats, context: Floats, after: Floats | None = None) -> Lacking:
+        """What to ask the transition of attribute `name`: values (n, d) and contexts (n, width) of the same readings.
 
         after (n, d, 2): of each attribute the sensor's next value, and how much later it came; NaN where that is not
         known, or came later than the next value of `name` itself. Without the latter the past alone is used. Only for
-        readings whose last or next value is known, and for attributes that have a transition.
+        readings whose last or next value is known.
         """
-        return self.transitions[name].distributions(self._asked(name, values, context, after), low, high)
-
-    def bounds(
-        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
-    ) -> tuple[Floats, Floats]:
-        """(n,) the least and the greatest values of the distributions."""
-        return self.transitions[name].bounds(self._asked(name, values, context, after), low, high)
-
-    def reach(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) bounds of the distribution from the past alone, and of nearly all that a later reading makes of it."""
-        return self.transitions[name].reach(self._asked(name, values, context, None), low, high)
-
-    def rough_reach(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) the same or wider, without asking the trees."""
-        j = self.names.index(name)
-        return self.transitions[name].rough_reach(by_attribute(context, len(self.names)), j, low, high)
+        after = None if after is None else np.ascontiguousarray(after)
+        own = by_attribute(context, len(self.names))
+        return Lacking(np.ascontiguousarray(values), own, after, self.names.index(name))
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
@@ -164,11 +144,6 @@ class SensorModel:
     def age(self, name: str, context: Floats) -> Floats:
         """(n,) how old the last values are; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + AGE])
-
-    def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Lacking:
-        whole = by_attribute(context, len(self.names))
-        after = None if after is None else np.ascontiguousarray(after)
-        return Lacking(np.ascontiguousarray(values), whole, after, self.names.index(name))
 
 
 def about_recent(rules: Iterable[Rule], query: Query) -> tuple[Rule, ...]:

@@ -66,8 +66,8 @@ class SensorRows(NamedTuple):
         return SensorRows(self.name(which), *cells, None, gaps, np.arange(len(which)), candidates)
 
 
-class TakenRows(NamedTuple):
-    """What a state states of the rows that it took."""
+class SensorResult(NamedTuple):
+    """What a state found for the rows that it took."""
 
     context: Floats  # (wanted, width) of the rows that are wanted, in their order
     revised: Revised  # the open gaps that they revise
@@ -140,7 +140,7 @@ class SensorState:
         """Take rows that all count and have no gaps to be revised: (wanted, width) their contexts. See `SensorRows`."""
         return self.take(SensorRows(names, time, values, wanted, code)).context
 
-    def take(self, rows: SensorRows) -> TakenRows:
+    def take(self, rows: SensorRows) -> SensorResult:
         """Take rows: those that count become readings, and their gaps are open; the others leave no trace.
 
         A reading revises open gaps if it is newer than every reading of its sensor so far: those of rows that arrived
@@ -152,7 +152,7 @@ class SensorState:
             return self._take(rows)
         return self._take_by_instants(rows)
 
-    def _take_by_instants(self, rows: SensorRows) -> TakenRows:
+    def _take_by_instants(self, rows: SensorRows) -> SensorResult:
         """The same where sensors leave on the way and rows may not count: only rows that count drive others out.
 
         No value is hidden then, to keep score.
@@ -175,9 +175,9 @@ class SensorState:
             came = {(own[k], float(rows.time[k])): k for k in opened}
             for k in earlier.tolist():
                 revised.row[k] = came.get((own[revised.reading[k]], float(revised.target[k])), -1)
-        return TakenRows(context[rows.wanted], revised, fate)
+        return SensorResult(context[rows.wanted], revised, fate)
 
-    def _take(self, rows: SensorRows) -> TakenRows:
+    def _take(self, rows: SensorRows) -> SensorResult:
         time, values, n = rows.time, rows.values, len(rows.time)
         if self.untouched and n:
             self._older_than(float(time.min()))
@@ -211,7 +211,7 @@ class SensorState:
         used = int(found.used[0])
         row = np.append(order, -1)[found.row[:used]]  # -1 is the last
         revised = Revised(order[found.reading[:used]], found.target[:used], row, found.cells[:used])
-        return TakenRows(out[place[rows.wanted]], revised, fate)
+        return SensorResult(out[place[rows.wanted]], revised, fate)
 
     def _decided_by(self, candidates: Candidates | None, order: Ints) -> tuple[Kept, Candidates]:
         """What is kept of sensors, and the candidates in the order in which they are taken. Without any, all count."""

@@ -66,7 +66,7 @@ class Transition:
         return gain(self.error, self.nothing)
 
     def distributions(self, asked: Lacking, low: float = -np.inf, high: float = np.inf) -> Distributions:
-        """Distributions for such readings. O(trees · depth) each."""
+        """A distribution per reading, within the limits. O(trees · depth) each."""
         base, changes = self.changes(asked)
         start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high), forest.CUT)
         return Distributions(start, size, value, often, np.zeros(len(base), np.int64))
@@ -84,9 +84,10 @@ class Transition:
         least, most = forest.beyond_ends(changes, last, float(self.pad), self._grid(low, high), forest.CUT)
         return least, most
 
-    def rough_reach(self, context: Floats, j: int, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) values beyond which `reach` never goes, by context (n, d, PARTS), without asking the trees."""
-        last, age = context[:, j, LAST], context[:, j, AGE]
+    def rough_reach(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) values beyond which `reach` never goes, without asking the trees."""
+        j = asked.attribute
+        last, age = asked.context[:, j, LAST], asked.context[:, j, AGE]
         edges, extremes = self.extremes
         found = extremes[np.searchsorted(edges, np.log(age))]
         more = (self._wider(age, PAST) - 1) * (found[:, 1] - found[:, 0])
@@ -96,6 +97,10 @@ class Transition:
             most = np.where(old, np.maximum(most, self.whole[-1] - last), most)
         more = max(self.pad - 1, 0.0) * (most - least)
         return self._moved(last, least - more, low, high), self._moved(last, most + more, low, high)
+
+    def span(self, low: float, high: float) -> tuple[float, float]:
+        """The least and the greatest value in history, within the limits."""
+        return min(max(float(self.grid[0]), low), high), min(max(float(self.grid[-1]), low), high)
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
