@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Import every module, or every one of a quick look."""
     every = "not slow" not in config.getoption("-m")
     for package in (fogline, lab):
-        folder = Path(package.__file__).parent
+        folder = Path(str(package.__file__)).parent
         for path in sorted(folder.rglob("*.py")):
             name = ".".join((folder.name, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
             if path.stem != "__main__" and (every or not name.startswith(WITH_SPARK)):

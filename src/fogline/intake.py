@@ -40,12 +40,12 @@ from fogline.impute.protocol import Evidence
 from fogline.impute.scores import Scorer, Sums, add
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.kernels.uncertain import extent
-from fogline.query import Reject
 from fogline.repository.sensors.gaps import Revised, gaps_of
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
+from fogline.results import Reject
 from fogline.rows.changes import Key
+from fogline.rows.names import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 from fogline.rows.reader import Decoded, Named
-from fogline.rows.versions import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor

@@ -15,8 +15,8 @@ from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
 from fogline.kernels.uncertain import ends
-from fogline.query import TOLERANCE, Query, is_number
-from fogline.rows.changes import LEAVING, Key, Tables
+from fogline.query import LEAVING, TOLERANCE, Query, is_number
+from fogline.rows.changes import Key, Tables
 from fogline.rows.reader import Kinds
 
 

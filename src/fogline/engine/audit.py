@@ -21,7 +21,8 @@ from fogline.kernels.judge import guards_of as guards_among
 from fogline.kernels.latest import MANY
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
-from fogline.query import TOLERANCE, Node
+from fogline.query import TOLERANCE
+from fogline.results import Node
 
 
 def guards_of(live: Current, c: int) -> Ints:

@@ -23,8 +23,8 @@ from fogline.kernels.dominance import beats
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
 from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sealers
-from fogline.query import TOLERANCE, Query, UncertainRow, as_text
-from fogline.results import Decisive, Explanation, Flip, Outside, Rival
+from fogline.query import TOLERANCE, Query, as_text
+from fogline.results import Decisive, Explanation, Flip, Outside, Rival, UncertainRow
 
 Key = tuple[Any, ...]
 Show = Callable[[float], Any]

@@ -31,9 +31,8 @@ from fogline.flow.sensors import decoded
 from fogline.impute.fill import needs_of, why_rejected
 from fogline.intake import refused_first
 from fogline.kernels.sensors import UNABLE
-from fogline.rows.clock import Reasons
-from fogline.rows.names import Key, keyed
-from fogline.rows.versions import DUPLICATE, others
+from fogline.rows.cells import Reasons
+from fogline.rows.names import DUPLICATE, Key, keyed, others
 
 
 class Settled(NamedTuple):

@@ -21,11 +21,10 @@ from fogline.flow.newest import without_values
 from fogline.flow.plan import Plan
 from fogline.impute.fill import filled_at_once
 from fogline.kernels.sorting import repeats
-from fogline.rows.clock import Reasons
-from fogline.rows.names import Key, coded, keyed, nameable
+from fogline.rows.cells import Reasons
+from fogline.rows.names import Contents, Copies, Key, coded, keyed, nameable
 from fogline.rows.reader import Decoded, Once, refuse
 from fogline.rows.table import RowSource
-from fogline.rows.versions import Contents, Copies
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
 BYTES = 2**30  # … or so many bytes, where rows are long: what they hold is put together

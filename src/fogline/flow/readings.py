@@ -26,8 +26,8 @@ from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_stat
 from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import READINGS, Name, SensorState, by_attribute, sensor_names
+from fogline.rows.clock import LEAST as NO_VERSION
 from fogline.rows.names import Key
-from fogline.rows.versions import LEAST as NO_VERSION
 from fogline.saved import Arrays
 
 SMALL = 1_000  # sensors of a bucket that lie in its state

@@ -39,8 +39,7 @@ from fogline.impute.scores import Scorer, Sums, add
 from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import borders, repeats
 from fogline.repository.sensors.gaps import Hidden
-from fogline.rows.names import Key
-from fogline.rows.versions import DUPLICATE, others
+from fogline.rows.names import DUPLICATE, Key, others
 
 SMALL = 2_000  # rows of a chunk that all travel: their group takes them in a few milliseconds
 FINAL = 40_000  # more survivors of slices than this are not compared again

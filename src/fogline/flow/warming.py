@@ -32,7 +32,7 @@ from fogline.monitor import Monitor
 from fogline.query import Query, Rule
 from fogline.repository.index import Index
 from fogline.repository.repository import Repository
-from fogline.tables import table_answer
+from fogline.tables import skyline
 
 WINDOWS: tuple[Mapping[str, Any], ...] = ({"lifetime": 5}, {"last": 50}, {"expires": "until"})
 DISTRIBUTION = pa.list_(pa.struct([("value", pa.float64()), ("weight", pa.float64())]))
@@ -145,7 +145,7 @@ def _use(repository: Repository | None) -> None:
             _watch(table, query, repository)
             plan = make_plan(query, table.schema, opened=None if repository is None else lambda: repository, buckets=2)
             _screen(plan, table)
-            table_answer(table, query, repository)
+            skyline(table, query, repository)
     for table in (rows, uncertain):
         _watch(table, _query(latest=True, lifetime=5), repository)
 

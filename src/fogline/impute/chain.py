@@ -40,7 +40,7 @@ from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import SensorResult, SensorRows, SensorState
-from fogline.rows.versions import Copies, in_order, stamps
+from fogline.rows.names import Copies, in_order, stamps
 
 
 def chain_of(

@@ -13,8 +13,7 @@ from fogline.errors import FoglineError, HistoryError, RowsError, did_you_mean
 from fogline.impute.protocol import Eager, Evidence, Imputer, ends, listed, part, spread
 from fogline.query import Query
 from fogline.repository.history import read_history
-from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clock import Reasons
+from fogline.rows.cells import PAIRS, Reasons, read_cells
 
 MOST, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
 

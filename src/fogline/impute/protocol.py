@@ -62,8 +62,7 @@ import pyarrow as pa
 
 from fogline.arrays import Distributions, Flags, Floats, Ints, Revisions
 from fogline.kernels.uncertain import reduced
-from fogline.rows.clock import Reasons
-from fogline.rows.numbers import is_text, mended
+from fogline.rows.cells import Reasons, is_text, mended
 from fogline.rows.table import RowSource
 
 

@@ -17,11 +17,13 @@ from fogline.errors import RowsError
 from fogline.impute.chain import Answer, Chain, chain_of
 from fogline.impute.protocol import Evidence, Hindsight
 from fogline.impute.row import Rules, Whole
-from fogline.query import ImputedCell, Query, UncertainRow
+from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
+from fogline.results import ImputedCell, UncertainRow
 from fogline.rows.clock import write_times
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
+from fogline.rows.table import opened
 
 CELLS = pa.schema(
     [("attribute", pa.string()), ("value", pa.float64()), ("probability", pa.float64()), ("rule", pa.string())]
@@ -32,12 +34,14 @@ CLOSE = 1e-9  # weights that differ by less are the same
 Pairs = tuple[tuple[float, float], ...]  # values with their probabilities
 
 
-def distributions(rows: Any, query: Query, repository: Repository) -> pa.Table:
+def distributions(rows: Any, query: Query, repository: Repository) -> Any:
     """One line per possible value of each missing cell: by…, id, time, attribute, value, probability, rule.
 
-    Rows that cannot be read have none.
+    A pandas frame of these for rows that are one, a Polars frame for those that are one, else an Arrow table. Rows that
+    cannot be read have no lines.
     """
-    return DistributionTable(query, repository).write(rows)
+    frame = opened(rows)
+    return frame.like(DistributionTable(query, repository).write(frame))
 
 
 class DistributionTable:

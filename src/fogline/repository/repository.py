@@ -20,11 +20,12 @@ from fogline.query import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import VALUES, Quality, judge
-from fogline.repository.history import History, as_table, in_order, read_history
+from fogline.repository.history import History, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers
 from fogline.repository.quality import Errors, Imputation, doubt, imputation
 from fogline.repository.sensors.model import SensorModel, gathered
+from fogline.rows.table import arrow_table
 from fogline.show import count_of, indented
 
 LEVEL_0 = -1
@@ -78,7 +79,7 @@ class Repository:
         values: int | None = VALUES,
         progress: Progress | None = None,
     ) -> Repository:
-        """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
+        """A repository from history, a table of any kind (see `Monitor.advance`), with rules given or discovered.
 
         `method`: how rules are discovered ("held-out", or "paper"); or do without: "last" repeats the sensor's last
         value, "mean" takes the attribute's mean, "others" asks the other attributes of the row alone.
@@ -103,7 +104,7 @@ class Repository:
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
         query = recipe.query
-        past = history if isinstance(history, History) else read_history(in_order(as_table(history), query), query)
+        past = history if isinstance(history, History) else read_history(in_order(arrow_table(history), query), query)
         return cls._of(fit.fit(recipe, past, InProcess(past, progress)))
 
     @classmethod

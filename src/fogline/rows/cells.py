@@ -1,32 +1,207 @@
-"""What does an attribute's column hold, whatever it came in?
+"""What a column holds: texts, numbers and distributions, each cell on its own.
 
-An Arrow array or a list of Python values becomes an Arrow array of doubles, or of (value, weight) lists where any cell
-is a distribution. A cell that cannot be read, or that float64 cannot hold (see `exact`), gets a reason, which rejects
-its row and disturbs no other.
+A column is an Arrow array or a list of Python values. Arrow lays out the same values in many ways; here those that are
+rare become the usual one for the same values: views of texts, values that repeat (run-end encoded; dictionaries of
+numbers), values with a name of their own (extension types).
+
+What is compared are floats. A number that float64 would take for another one is not compared at all: `query.as_real`
+has the rule for a single number, `reals` for a column. A null word (`n/a`, `NULL`, `-`, …) is a missing number wherever
+numbers are read; case and blanks around it do not count. A cell that cannot be read gets a reason, which rejects its
+row and disturbs no other; a table that does not move has no rejects, so there (`measure`) it is an error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Flags, Floats
+from fogline.arrays import EXACT, Flags, Floats
 from fogline.errors import QueryError, RowsError
 from fogline.query import UNHELD, as_real
-from fogline.rows.clock import REAL, Reasons, is_missing
-from fogline.rows.numbers import NULL_WORDS, is_text, mended, read_numbers, reals, unheld_texts
-from fogline.rows.table import usual_column
 from fogline.show import quoted
 
+Reasons = dict[int, str]  # row -> why it is rejected
+REAL = pa.float64()
 PAIRS = pa.list_(pa.struct([("value", REAL), ("weight", REAL)]))
+NULL_WORDS = (
+    "", "-", "--", "?", "n/a", "na", "n.a.", "nan", "-nan", "null", "none", "<na>", "#n/a", "#n/a n/a", "#na", "#nv",
+    "k.a.", "k. a.", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",
+)  # fmt: skip
+
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+_PLAIN = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"  # a number that Arrow reads as Python does
+_NARROW = 32  # bits; whole numbers of so many are exact
+_DIGITS = 15
+_POWERS = 10.0 ** np.arange(-60, 80)
+
+
+# --- Types ------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def usual_type(kind: pa.DataType) -> pa.DataType:
+    """The type that values of this one are read as.
+
+    >>> usual_type(pa.string_view()), usual_type(pa.run_end_encoded(pa.int32(), pa.float64())), usual_type(pa.int8())
+    (DataType(large_string), DataType(double), DataType(int8))
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return usual_type(kind.storage_type)
+    if pa.types.is_run_end_encoded(kind):
+        return usual_type(kind.value_type)
+    if pa.types.is_dictionary(kind) and not (pa.types.is_string(kind.value_type) or pa.types.is_null(kind.value_type)):
+        return usual_type(kind.value_type)
+    return pa.float32() if pa.types.is_float16(kind) else _VIEWS.get(str(kind), kind)
+
+
+def usual_column(column: pa.Array) -> pa.Array:
+    """The column in its usual type."""
+    kind = usual_type(column.type)
+    while column.type != kind:
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        elif pa.types.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
+        elif pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        else:
+            column = column.cast(kind)
+    return column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Does a column of this type hold texts?"""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def is_missing(cell: object) -> bool:
+    """None, NaN, or one of pandas' and NumPy's marks for a missing value."""
+    if cell is None or isinstance(cell, float | np.floating):
+        return cell is None or math.isnan(cell)
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(cell))
+    return type(cell).__name__ in ("NAType", "NaTType")
+
+
+# --- Texts ------------------------------------------------------------------------------------------------------------
+
+
+def mended(column: pa.Array) -> tuple[pa.Array, Flags | None]:
+    """The texts with each byte that is no UTF-8 replaced by U+FFFD, and (n,) where that was so; None: nowhere.
+
+    >>> bad = pa.array([b"a", b"\\xff"]).view(pa.string())
+    >>> mended(bad)[0].to_pylist()
+    ['a', '\\ufffd']
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        cells = plain.cast(pa.binary() if pa.types.is_string(plain.type) else pa.large_binary()).to_pylist()
+        texts = [None if each is None else each.decode("utf-8", "replace") for each in cells]
+        changed = [text is not None and text.encode() != each for text, each in zip(texts, cells, strict=True)]
+        return pa.array(texts, plain.type), np.array(changed, np.bool_)
+    return column, None
+
+
+def is_null_word(texts: pa.Array, more: Collection[str] = ()) -> pa.Array:
+    """(n,) whether a text means that there is no value; `more`: words beside the usual ones.
+
+    >>> is_null_word(pa.array(["N/A ", "k.A.", "", "0", None, "ERR"]), ["err"]).to_pylist()
+    [True, True, True, False, False, True]
+    """
+    words = [*NULL_WORDS, *(each.strip().lower() for each in more)]
+    return pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(texts)), pa.array(words, texts.type))
+
+
+def read_numbers(texts: pa.Array) -> tuple[Floats, Flags]:
+    """(n,) numbers, NaN where there is none; and where a text is neither a null word nor a number.
+
+    >>> read_numbers(pa.array(["1.5", " +2 ", "n/a", None, "x"]))
+    (array([1.5, 2. , nan, nan, nan]), array([False, False, False, False,  True]))
+    """
+    values = _all_plain(texts)
+    if values is not None:
+        return values, np.zeros(len(values), np.bool_)
+    bare = pc.utf8_trim_whitespace(texts)
+    plain = pc.match_substring_regex(bare, _PLAIN)
+    values = np.array(pc.if_else(plain, bare, None).cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    bad = np.zeros(len(values), np.bool_)
+    odd = pc.invert(pc.or_(plain, is_null_word(bare))).fill_null(False)
+    for i in np.flatnonzero(odd.to_numpy(zero_copy_only=False)).tolist():
+        try:
+            values[i] = float(bare[i].as_py())
+        except ValueError:
+            bad[i] = True
+    return values, bad
+
+
+def _all_plain(texts: pa.Array) -> Floats | None:
+    """(n,) numbers, if every text there is one, written plainly; None: they must be looked at."""
+    try:
+        values = np.array(texts.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return values if np.isfinite(values).sum() == len(texts) - texts.null_count else None
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def reals(column: pa.Array) -> tuple[pa.Array, Flags | None]:
+    """Numbers or truth values as doubles, null where they are; and (n,) which are held by none. None: all are held.
+
+    >>> reals(pa.array([2**53, 2**53 + 1]))[1]
+    array([False,  True])
+    """
+    if pa.types.is_decimal(column.type):
+        values = column.cast(pa.string()).cast(pa.float64())
+        return values, _unheld(column, _long(column, values))
+    values = column.cast(pa.float64(), safe=False)
+    if not pa.types.is_integer(column.type) or column.type.bit_width <= _NARROW:
+        return values, None
+    large = np.abs(values.fill_null(0.0).to_numpy(zero_copy_only=False)) > EXACT
+    return values, _unheld(column, large)
+
+
+def unheld_texts(texts: pa.Array, values: Floats) -> Flags | None:
+    """(n,) which texts are whole numbers that their floats do not hold; None: all are held."""
+    return _unheld(texts, np.abs(np.nan_to_num(values)) > EXACT)
+
+
+def _unheld(column: pa.Array, doubtful: Flags) -> Flags | None:
+    """Of the doubtful ones, looked at one by one, those that no float holds."""
+    bad = np.zeros(len(column), np.bool_)
+    for i in np.flatnonzero(doubtful).tolist():
+        bad[i] = as_real(column[i].as_py()) is None
+    return bad if bad.any() else None
+
+
+def _long(column: pa.Array, values: pa.Array) -> Flags:
+    """(n,) decimals that may have more than 15 digits: all but those that rounding to 15 leaves as they are."""
+    if column.type.precision <= _DIGITS:
+        return np.zeros(len(column), np.bool_)
+    size = np.abs(values.fill_null(0.0).to_numpy(zero_copy_only=False))
+    whole = np.searchsorted(_POWERS, size, side="right") - 61  # the power of ten below, or greater by one
+    places = np.clip(_DIGITS - 1 - whole, -75, 75)
+    try:
+        same = pc.equal(pc.round_binary(column, pa.array(places, pa.int32())), column).fill_null(True)
+    except pa.ArrowInvalid:  # what is rounded up may have a digit more than the type
+        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    large = size > EXACT
+    return np.asarray(~same.to_numpy(zero_copy_only=False) | large)
+
+
+# --- Cells of attributes ----------------------------------------------------------------------------------------------
 
 
 def read_cells(column: Any, name: str, refused: Reasons) -> pa.Array:
@@ -144,16 +319,8 @@ def _pairs(cell: Any, i: int, name: str, refused: Reasons) -> list[tuple[float, 
     return out
 
 
-# --- measures ---
-# How does a column of any type become numbers that compare as its values do?
-#
-# Numbers as they are; truth values as 0 and 1; instants and lengths of time in nanoseconds or by their units; texts
-# that
-# read as numbers. Where floats would take two values for one, all are counted from the least of them, and it is an
-# error
-# where even that does not keep them apart. An infinity compares as it should, beyond all others and all that is
-# imputed,
-# and teaches nothing about gaps. What cannot be compared exactly is an error, not a guess.
+# --- Columns of a table that does not move ----------------------------------------------------------------------------
+
 
 _MOST = float(np.finfo(np.float64).max)
 _EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

@@ -1,4 +1,9 @@
-"""Which Arrow types has a stream shown so far? Answers are given in them."""
+"""Rows in numbers: a table of any kind is decoded once, and no room reads it again.
+
+Columns become numbers and boxes, oriented so that larger is better. Only imputers that ask for further columns, and
+rejects, which keep the row as it came, look at the table afterwards. A row that cannot be read is refused with its
+reason, and disturbs no other.
+"""
 
 from __future__ import annotations
 
@@ -12,133 +17,29 @@ import pyarrow as pa
 from fogline.arrays import Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.errors import QueryError, RowsError
 from fogline.kernels import arrow
-from fogline.kernels.arrow import (
-    BAD_NUMBER,
-    BAD_WEIGHT,
-    LISTS,
-    NO_CLOCK,
-    NUMBERS,
-    OUTSIDE,
-    REALS,
-    STAMPS,
-    WHOLES,
-)
+from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NO_CLOCK, NUMBERS, OUTSIDE, REALS, STAMPS, WHOLES
 from fogline.kernels.uncertain import all_within
 from fogline.query import Query, as_text, duration, is_number, shown_length
-from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clock import INTEGER, REAL, Reasons, Times, is_missing, join_kinds, read_times
+from fogline.rows.cells import PAIRS, REAL, Reasons, is_missing, read_cells
+from fogline.rows.clock import INTEGER, Times, join_kinds, read_times, read_versions
 from fogline.rows.names import join_types, read_objects
 from fogline.rows.table import Cleaner, RowSource
-from fogline.rows.versions import read_versions
 from fogline.show import quoted
+
+_LARGEST = float(np.finfo(np.float64).max)
+_NO_CLOCK = 0, NO_CLOCK
+_MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}  # of a text in a column of removals
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The types of what names rows, and of their times."""
+    """The Arrow types that a stream has shown so far; its answers are given in them. None: only nulls have come."""
 
     time: pa.DataType | None = None
     id: pa.DataType | None = None
     by: tuple[pa.DataType | None, ...] = ()
     version: pa.DataType | None = None
-
-
-# --- once ---
-# What has been worked out about these rows already, by another reader of them?
-#
-# Several queries may look at one slice of a stream. A column is read for the first that asks; the others get the same
-# result. A key names a function and all that its result depends on beside the rows.
-
-T = TypeVar("T")
-
-
-class Once:
-    """Results about one slice of rows.
-
-    >>> once = Once()
-    >>> once.get("length", lambda: 3), once.get("length", lambda: 4)
-    (3, 3)
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Any] = {}
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made under this key, or is now. It is shared: none of its readers may change it."""
-        if key not in self._known:
-            self._known[key] = make()
-        found: T = self._known[key]
-        return found
-
-
-# --- gone ---
-# Which rows remove their id?
-#
-# By a column of truth values: true or false, 1 or 0, also as texts; a missing one is false, and anything else refuses
-# its
-# row. Or by a column and a list of its values: those remove, all others, missing ones among them, do not.
-
-_MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}
-
-
-def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Reasons) -> Flags:
-    """(n,) where the column, an Arrow array or a list, means a removal. `gone` is that of the query.
-
-    >>> read_gone([True, 0, "TRUE", None], "gone", {}), read_gone(["d", "u", None], {"op": ["d"]}, {})
-    (array([ True, False,  True, False]), array([ True, False, False]))
-    """
-    name, values = (gone, None) if isinstance(gone, str) else next(iter(gone.items()))
-    if isinstance(column, pa.BooleanArray) and values is None:
-        return np.asarray((column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False))
-    if isinstance(column, pa.Array):
-        distinct, code = _distinct(column, name)
-    else:
-        distinct = list(column)
-        code = np.arange(len(distinct))
-    meanings = [_meaning(each, values) for each in distinct]
-    unclear = np.array([each is None for each in meanings], np.bool_)
-    for i in np.flatnonzero(unclear[code]).tolist() if unclear.any() else ():
-        cell = quoted(distinct[code[i]])
-        refused.setdefault(i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown what it removes")
-    return np.asarray(np.array([each is True for each in meanings], np.bool_)[code])
-
-
-def _distinct(column: pa.Array, name: str) -> tuple[list[Any], Any]:
-    """The different cells of a column, and (n,) which of them each one is."""
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    if pa.types.is_nested(plain.type):
-        raise RowsError(f"{name!r} has type {column.type}; what removes an id is a single value.")
-    encoded = plain.dictionary_encode("encode")
-    try:
-        cells = encoded.dictionary.to_pylist()
-    except (OverflowError, ValueError):  # dates that no calendar has
-        cells = [str(each) for each in encoded.dictionary.cast(pa.int64(), safe=False).to_pylist()]
-    return cells, encoded.indices.to_numpy(zero_copy_only=False)
-
-
-def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:
-    """Whether a cell means a removal; None: it means neither."""
-    if is_missing(cell):
-        return False
-    try:
-        text = as_text(cell)
-    except ValueError:  # a number of thousands of digits cannot be written
-        return None if values is None else False
-    return text in values if values is not None else _MEANING.get(text.lower())
-
-
-# --- reader ---
-# What came in, in numbers, and which rows cannot be taken?
-#
-# Rows are an Arrow table, a pandas frame or a list of dicts. They are decoded once, into columns of numbers and boxes
-# oriented so that larger is better; from here on no room reads the table again, but for columns that only an imputer
-# asks
-# for and for rejects, which keep the row as it came. A row that cannot be read is refused with its reason, and
-# disturbs
-# no other.
-
-_LARGEST = float(np.finfo(np.float64).max)
-_NO_CLOCK = 0, NO_CLOCK
 
 
 class Decoded(NamedTuple):
@@ -185,7 +86,7 @@ class Named(NamedTuple):
     kinds: Kinds  # of the stream so far, these rows included
 
     def batch(self) -> Batch:
-        """The rows that can be taken; what they lack is NaN in their clouds, and imputers know nothing of them."""
+        """The rows that can be taken. Their gaps are NaN, and nothing is kept of them for imputers."""
         rows, left = self.rows, self.rows.left()
         every = slice(None) if left is None else left
         id, uncertain = objects(self.id)[every], rows.uncertain.part(every)
@@ -193,10 +94,32 @@ class Named(NamedTuple):
         return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, uncertain)
 
 
-class Reader:
-    """Reads rows for one query. `clock`: the kind of its clock, where that is settled beforehand.
+class Once:
+    """What has been worked out about one slice of rows, for the readers of several queries.
 
-    `also`: columns that imputers ask for, beside those of the query; None: any.
+    A key names a function and all that its result depends on beside the rows.
+
+    >>> once = Once()
+    >>> once.get("length", lambda: 3), once.get("length", lambda: 4)
+    (3, 3)
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept under this key, made now if it is not there. It is shared: nobody may change it."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+
+class Reader:
+    """Reads rows for one query.
+
+    `clock`: the kind of its clock, where that is known beforehand. `also`: columns that imputers ask for, beside those
+    of the query; None: any.
     """
 
     def __init__(self, query: Query, clock: pa.DataType | None = None, also: Collection[str] | None = None) -> None:
@@ -364,6 +287,55 @@ class Reader:
             if self.query.outside == "reject":
                 refuse(refused, code[:, j] & OUTSIDE > 0, f"{name!r} is outside its limits ({low:g}, {high:g})")
         return np.asarray(np.count_nonzero(code & OUTSIDE, axis=1), np.int64)
+
+
+def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Reasons) -> Flags:
+    """(n,) where the column, an Arrow array or a list, means a removal. `gone` is that of the query.
+
+    A column of truth values removes where it is true: true or false, 1 or 0, also as texts; a missing one is false, and
+    anything else refuses its row. A column with a list of values removes where it has one of them, and refuses nothing.
+
+    >>> read_gone([True, 0, "TRUE", None], "gone", {}), read_gone(["d", "u", None], {"op": ["d"]}, {})
+    (array([ True, False,  True, False]), array([ True, False, False]))
+    """
+    name, values = (gone, None) if isinstance(gone, str) else next(iter(gone.items()))
+    if isinstance(column, pa.BooleanArray) and values is None:
+        return np.asarray((column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False))
+    if isinstance(column, pa.Array):
+        distinct, code = _distinct(column, name)
+    else:
+        distinct = list(column)
+        code = np.arange(len(distinct))
+    meanings = [_meaning(each, values) for each in distinct]
+    unclear = np.array([each is None for each in meanings], np.bool_)
+    for i in np.flatnonzero(unclear[code]).tolist() if unclear.any() else ():
+        cell = quoted(distinct[code[i]])
+        refused.setdefault(i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown what it removes")
+    return np.asarray(np.array([each is True for each in meanings], np.bool_)[code])
+
+
+def _distinct(column: pa.Array, name: str) -> tuple[list[Any], Any]:
+    """The different cells of a column, and (n,) which of them each one is."""
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_nested(plain.type):
+        raise RowsError(f"{name!r} has type {column.type}; what removes an id is a single value.")
+    encoded = plain.dictionary_encode("encode")
+    try:
+        cells = encoded.dictionary.to_pylist()
+    except (OverflowError, ValueError):  # dates that no calendar has
+        cells = [str(each) for each in encoded.dictionary.cast(pa.int64(), safe=False).to_pylist()]
+    return cells, encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:
+    """Whether a cell means a removal; None: it means neither."""
+    if is_missing(cell):
+        return False
+    try:
+        text = as_text(cell)
+    except ValueError:  # a number of thousands of digits cannot be written
+        return None if values is None else False
+    return text in values if values is not None else _MEANING.get(text.lower())
 
 
 def _clock_of(schema: pa.Schema, name: str) -> tuple[tuple[int, int], pa.DataType | None]:
