@@ -102,11 +102,15 @@ def fates(needs: Flags | None, copies: Copies, n: int) -> Ints:
 
 
 def refused_first(chain: Chain | None, needs: Flags, unable: Flags, carried: Ints, name: Ints, time: Floats) -> Ints:
-    """Where values are carried over: of the rows that are unable (n,), those to reject whatever becomes of others.
+    """Where values are carried over: which of the rows that are unable (n,) to reject now. The rest is looked at again.
 
-    What a row lacks may depend on which earlier rows count. So of each name (n,) only the first are sure; and all whose
-    gaps (n, d) lie in columns where nothing but readings could help, of which fewer rows give fewer. (Unless a user's
-    own imputer, or a rule about the recent past, may see it otherwise.)
+    needs (n, d): the gaps that are left; carried: the columns that are carried over; name (n,), time (n,): the rows'
+    ids, as numbers, and times. What a row lacks may depend on which earlier rows of its id count. So it is rejected if
+
+    - it is the first of its id that is unable, or
+    - no change in what counts could help it. Without a chain: it has a gap in a column that is not carried over. With
+      one: all its gaps lie in columns that only readings fill, and rejecting rows leaves fewer readings. (Not where a
+      user's imputer, or a rule about the recent past, may answer otherwise for fewer readings.)
     """
     plain = np.ones(needs.shape[1], np.bool_)
     plain[carried] = False
