@@ -20,7 +20,7 @@ import fogline as fl
 from benchmarks.streams import seed_points
 from benchmarks.ticks import Rival
 from fogline.arrays import Floats
-from fogline.impute.intake import filled, look
+from fogline.impute.fill import filled, look
 from fogline.kernels import rtree
 from fogline.repository.access import bulk_loaded, readonly
 from fogline.rows.reader import Kinds, Reader
@@ -92,7 +92,7 @@ def imputed_rows() -> None:
     table = pa.table({"id": np.arange(len(values)), "t": np.zeros(len(values)), "e": np.ones(len(values)), **{
         name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(source.names)}})  # fmt: skip
     chain, rows = monitor.chain, Reader(query).read(table, Kinds()).rows
-    looked = look(chain, rows, None, None, rows.refused)
+    looked = look(chain, rows)
     took = median(lambda: filled(chain, looked))
     size = filled(chain, looked).size[:, 0].mean()
     print(f"single determinants: {len(values) / took:,.0f} imputed rows/s ({size:.1f} values each; floor 200,000)")

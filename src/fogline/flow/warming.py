@@ -26,7 +26,7 @@ from fogline.flow.heard import Cell
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt, screened
-from fogline.impute.protocol import ImputeFunction
+from fogline.impute.own import ImputeFunction
 from fogline.kernels.compile import CARRIED, copy_used, count_used, levels
 from fogline.monitor import Monitor
 from fogline.query import Query, Rule
