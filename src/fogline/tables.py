@@ -22,7 +22,7 @@ from fogline.engine.answer import FRONT, check_front, check_top, means, represen
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.intake import bounded, look, put
+from fogline.impute.fill import bounded, look, put
 from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_beaten
 from fogline.kernels.uncertain import ends
 from fogline.query import CHANGE_COLUMNS, UNHELD, Query, alpha_of, ways_of
@@ -367,7 +367,7 @@ class _Still:
         """Of the rows that are no points, those that no point surely dominates, with their distributions."""
         uncertain = self.rows.uncertain.part(which)
         if chain is not None and len(which):
-            looked = look(chain, self.rows, which, None, self.rows.refused)
+            looked = look(chain, self.rows, which)
             stay = self._undominated(which, bounded(chain, looked, rough=True), best)
             which, looked = which[stay], looked.part(stay)
             few = looked.uncertain.part(looked.lacking)
