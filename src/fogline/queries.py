@@ -122,7 +122,7 @@ def each_of(asked: Asked) -> dict[str | None, Query]:
 
 
 def differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Which of several queries differ, in words, given plain values; None where both are a query alone.
+    """Which of several queries differ, as a text, given plain values; None where both are a query alone.
 
     >>> differing({"queries": {"fire": {}, "gas": {}}}, {"queries": {"fire": {"alpha": 1}, "wet": {}}})
     "in 'fire' alpha was not given and is now 1, 'gas' is missing, 'wet' is new"
@@ -143,7 +143,7 @@ def differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 
 def differing_fields(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Which fields of a query differ, in words, given plain values.
+    """Which fields of a query differ, as a text, given plain values.
 
     >>> differing_fields({"id": "i", "alpha": 0.5, "last": 3}, {"id": "i", "alpha": 0.4})
     'alpha was 0.5 and is now 0.4, last was 3 and is now not given'

@@ -576,5 +576,5 @@ def as_text(value: object) -> str:
 
 
 def is_short(value: Decimal) -> bool:
-    """A number that is quickly written out: one of few letters may have a thousand million digits."""
+    """A number that is quickly written out: 1e999999999 is not."""
     return value.is_finite() and value.adjusted() < 40
