@@ -13,7 +13,7 @@ import pytest
 
 import fogline as fl
 from fogline.engine.audit import layer_one
-from fogline.query import Reject
+from fogline.results import Reject
 
 QUERY = fl.Query(attributes={"gas": "max", "oxygen": "min"}, id="id", time="t", lifetime=10)
 
@@ -208,7 +208,7 @@ def test_a_row_later_than_now_is_rejected_by_name_and_the_others_are_taken(now, 
 
 
 def test_rows_of_another_shape_are_refused_in_words():
-    with pytest.raises(fl.RowsError, match="an Arrow table, a pandas frame or a list of dicts"):
+    with pytest.raises(fl.RowsError, match="rows come as a pandas, Polars or Arrow table"):
         fl.Monitor(QUERY).advance(1, "rows.csv")
     table = pa.table({"id": [1], "t": [1], "gas": [[1.0]], "oxygen": [1.0]})
     with pytest.raises(fl.RowsError, match="list<struct<value: double, weight: double>>"):

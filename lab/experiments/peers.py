@@ -27,7 +27,7 @@ from fogline.arrays import Floats, Ints
 from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.synthetic import TOP, points
-from fogline.tables import table_answer
+from fogline.tables import skyline
 from lab.case import ID, KINDS, TIME, mask
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import listed
@@ -58,7 +58,7 @@ def front_of(library: str) -> Front:
     if library == "pymoo":
         sort: Any = import_module("pymoo.util.nds.non_dominated_sorting").NonDominatedSorting()
         return lambda rows: np.sort(sort.do(rows, only_non_dominated_front=True))
-    return lambda rows: np.asarray(table_answer(_table(rows), _query(rows.shape[1]))["id"].to_numpy())
+    return lambda rows: np.asarray(skyline(_table(rows), _query(rows.shape[1]))["id"].to_numpy())
 
 
 def trials(scope: Scope) -> list[Knobs]:
@@ -206,7 +206,7 @@ def nan_measure(knobs: Knobs, scope: Scope) -> list[dict[str, Scalar]]:
         return [_nan_row(k, "", missing=True) for k in range(len(FIVE))]
     if library == FOGLINE:
         query = Query.from_dict(_query(2).to_dict() | {"alpha": 0.01})
-        answer = table_answer(_table(FIVE), query).to_pylist()
+        answer = skyline(_table(FIVE), query).to_pylist()
         chance = {row["id"]: float(row["probability"]) for row in answer}
         return [_nan_row(k, f"{chance.get(k, 0.0):.4f}", chance.get(k, 0.0)) for k in range(len(FIVE))]
     try:

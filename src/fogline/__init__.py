@@ -28,16 +28,29 @@ if TYPE_CHECKING:
         SnapshotError,
     )
     from fogline.flow.sink import RunInfo, Sink
-    from fogline.impute.protocol import Evidence, ImputeFunction, Imputer
+    from fogline.impute.own import ImputeFunction
+    from fogline.impute.protocol import Evidence, Imputer
     from fogline.impute.scores import Score
     from fogline.impute.written import distributions
     from fogline.monitor import Monitor
     from fogline.queries import Queries
-    from fogline.query import Change, ImputedCell, Node, Query, Reject, Rule, UncertainRow, changes_of
+    from fogline.query import Query, Rule
     from fogline.repository.held_out import Quality
     from fogline.repository.quality import Imputation, Violation, verify
     from fogline.repository.repository import Repository, Step
-    from fogline.results import Decisive, Explanation, Flip, Outside, Rival
+    from fogline.results import (
+        Change,
+        Decisive,
+        Explanation,
+        Flip,
+        ImputedCell,
+        Node,
+        Outside,
+        Reject,
+        Rival,
+        UncertainRow,
+        changes_of,
+    )
     from fogline.rows.table import RowSource
     from fogline.show import Rendering, show
     from fogline.show import load_ipython_extension as load_ipython_extension
@@ -113,17 +126,30 @@ offer(
         ),
         "flow.sink": ("RunInfo", "Sink"),
         "impute": ("impute",),
-        "impute.protocol": ("Evidence", "ImputeFunction", "Imputer"),
+        "impute.own": ("ImputeFunction",),
+        "impute.protocol": ("Evidence", "Imputer"),
         "impute.scores": ("Score",),
         "impute.written": ("distributions",),
         "monitor": ("Monitor",),
         "plot": ("plot",),
         "queries": ("Queries",),
-        "query": ("Change", "ImputedCell", "Node", "Query", "Reject", "Rule", "UncertainRow", "changes_of"),
+        "query": ("Query", "Rule"),
         "repository.held_out": ("Quality",),
         "repository.quality": ("Imputation", "Violation", "verify"),
         "repository.repository": ("Repository", "Step"),
-        "results": ("Decisive", "Explanation", "Flip", "Outside", "Rival"),
+        "results": (
+            "Change",
+            "Decisive",
+            "Explanation",
+            "Flip",
+            "ImputedCell",
+            "Node",
+            "Outside",
+            "Reject",
+            "Rival",
+            "UncertainRow",
+            "changes_of",
+        ),
         "rows.table": ("RowSource",),
         "show": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
         "sinks": ("sinks",),

@@ -1,7 +1,11 @@
-"""How large may a file be that is read whole?
+"""Files that are read whole: small ones, and YAML in which names stay names.
 
-Queries, rules, properties and manifests are small. One that is not is something else, or was made to fill the memory:
-it is refused after so many bytes, and never held as a whole. A person may name a pipe: it is read as a file is.
+Queries, rules, properties and manifests are small. A file that is not is something else, or was made to fill the
+memory: it is refused after so many bytes, and never held whole. A person may name a pipe: it is read as a file is.
+
+Keys of YAML are texts, however they look: `NO`, `on`, `1e3` or `2024-01-01` name a column, and are no truth values,
+numbers or dates. So are the values of fields that the caller calls names, alone or in a list. A key that is there twice
+is an error: YAML would silently take the second. So is 1:30 where a value belongs: YAML would read 90.
 """
 
 from __future__ import annotations
@@ -17,6 +21,12 @@ from fogline.errors import FoglineError
 
 DOCUMENT = 2**20  # bytes of what a person writes: queries, rules, properties, a token
 WRITTEN = 64 * 2**20  # bytes of what Fogline writes about what it has written
+DEEPEST = 50  # how deep lists and mappings may lie in one another
+MOST = 100_000  # values of a document, those counted again that an alias repeats
+
+_NUMBERS = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_TOO_DEEP = f"lists and mappings lie in one another more than {DEEPEST} deep."
+_TIME = re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")  # 1:30, which YAML 1.1 reads as 90
 
 
 def read_small(path: str | Path, most: int = DOCUMENT) -> bytes:
@@ -33,19 +43,6 @@ def read_small(path: str | Path, most: int = DOCUMENT) -> bytes:
 def read_small_text(path: str | Path, most: int = DOCUMENT) -> str:
     """The same, as text."""
     return read_small(path, most).decode("utf-8")
-
-
-# --- documents ---
-# How is a YAML file read so that names stay names?
-#
-# Its keys are texts, however they look: `NO`, `on`, `1e3` or `2024-01-01` name a column, and are no truth values,
-# numbers
-# or dates. The same holds for the values of the fields that a caller calls names, alone or in a list. A key that is
-# there
-# twice is an error: YAML would silently take the second. So is 1:30 where a value belongs: YAML would read 90.
-
-DEEPEST = 50  # how deep lists and mappings may lie in one another
-MOST = 100_000  # values of a document, those counted again that an alias repeats
 
 
 class DocumentError(yaml.YAMLError):
@@ -73,10 +70,6 @@ def read_document(path: str | Path, names: Collection[str] = ()) -> Any:
         raise DocumentError(f"a value in it cannot be read: {str(error)[:200]}.") from None
 
 
-_NUMBERS = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
-_TOO_DEEP = f"lists and mappings lie in one another more than {DEEPEST} deep."
-
-
 def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     """How many values a node stands for. A few aliases of aliases can stand for more than any memory holds."""
     if node not in known:
@@ -98,9 +91,6 @@ def _in_words(error: yaml.YAMLError) -> str:
         return str(error)
     what = f"{error.problem or error.context}" if isinstance(error, yaml.MarkedYAMLError) else "it cannot be read"
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}."
-
-
-_TIME = re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")  # 1:30, which YAML 1.1 reads as 90
 
 
 class _Loader(yaml.SafeLoader):

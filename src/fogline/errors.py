@@ -1,6 +1,7 @@
-"""What went wrong, what was there, and what is the way out?
+"""Errors and warnings.
 
-Every error Fogline raises on purpose is a `FoglineError`; its text is written for the person at the keyboard.
+Every error that Fogline raises on purpose is a `FoglineError`. Its text names what was wrong, what was there, and the
+way out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class FoglineError(Exception):
 
 
 class QueryError(FoglineError, ValueError):
-    """The question itself is wrong, or does not fit the rows."""
+    """The query itself is wrong, or does not fit the rows."""
 
 
 class RuleError(FoglineError, ValueError):
@@ -54,7 +55,7 @@ class SinkError(FoglineError):
 
 
 def other_format(what: str, found: int, known: int, way_out: str) -> str:
-    """What is read of something that another version of Fogline has written; `way_out` is what else can be done.
+    """The error's text for what another version of Fogline has written; `way_out`: what else can be done.
 
     >>> other_format("this snapshot", 8, 7, "take a new one")[:59]
     'this snapshot has format 8; this version of Fogline reads 7'
@@ -67,7 +68,7 @@ def other_format(what: str, found: int, known: int, way_out: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A second line with a guess, or nothing.
+    """A second line of an error, with the known name that is nearest; empty: none is near.
 
     >>> did_you_mean("tmep", ["temp", "light"])
     "\\nDid you mean 'temp'?"

@@ -1,10 +1,10 @@
-"""How is a name there without all that it needs being imported?
+"""Names of a package that are imported when they are first used.
 
-A package that shows its names through a `Face` imports each of them when it is first used: `fogline --help` needs no
-compiler, and `fogline.Query` no Spark. Type checkers see the names by imports of their own (`if TYPE_CHECKING`).
+So `fogline --help` needs no compiler, and `fogline.Query` no Spark. Type checkers see the names by imports of their own
+(`if TYPE_CHECKING`).
 
-A name may also be that of a room: `fogline.skyline` is the function, and `fogline.engine.live` a module of the room.
-Importing the room would put it in the function's place; a face keeps the name for what it shows.
+A name may be that of a module, too: `fogline.show` is a function, and lies in the module `show`. Python sets a module
+that is imported as an attribute of its package; a `Face` keeps the name for what it shows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class Face(ModuleType):
-    """A package whose names lie in modules that are imported when they are asked for."""
+    """A package of which each name is imported from its module when it is asked for."""
 
     where: Mapping[str, str]
 
@@ -39,7 +39,7 @@ class Face(ModuleType):
 
 
 def offer(package: str, names: Mapping[str, tuple[str, ...]]) -> None:
-    """Let a package show names of its modules; a module itself, too, as {"spark": ("spark",)}."""
+    """Let a package show names of its modules; {"spark": ("spark",)} shows a module itself."""
     module = sys.modules[package]
     vars(module)["where"] = {name: f"{package}.{each}" for each, shown in names.items() for name in shown}
     module.__class__ = Face

@@ -27,17 +27,25 @@ from fogline.engine.group import Group
 from fogline.engine.store import AnyGroup
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
-from fogline.impute.intake import Intake
-from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
+from fogline.impute.own import ImputeFunction, as_imputer
+from fogline.impute.protocol import Imputer
 from fogline.impute.scores import Score, by_age, listed
-from fogline.intake import NOTHING, TakenRows, take
+from fogline.intake import NOTHING, Intake, TakenRows, take
 from fogline.kernels.uncertain import extent
-from fogline.query import Node, Query, Reject
+from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.results import Explanation
+from fogline.results import Explanation, Node, Reject
+from fogline.rows.cells import REAL
 from fogline.rows.changes import Key, Tables
-from fogline.rows.clock import INTEGER, REAL, instant, join_kinds, show_time, time_text
+from fogline.rows.clock import (
+    INTEGER,
+    instant,
+    join_kinds,
+    show_time,
+    time_text,
+)
 from fogline.rows.reader import Kinds, Named, Reader, length_in
+from fogline.rows.table import opened
 from fogline.show import count_of, html_of
 from fogline.snapshot import restore_monitor, save_monitor
 
@@ -90,7 +98,7 @@ class Monitor:
         self._how = remember, hindsight, eager
         self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
-        self.intake = None if self.chain is None else Intake(self.chain, eager=eager, scoring=scoring)
+        self.intake = Intake(self.chain, eager=eager, scoring=scoring)
         self.places = places
         self.clock = -np.inf
         self.shown: pa.DataType | None = None  # the kind of the last `now`
@@ -117,7 +125,8 @@ class Monitor:
     def advance(self, now: Any, rows: Any = None, *, ticks: bool = True) -> pa.Table:
         """Move the clock to `now`, take in the rows that arrived, and return what changed in the answer.
 
-        Rows may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
+        Rows are a table of any kind: pandas, Polars, Arrow, a DuckDB relation, a list of dicts or a dict of columns.
+        They may be of many instants up to `now`; they are taken tick by tick, and what is later is rejected. Without
         `ticks` only the answer at `now` is looked at, and the changes lead there from the answer last reported.
         O(rows · live set).
 
@@ -168,7 +177,8 @@ class Monitor:
 
     def _read(self, rows: Any) -> Named | None:
         """Rows in numbers, with their names; None if there are none."""
-        return self._reader.read(rows, self.kinds) if _any(rows) else None
+        frame = None if rows is None else opened(rows)
+        return self._reader.read(frame, self.kinds) if frame is not None and frame.length else None
 
     def _report(self, deltas: list[tuple[Key, Delta]]) -> pa.Table:
         """The table of changes."""
@@ -394,8 +404,3 @@ class Monitor:
 
     def _show(self, value: float) -> Any:
         return show_time(value, self.kinds.time)
-
-
-def _any(rows: Any) -> bool:
-    """Is there anything to read? What has no length is left to the reader to refuse."""
-    return rows is not None and (not hasattr(rows, "__len__") or len(rows) > 0)

@@ -1,7 +1,6 @@
-"""Which queries are asked of one stream, and do they go together?
+"""Several queries over one stream, by their names.
 
-By their names, where there are several. They agree on what a row is called and when it came; each column has one role
-for all of them. All else may differ.
+They agree on the columns of ids, times and versions, and each column has one role for all of them. All else may differ.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Queries(Mapping[str, Query]):
 
     @property
     def lifetime(self) -> Any:
-        """The lifetime of the first that has one: it shows what times mean."""
+        """The lifetime of the first query that has one: it shows whether times are numbers or timestamps."""
         return next((query.lifetime for query in self.values() if query.lifetime is not None), None)
 
     @property
@@ -123,7 +122,7 @@ def each_of(asked: Asked) -> dict[str | None, Query]:
 
 
 def differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Which of several queries differ, in words, given plain values; None where both are a query alone.
+    """Which of several queries differ, as a text, given plain values; None where both are a query alone.
 
     >>> differing({"queries": {"fire": {}, "gas": {}}}, {"queries": {"fire": {"alpha": 1}, "wet": {}}})
     "in 'fire' alpha was not given and is now 1, 'gas' is missing, 'wet' is new"
@@ -144,7 +143,7 @@ def differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 
 def differing_fields(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Which fields of a query differ, in words, given plain values.
+    """Which fields of a query differ, as a text, given plain values.
 
     >>> differing_fields({"id": "i", "alpha": 0.5, "last": 3}, {"id": "i", "alpha": 0.4})
     'alpha was 0.5 and is now 0.4, last was 3 and is now not given'
@@ -170,7 +169,7 @@ def _check_names(queries: Mapping[Any, Any]) -> None:
 
 
 def _check_stream(queries: Mapping[str, Query]) -> None:
-    """What is true of the stream is so for all."""
+    """What holds for the stream holds for all queries."""
     (first, one), *others = queries.items()
     for name, query in others:
         for what in ("id", "time"):
@@ -189,7 +188,7 @@ def _check_stream(queries: Mapping[str, Query]) -> None:
 
 
 def _check_roles(queries: Mapping[str, Query]) -> None:
-    """Each column of the stream is one thing, and none is called as the column that names the query."""
+    """Each column has one role in all queries, and none is called as the column with the query's name."""
     roles: dict[str, tuple[str, str]] = {}
     for name, query in queries.items():
         found: list[tuple[str, Iterable[str | None]]] = [("an attribute", query.names), ("a group", query.by)]

@@ -1,7 +1,7 @@
-"""What became of a row, and why? Answered by playing the stream again.
+"""What became of a row, and why: the stream is played again.
 
-All rows are taken in the order of their times, as if each had come in time: that is what a run reports where no row is
-late. Nothing of a run is needed for it, and nothing is kept.
+All rows are taken in the order of their times, as if each had come in time. A run reports the same where no row is
+late. Nothing of a run is needed, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fogline.arrays import Floats
 from fogline.engine.live import Live
 from fogline.errors import ClockError, RowsError, did_you_mean
 from fogline.monitor import Monitor
-from fogline.query import Change, Query, as_text, changes_of
+from fogline.query import Query, as_text
 from fogline.repository.repository import Repository
-from fogline.results import Explanation, plain
+from fogline.results import Change, Explanation, changes_of, plain
 from fogline.rows.clock import as_instant, instant, read_times, show_time
 from fogline.rows.table import joined_column
 from fogline.show import quoted
@@ -29,9 +29,9 @@ NEWEST = 20  # instants of an id at which its rows are looked for, if they were 
 
 @dataclass(frozen=True, slots=True)
 class RowStory:
-    """One row of an id: what was reported of it, and why it is in or out, if it is still live.
+    """One row of an id: what was reported of it, and while it is live, why it is in or out.
 
-    A row that is not live was forgotten, since one that stays at least as long surely beats it (`guard`), or has left.
+    A row that is not live has left, or was forgotten: one that stays at least as long surely beats it (`guard`).
     """
 
     by: tuple[Any, ...]

@@ -1,89 +1,175 @@
-"""What is stated of a row when it is asked why it is in the answer, or why not?
+"""What a monitor gives back: changes, rejects, explanations, and their sentences.
 
-Rows are named by their id and their arrival: an id may have several. Values are as the user sees them, not oriented.
+Rows are named by their id and their arrival, since an id may have several. Values are as the user sees them, not
+oriented: a distribution is a list of (value, weight), its weights adding up to 1.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fogline.query import ImputedCell, UncertainRow, as_text
+from fogline.query import TOLERANCE, Query, as_text
 from fogline.rows.clock import instant, time_text
-from fogline.show import quoted
+from fogline.show import count_of, quoted
 
-if TYPE_CHECKING:
-    from fogline.query import ImputedCell
+Pairs = tuple[tuple[float, float], ...]  # the values of a cell with their weights, ascending
 
-
-class Rival(NamedTuple):
-    """A row that may beat another."""
-
-    id: Any
-    arrived: Any
-    probability: float
-    """How likely it beats it."""
+_SIDES = {"<": "below {}", "<=": "{} or less", ">=": "{} or more", ">": "above {}"}
+_RIVALS = 2  # that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """A value of one cell, of the row itself or of a rival, at which the row would enter or leave; the rest stays."""
+class Change:
+    """One row entered or left the answer, or its probability moved. Adding changes up gives the answer again."""
 
+    time: Any
+    by: tuple[Any, ...]
     id: Any
     arrived: Any
-    attribute: str
-    value: float
-    side: str
-    """Which values do so: ">=", ">", "<=" or "<" that value; of a rival's cell, those that it may have."""
-    missing: bool
-    """Whether the cell is missing, so that a measurement could show it."""
-    to: bool
-    """Whether the row is in then."""
-    probability: float
-    """Of the row, if the cell has just that value, or for ">" and "<" one close to it."""
-    chance: float | None = None
-    """How likely the cell has such a value, if it is missing."""
-    own: bool = True
-    """Whether it is a cell of the row itself."""
+    change: Literal["enter", "leave", "update"]
+    probability: float | None
+    exact: bool | None
+    within: float | None
+    attributes: Mapping[str, float | None]
+    reason: str | None = None
+    """Of a leave: 'expired'; 'beaten', by a row that surely beats it; 'less likely', its probability fell to alpha or
+    below without one such row; where rows are replaced 'replaced', by a row that is not in, or 'removed'; and on a
+    pipeline 'begun anew': its group's clock had run ahead, and its rows come again or are held."""
+    rival: tuple[Any, Any] | None = None
+    """The id and the arrival of the row that surely beats it; of several the first in that order."""
 
 
-class Decisive(NamedTuple):
-    """The missing cell, of the row itself or of a rival, whose knowledge would move the row's probability most."""
+def changes_of(rows: Iterable[Mapping[str, Any]], query: Query) -> list[Change]:
+    """The rows of a table of changes, as values."""
+    return [
+        Change(
+            time=row["time"],
+            by=tuple(row[name] for name in query.by),
+            id=row["id"],
+            arrived=row["arrived"],
+            change=row["change"],
+            probability=row["probability"],
+            exact=row["exact"],
+            within=row["within"],
+            attributes={name: row[name] for name in query.names},
+            reason=row.get("reason"),
+            rival=None if row.get("rival_time") is None else (row["rival"], row["rival_time"]),
+        )
+        for row in rows
+    ]
 
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that could not be taken, as it came, and why."""
+
+    row: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A live row in the skyline tree (paper, section 5.1, corrected).
+
+    Rows of layer 1 have no guard. A shadow is guarded by a row that expires no earlier: it has no layer, and will never
+    be in the answer. A row that was forgotten is not in the tree.
+    """
+
+    by: tuple[Any, ...]
     id: Any
     arrived: Any
+    layer: int | None
+    parent: tuple[Any, Any] | None
+    shadow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainRow:
+    """A row whose values may be uncertain: for each attribute its distribution; a known value has a list of one.
+
+    Attributes are independent of each other.
+    """
+
+    values: Mapping[str, Pairs]
+
+    @property
+    def places(self) -> int:
+        """How many combinations of values it has."""
+        return math.prod(len(pairs) for pairs in self.values.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ImputedCell:
+    """A missing value of a row: the distribution that was imputed first, and the one that is now."""
+
     attribute: str
-    moves: float
-    """By how much, as a mean over the values that the cell may have: the expected |P then - P now|."""
-    own: bool = True
-    """Whether it is a cell of the row itself."""
+    first: Pairs
+    first_by: str
+    """The rule or imputer that gave it."""
+    now: Pairs
+    now_by: str
+    open: bool
+    """Whether a later reading of the sensor may still change it."""
+    imputer: str = ""
+    """The imputer that gives it now."""
+    rows: int | None = None
+    """How many rows of history it rests on, where that is known."""
 
+    @property
+    def low(self) -> float:
+        """The least value that it may be now."""
+        return self.now[0][0]
 
-class Outside(NamedTuple):
-    """A value that was measured outside the limits of its attribute, and is treated as missing."""
+    @property
+    def high(self) -> float:
+        """The greatest value that it may be now."""
+        return self.now[-1][0]
 
-    attribute: str
-    value: float
-    low: float
-    high: float
+    @property
+    def mean(self) -> float:
+        """Its mean now."""
+        return math.fsum(value * weight for value, weight in self.now)
+
+    @property
+    def rule(self) -> str:
+        """The rule that gives it now; empty: an imputer without rules does."""
+        return "" if self.now_by == self.imputer else self.now_by
+
+    @property
+    def source(self) -> str:
+        """What gives it now, in words."""
+        by = f"rule {self.rule}" if self.rule else self.now_by
+        return by if self.rows is None else f"{by}, {count_of(self.rows, 'row')} of history"
 
     def __str__(self) -> str:
-        """
-        >>> str(Outside("temperature", 133.4, 5, 60))
-        '133.4 was outside 5…60 and is treated as missing'
-        """
-        return f"{self.value:.9g} was outside {self.low:.9g}…{self.high:.9g} and is treated as missing"
+        first, now = f"{_shortly(self.first)} (by {self.first_by})", f"{_shortly(self.now)} (by {self.now_by})"
+        later = "" if first == now else f", since its sensor has spoken again {now}"
+        return f"{self.attribute} is missing: {first}{later}{', still open' if self.open else ''}"
+
+
+def _shortly(pairs: Pairs) -> str:
+    """A distribution in a few numbers: its ends, and where its middle lies."""
+    if len(pairs) == 1:
+        return f"{pairs[0][0]:g}"
+    middle = next(
+        value for k, (value, _) in enumerate(pairs) if math.fsum(w for _, w in pairs[: k + 1]) > 0.5 - TOLERANCE
+    )
+    return f"{pairs[0][0]:g} to {pairs[-1][0]:g}, about {middle:g}"
+
+
+# --- Explanations -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A live row, its probability, which rows beat it how likely (the strongest first, ten at most), what was imputed
-    for it, what would flip it, and which missing value matters most."""
+    """Why a live row is in the answer, or out of it."""
 
     by: tuple[Any, ...]
     id: Any
@@ -94,6 +180,7 @@ class Explanation:
     within: float  # how far the truth may lie from it; 0: it is exact
     cloud: UncertainRow
     rivals: tuple[Rival, ...]
+    """The rows that may beat it, the likeliest first; ten at most."""
     imputed: tuple[ImputedCell, ...] = ()
     """What was imputed for each of its missing values."""
     front: str = ""
@@ -103,7 +190,7 @@ class Explanation:
     decisive: Decisive | None = None
     """None: no missing value would move it."""
     approximate: bool = False
-    """Whether the row has too many places: flips and what is decisive are then those of a coarser row."""
+    """Whether the row has too many combinations of values: flips, and what is decisive, are those of a coarser row."""
     alpha: float = 0.0
     """What its probability is compared with."""
     outside: tuple[Outside, ...] = ()
@@ -111,8 +198,8 @@ class Explanation:
 
     @property
     def gaps(self) -> tuple[ImputedCell, ...]:
-        """What was imputed, and the cells that came as distributions, or that were imputed as they came: in order of
-        the attributes."""
+        """Its cells that are not simply known, in the order of the attributes: what was imputed, what was outside its
+        limits, and what came as a distribution."""
         known, outside = {each.attribute: each for each in self.imputed}, {each.attribute for each in self.outside}
         cells = [
             known.get(name) or ImputedCell(name, pairs, "", pairs, "", False)
@@ -184,6 +271,71 @@ class Explanation:
         return f"<p>{escape(self.sentence)}</p><table>{''.join(rows)}</table>"
 
 
+class Rival(NamedTuple):
+    """A row that may beat another."""
+
+    id: Any
+    arrived: Any
+    probability: float
+    """How likely it beats it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A value of one cell, of the row itself or of a rival, at which the row would enter or leave.
+
+    All other cells stay as they are.
+    """
+
+    id: Any
+    arrived: Any
+    attribute: str
+    value: float
+    side: str
+    """Which values do so: ">=", ">", "<=" or "<" that value; of a rival's cell, those that it may have."""
+    missing: bool
+    """Whether the cell is missing, so that a measurement could show it."""
+    to: bool
+    """Whether the row is in then."""
+    probability: float
+    """Of the row, if the cell has just that value, or for ">" and "<" one close to it."""
+    chance: float | None = None
+    """How likely the cell has such a value, if it is missing."""
+    own: bool = True
+    """Whether it is a cell of the row itself."""
+
+
+class Decisive(NamedTuple):
+    """The missing cell, of the row itself or of a rival, whose knowledge would move the row's probability most."""
+
+    id: Any
+    arrived: Any
+    attribute: str
+    moves: float
+    """By how much, as a mean over the values that the cell may have: the expected |P then - P now|."""
+    own: bool = True
+    """Whether it is a cell of the row itself."""
+
+
+class Outside(NamedTuple):
+    """A value that was measured outside the limits of its attribute, and is treated as missing."""
+
+    attribute: str
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """
+        >>> str(Outside("temperature", 133.4, 5, 60))
+        '133.4 was outside 5…60 and is treated as missing'
+        """
+        return f"{self.value:.9g} was outside {self.low:.9g}…{self.high:.9g} and is treated as missing"
+
+
+# --- As plain values --------------------------------------------------------------------------------------------------
+
+
 def plain(value: Any) -> Any:
     """A value as JSON holds it: numbers, truth values and texts as they are, all else as text.
 
@@ -224,7 +376,7 @@ def _imputed(cell: ImputedCell, measured: Outside | None) -> tuple[str, ...]:
     return what, f"{_span(cell.now)}, mean {number(cell.mean)}{by}{first}{later}"
 
 
-def _span(pairs: tuple[tuple[float, float], ...]) -> str:
+def _span(pairs: Pairs) -> str:
     low, high = number(pairs[0][0]), number(pairs[-1][0])
     return low if low == high else f"{low} to {high}"
 
@@ -236,11 +388,7 @@ def _flip(flip: Flip) -> tuple[str, ...]:
     return f"{cell} {flip.side} {number(flip.value)}", f"{then}{chance}"
 
 
-# --- sentence ---
-# Why is a row in or out, in one plain sentence?
-
-_SIDES = {"<": "below {}", "<=": "{} or less", ">=": "{} or more", ">": "above {}"}
-_RIVALS = 2  # that are named
+# --- In one sentence --------------------------------------------------------------------------------------------------
 
 
 def number(value: float) -> str:
@@ -258,7 +406,7 @@ def where(row: Any) -> str:
 
 
 def sentence_of(row: Explanation) -> str:
-    """What carries it or keeps it out, and what would change that."""
+    """Why the row is in or out, and what would change that."""
     measured = {each.attribute: each for each in row.outside}
     parts = [*(_gap(each, measured.get(each.attribute)) for each in row.gaps), _rivals(row)]
     if (own := next((each for each in row.flips if each.own), None)) is not None:

@@ -1,7 +1,12 @@
-"""How does an object show itself, on a few lines?
+"""How values and tables look: as text, on a terminal, in a notebook.
 
-As a call with its arguments, on one line where that is short, else wrapped; a length of time in the words a person
-would use.
+An object is shown as a call with its arguments, on one line where that is short. A table is shown as lines of text, or
+as HTML without scripts and without a style sheet: colours are translucent, so that it reads on light and on dark, and
+all that comes from data is escaped. A probability has a bar, a gap a mark, a change its sign; columns that state
+nothing (all exact, all null) are left out.
+
+    fl.show(monitor.answer())        an object that a notebook renders
+    %load_ext fogline                from then on every Arrow table is rendered so
 """
 
 from __future__ import annotations
@@ -29,12 +34,21 @@ UNITS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
+GAP = "gap"
+MOST = 50  # rows that are shown
+_LONGEST = 80  # characters of a cell
+_BAR = "rgba(0,114,178,.28)"  # blue of the palette of Okabe and Ito
+_GAP = '<span style="border:1px dashed;border-radius:3px;padding:0 4px;opacity:.75" title="missing">gap</span>'
+_SIGNS = {"enter": "▲ enter", "leave": "▽ leave", "update": "· update"}
+_OWN = ("time", "arrived", "probability", "within", "rival", "rival_time", "changes", "low", "high", "mean")
+_BARS = ("probability",)
+_SILENT = ("exact", "within", "reason", "rival", "rival_time")  # left out where they state nothing
 
 
 def printable(text: str, keep: str = "\n") -> str:
-    """A text as a terminal may get it: no letter of it moves the cursor, changes colours or turns the line around.
+    """A text as a terminal may get it: none of its characters moves the cursor, changes colours or reverses the line.
 
-    Texts come from rows. What is in `keep` stays.
+    Texts come from rows. Characters in `keep` stay.
 
     >>> printable("a\\x1b[31mb\\u202e\\ud800")
     'a\\\\x1b[31mb\\\\u202e\\\\ud800'
@@ -47,7 +61,7 @@ def printable(text: str, keep: str = "\n") -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value in a reason: short, and never an error.
+    """A value for a sentence: short, and never an error.
 
     >>> quoted("x" * 1000)[-30:], quoted("\\ud800")
     ("xxxxxxxxx… (1,002 characters)'", "'\\\\ud800'")
@@ -73,7 +87,7 @@ def call(name: str, arguments: Sequence[str]) -> str:
 
 
 def indented(text: str) -> str:
-    """Lines of a few words each, moved in."""
+    """The lines, wrapped and indented."""
     moved = "    "
     lines = (wrap(line, WIDTH, initial_indent=moved, subsequent_indent=moved, break_long_words=False,
                   break_on_hyphens=False) for line in text.splitlines())  # fmt: skip
@@ -93,7 +107,7 @@ def in_words(microseconds: int) -> str:
 
 
 def count_of(number: int, word: str) -> str:
-    """A number of things.
+    """A count and its noun.
 
     >>> count_of(1, "rule"), count_of(2000, "row")
     ('1 rule', '2,000 rows')
@@ -114,81 +128,7 @@ def size_text(size: float) -> str:
     return f"{max(size / 1e3, 1):.0f} KB"
 
 
-# --- shown_html ---
-# How does an object show itself in a notebook?
-#
-# As a small table of HTML without scripts and without a style sheet: colours are translucent, so that it reads on
-# light
-# and on dark. All that comes from data is escaped. A gap is a mark of its own, a probability a number over a bar.
-
-GAP = "gap"
-MOST = 50  # rows that are shown
-_LONGEST = 80  # letters of a cell
-_BAR = "rgba(0,114,178,.28)"  # blue of the palette of Okabe and Ito
-_GAP = '<span style="border:1px dashed;border-radius:3px;padding:0 4px;opacity:.75" title="missing">gap</span>'
-
-
-def html_table(
-    names: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    title: str = "",
-    note: str = "",
-    bars: Sequence[str] = ("probability",),
-    gaps: Sequence[str] = (),
-) -> str:
-    """A table, with a title above and a note below; `bars` are columns of probabilities, `gaps` those where None is a
-    missing value (in the others it is left empty).
-
-    >>> print(html_table(["id"], [["<b>"]]).count("&lt;b&gt;"))
-    1
-    """
-    head = "".join(f'<th style="text-align:left">{escape(str(name))}</th>' for name in names)
-    lines = []
-    for row in rows:
-        cells = (_cell(value, name in bars, name in gaps) for name, value in zip(names, row, strict=True))
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    above = f"<div><b>{escape(title)}</b></div>" if title else ""
-    below = f'<div style="opacity:.75">{escape(note)}</div>' if note else ""
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>" if names else ""
-    return f"<div>{above}{table}{below}</div>"
-
-
-def _cell(value: object, bar: bool, gap: bool) -> str:
-    if value is None or (gap and isinstance(value, float) and math.isnan(value)):
-        return f"<td>{_GAP if gap else ''}</td>"
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return f'<td style="text-align:left">{escape(cell_text(value))}</td>'
-    style = "text-align:right"
-    if bar and 0 <= value <= 1:
-        part = f"{100 * value:.1f}%"
-        style += f";background:linear-gradient(90deg,{_BAR} {part},transparent {part})"
-    return f'<td style="{style}">{escape(cell_text(value))}</td>'
-
-
-def cell_text(value: object) -> str:
-    """A value as one reads it: few digits, and not too long.
-
-    >>> cell_text(0.123456789), cell_text(3.0), cell_text("x" * 99)[-3:]
-    ('0.123457', '3', 'xx…')
-    """
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-# --- notebook ---
-# How do answers, changes and explanations look in a notebook?
-#
-#     fl.show(monitor.answer())        an object that a notebook renders
-#     %load_ext fogline                from then on every Arrow table is rendered so
-#
-# A probability has a bar, a gap a mark, a change its sign. Columns that state nothing (all exact, all null) are left
-# out.
-
-_SIGNS = {"enter": "▲ enter", "leave": "▽ leave", "update": "· update"}
-_OWN = ("time", "arrived", "probability", "within", "rival", "rival_time", "changes", "low", "high", "mean")
-_BARS = ("probability",)
-_SILENT = ("exact", "within", "reason", "rival", "rival_time")  # left out where they state nothing
+# --- Tables in a notebook ---------------------------------------------------------------------------------------------
 
 
 class Rendering:
@@ -235,7 +175,7 @@ def html_of(thing: Any, rows: int = MOST) -> str:
 
 
 def text_of(thing: Any, rows: int = MOST) -> str:
-    """The same as lines of text."""
+    """A table as lines of text."""
     if not isinstance(thing, pa.Table):
         return str(thing)
     names, cells, gaps = _cells(thing, rows)
@@ -312,3 +252,54 @@ def _sentence(why: str | None) -> str | None:
         return None if why is None else str(json.loads(why)["sentence"])
     except (ValueError, KeyError, TypeError):
         return why
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def html_table(
+    names: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str = "",
+    note: str = "",
+    bars: Sequence[str] = ("probability",),
+    gaps: Sequence[str] = (),
+) -> str:
+    """A table, with a title above and a note below; `bars` are columns of probabilities, `gaps` those where None is a
+    missing value (in the others it is left empty).
+
+    >>> print(html_table(["id"], [["<b>"]]).count("&lt;b&gt;"))
+    1
+    """
+    head = "".join(f'<th style="text-align:left">{escape(str(name))}</th>' for name in names)
+    lines = []
+    for row in rows:
+        cells = (_cell(value, name in bars, name in gaps) for name, value in zip(names, row, strict=True))
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    above = f"<div><b>{escape(title)}</b></div>" if title else ""
+    below = f'<div style="opacity:.75">{escape(note)}</div>' if note else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>" if names else ""
+    return f"<div>{above}{table}{below}</div>"
+
+
+def _cell(value: object, bar: bool, gap: bool) -> str:
+    if value is None or (gap and isinstance(value, float) and math.isnan(value)):
+        return f"<td>{_GAP if gap else ''}</td>"
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return f'<td style="text-align:left">{escape(cell_text(value))}</td>'
+    style = "text-align:right"
+    if bar and 0 <= value <= 1:
+        part = f"{100 * value:.1f}%"
+        style += f";background:linear-gradient(90deg,{_BAR} {part},transparent {part})"
+    return f'<td style="{style}">{escape(cell_text(value))}</td>'
+
+
+def cell_text(value: object) -> str:
+    """A value as one reads it: few digits, and not too long.
+
+    >>> cell_text(0.123456789), cell_text(3.0), cell_text("x" * 99)[-3:]
+    ('0.123457', '3', 'xx…')
+    """
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,8 +1,8 @@
-"""How does a monitor outlive its process?
+"""A monitor as one bytes object, and again a monitor that goes on bit for bit.
 
-Everything a monitor knows as flat arrays in one bytes object. Only the live set is state, with the members' sums of
-logarithms, and the newest readings and open gaps of each sensor: integers and values as they are, so that a restored
-monitor goes on bit for bit.
+Saved are the live rows of each group, with the sums of logarithms of those in the answer, the newest readings and open
+gaps of each sensor, and counters. Numbers are saved as they are. A snapshot belongs to one query, one repository and
+one imputer: others are refused by name.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def save_monitor(monitor: Monitor) -> bytes:
 def restore_monitor(
     saved: bytes, query: Query, repository: Repository | None, make: Callable[[int], Monitor]
 ) -> Monitor:
-    """The monitor that was saved, if it belongs to this query and repository; `make` makes an empty one."""
+    """The monitor that was saved; `make` makes an empty one of so many places. Another query is an error."""
     header, arrays = unpack(saved)
     with whole("snapshot of a monitor"):
         return _restored(header, arrays, query, repository, make)

@@ -1,11 +1,11 @@
-"""Who is on top of a table that does not move?
+"""The skyline of a table that does not move.
 
 Every row is in the window; times and expiries do not matter. A missing value is imputed from a repository, or, without
 one, from the table's own rows: by the other attributes of its row where that does better than the attribute's own
-distribution.
+distribution. No row is dropped: what cannot be compared is an error that names its row.
 
-Complete rows that none beats are found first: no probability is needed for that. A row with gaps that one of them
-surely beats is out, and changes no other row's probability, so only what is left of those gets its distributions.
+Complete rows that no complete row dominates are found first: no probability is needed for that. A row with gaps that
+one of them surely dominates is out, and changes no other row's probability, so only the others get distributions.
 """
 
 from __future__ import annotations
@@ -22,232 +22,21 @@ from fogline.engine.answer import FRONT, check_front, check_top, means, represen
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.intake import bounded, look, put
+from fogline.impute.fill import bounded, look, put
 from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_beaten
 from fogline.kernels.uncertain import ends
 from fogline.query import CHANGE_COLUMNS, UNHELD, Query, alpha_of, ways_of
-from fogline.repository.history import History, as_table, read_history
+from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository
-from fogline.rows.cells import Measure, measure, read_cells
-from fogline.rows.clock import Reasons
+from fogline.rows.cells import Measure, Reasons, measure, read_cells
 from fogline.rows.names import grouped
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
-from fogline.rows.table import Frame, opened
-
-ROW = "row"
-_ROW, _TIME = "fogline row", "fogline time"
-_SEED = 3
-
-
-class Judged(NamedTuple):
-    """The rows of a table that are in, by their positions in it, ascending."""
-
-    rows: Ints  # (m,)
-    probability: Floats  # (m,)
-    within: Floats  # (m,) how far the truth may lie from it
-    kind: Ints  # (m,) CERTAIN: in under every value that was imputed; OPEN
-    middle: Floats  # (m, d) the mean of each cell, larger is better
-    group: Ints  # (m,) the number of its group
-
-
-def table_answer(table: Any, query: Query, repository: Repository | None = None) -> pa.Table:
-    """The answer over a static table: by…, id, probability, exact, within, attributes, row; in the table's order.
-
-    `row` is a row's label in the index of a pandas frame, and its position in any other table.
-    """
-    found, judged = answered(table, query, repository)
-    return found.append_column(beside(ROW, found.schema.names), labels_of(table, judged.rows))
-
-
-def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Judged]:
-    """The answer, and what is known of its rows."""
-    if query.latest:
-        raise QueryError(
-            "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
-            "Monitor(query).advance(now, table), or keep the newest rows yourself and leave latest out."
-        )
-    plain = as_table(table) if isinstance(table, pa.Table | pa.RecordBatch) else _as_it_came(opened(table), query)
-    judged, read = judge(plain, query, repository)
-    for i, reason in read.rows.refused.items():
-        if UNHELD in reason:  # others are left out, as of a stream; of this one a float would be shown that is not it
-            raise QueryError(f"row {labels_of(table, np.array([i]))[0]} cannot be compared: {reason}.")
-    return _shown(plain, query, read, judged), judged
-
-
-def _as_it_came(frame: Frame, query: Query) -> pa.Table:
-    """A frame or dicts as an Arrow table, each value as it came; an error where one column holds several kinds."""
-    columns: dict[str, Any] = {}
-    for name in frame.once():
-        column, bad = frame.column(name), Reasons()
-        if isinstance(column, list) and name in query.names:
-            column = read_cells(column, str(name), bad)
-        elif isinstance(column, list) and name in query.by:
-            raise QueryError(f"column {name!r} holds values of several kinds; a group has one. Make texts of them.")
-        for i, reason in bad.items():
-            raise QueryError(f"{frame.label(i)} cannot be compared: {reason}.")
-        if not isinstance(column, list):
-            columns[str(name)] = column
-    return pa.table(columns)
-
-
-def judge(
-    plain: pa.Table, query: Query, repository: Repository | None = None, known: pa.Table | None = None
-) -> tuple[Judged, Named]:
-    """The rows that are in, and all as they were read. `known`: what gaps are learnt from, where it is not the table
-    itself."""
-    read = _read(plain, query, repository)
-    rows, taken = read.rows, read.rows.left()
-    taken = np.arange(plain.num_rows) if taken is None else taken
-    gaps: Flags = np.asarray(np.isnan(rows.uncertain.lo[taken]).any(axis=1))
-    chain = None
-    if gaps.any():
-        if repository is None:
-            history = _shuffled(plain if known is None else known, query)
-            repository = Repository.fit(history, query, method="others", retention=0)
-        else:
-            repository.doubt(_lacking(rows.uncertain.lo[taken], query))
-        chain = chain_of(repository, query, remember=False)  # rows have no before and after
-    return _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain), read
-
-
-def labels_of(table: Any, which: Ints) -> pa.Array:
-    """What these rows are called: by the index of a frame, if Arrow can hold its labels; else by their positions."""
-    index = getattr(table, "index", None)
-    if not hasattr(table, "iloc") or getattr(index, "nlevels", 2) > 1:
-        return pa.array(which)
-    try:
-        return pa.array(index).take(pa.array(which))
-    except (pa.ArrowException, TypeError, ValueError):  # labels of several kinds
-        return pa.array(which)
-
-
-def beside(name: str, taken: Container[str]) -> str:
-    """A name for a column that no other has."""
-    while name in taken:
-        name = f"{name}_"
-    return name
-
-
-def _lacking(values: Floats, query: Query) -> list[str]:
-    """The attributes with gaps."""
-    return [name for j, name in enumerate(query.names) if np.isnan(values[:, j]).any()]
-
-
-class _Still:
-    """Rows that do not move, by their groups."""
-
-    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float) -> None:
-        self.rows, self.group, self.groups, self.alpha = rows, group, groups, alpha
-
-    def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> Judged:
-        """What is in."""
-        uncertain = self.rows.uncertain
-        sure = ~gaps & (uncertain.start[taken] == ONE).all(axis=1)
-        known = taken[sure]
-        top, best = front(self.group[known], np.ascontiguousarray(uncertain.lo[known]), self.groups)
-        top = known[top]
-        which, found = self._left(taken[~sure], best, chain)
-        return self._judged(top, which, found) if len(which) else self._sure(top)
-
-    def _sure(self, top: Ints) -> Judged:
-        """Points that none beats."""
-        n = len(top)
-        return Judged(top, np.ones(n), np.zeros(n), np.full(n, CERTAIN), self.rows.uncertain.lo[top], self.group[top])
-
-    def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, UncertainRows]:
-        """Of the rows that are not known as points, those that no point surely beats, with their distributions."""
-        uncertain = self.rows.uncertain.part(which)
-        if chain is not None and len(which):
-            looked = look(chain, self.rows, which, None, self.rows.refused)
-            stay = self._unbeaten(which, bounded(chain, looked, rough=True), best)
-            which, looked = which[stay], looked.part(stay)
-            few = looked.uncertain.part(looked.lacking)
-            uncertain = put(looked.uncertain, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))
-        stay = self._unbeaten(which, uncertain, best)
-        return which[stay], uncertain.part(stay)
-
-    def _unbeaten(self, which: Ints, uncertain: UncertainRows, best: Front) -> Ints:
-        """The places of the rows that no point surely beats. (One that no imputer can complete is rejected.)"""
-        there = np.flatnonzero(~np.isnan(uncertain.lo).any(axis=1))
-        return there[~surely_beaten(best, self.group[which[there]], np.ascontiguousarray(uncertain.hi[there]))]
-
-    def _judged(self, top: Ints, which: Ints, found: UncertainRows) -> Judged:
-        """The answer of points and of what is left of the others, group by group; points alone are in."""
-        touched = np.unique(self.group[which])
-        parts = [self._sure(top[~np.isin(self.group[top], touched)])]
-        for key in touched.tolist():
-            points, others = top[self.group[top] == key], np.flatnonzero(self.group[which] == key)
-            rows = np.concatenate((points, which[others]))
-            uncertain = _joined(self.rows.uncertain.part(points), found.part(others))
-            stay, chance, within = once(uncertain, self.alpha)
-            every = np.arange(len(rows))
-            kind = np.asarray(fronts_of(*ends(uncertain, every), stay, every))
-            more = kind, means(uncertain.part(stay)), np.full(len(stay), key)
-            parts.append(Judged(rows[stay], chance, within, *more))
-        whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.argsort(whole.rows)
-        return Judged._make(each[order] for each in whole)
-
-
-def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:
-    """The rows in numbers, called by their numbers."""
-    count = pa.array(np.arange(plain.num_rows))
-    numbered = plain.append_column(_ROW, count).append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
-    fields = query.to_dict() | {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
-    fields = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
-    also = None if repository is None else repository.determinants
-    return Reader(Query.from_dict(fields), also=also).read(numbered, Kinds())
-
-
-def _shuffled(plain: pa.Table, query: Query) -> History:
-    """The table as a history without an order: what is held out of it is any of its rows."""
-    history = read_history(plain, query)
-    return history.part(np.random.default_rng(_SEED).permutation(history.rows))
-
-
-def _groups(read: Named) -> tuple[Ints, int]:
-    """(n,) the number of each row's group, and how many there are."""
-    if not read.by:
-        return np.zeros(len(read.id), np.int64), 1
-    number: dict[tuple[Any, ...], int] = {}
-    numbers = [number.setdefault(key, len(number)) for key in zip(*read.by, strict=True)]
-    return np.array(numbers, np.int64), max(1, len(number))
-
-
-def _joined(points: UncertainRows, others: UncertainRows) -> UncertainRows:
-    """Points, which have no values in the pools, and clouds that do."""
-    cells = ("lo", "hi", "start", "size")
-    return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
-
-
-def _shown(plain: pa.Table, query: Query, read: Named, judged: Judged) -> pa.Table:
-    """The answer as a table, in the types of the stream."""
-    rows, within = judged.rows, judged.within
-    ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
-    columns: dict[str, Any] = {
-        name: pa.array([values[k] for k in rows.tolist()], kind or pa.null())
-        for name, values, kind in zip(query.by, read.by, read.kinds.by or (None,) * len(query.by), strict=True)
-    }
-    columns |= {"id": ids.take(pa.array(rows)), "probability": judged.probability}
-    columns |= {"exact": within == 0.0, "within": within}
-    raw = np.ascontiguousarray(query.plausible(read.rows.raw[rows]).T)
-    columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
-    return pa.table(columns)
-
-
-# --- one_line ---
-# Which rows of this table are best? In one line, without an id, a time or a window.
-#
-#     fl.skyline(hotels, {"price": "min", "rating": "max"})
-#
-# The rows of the table that came in, in its kind and order, with their probabilities. Gaps are imputed from the table
-# itself, which is its own repository. No row is dropped on the way: what cannot be compared is an error that names
-# the
-# row.
+from fogline.rows.table import Frame, opened, table_of, usual_table
 
 ALPHA = 0.5
-_ROW_one_line = "row"
-_GROUP = "fogline group"
+ROW = "row"
+_ROW, _TIME, _GROUP = "fogline row", "fogline time", "fogline group"
+_SEED = 3
 
 
 def skyline(
@@ -262,9 +51,9 @@ def skyline(
 ) -> Any:
     """The rows of a table that no other row beats, with their probabilities; in one line.
 
-    `query` maps columns to "min" or "max". The rows come back in the kind of table that they came in (pandas, Polars or
-    Arrow; a list of dicts as one; a DuckDB relation, and whatever else Arrow can read, as an Arrow table), in its
-    order, with two more columns: `probability`, that no other row beats it, and `front`: "certain", in
+    `query` maps columns to "min" or "max". The rows come back in the kind of table that they came in (pandas, Polars,
+    Arrow, a list of dicts, a dict of columns; a DuckDB relation, and whatever else Arrow can read, as an Arrow table),
+    in its order, with two more columns: `probability`, that no other row beats it, and `front`: "certain", in
     the skyline under every value that was imputed; "likely", with a probability above `alpha` (0.5 unless stated); or
     "possible". A missing value (None, NaN, NA) is imputed from the table's own rows, or from a repository.
 
@@ -287,19 +76,19 @@ def skyline(
     check_front(front)
     if top is not None:
         check_top(top)
-    level = None if alpha is None else alpha_of(alpha)
+    level, wanted = None if alpha is None else alpha_of(alpha), _Wanted(front, top)
     if isinstance(query, Query):
         if by:
             raise QueryError("the query states by which columns rows are grouped; by= goes with a mapping of columns.")
-        return _by_query(table, query, repository, level, _Wanted(front, top))
-    wanted, level = _Wanted(front, top), ALPHA if level is None else level
-    asked = _TableQuestion.of(table, query, by)
-    return asked.answer(repository, level, wanted)
+        return _by_query(opened(table), query, repository, level, wanted)
+    if isinstance(table, Mapping) and not isinstance(query, Mapping):
+        raise QueryError('the table comes first, then what counts: fl.skyline(table, {"price": "min"}).')
+    return _TableQuestion.of(opened(table), query, by).answer(repository, ALPHA if level is None else level, wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which of the rows that are in are asked for."""
+    """Which of the rows that are in are asked for: those of a front, or so many that stand for all."""
 
     front: str
     top: int | None
@@ -309,7 +98,7 @@ class _Wanted:
         return 0.0 if self.front == "possible" else alpha
 
     def of(self, judged: Judged, alpha: float) -> tuple[Ints, dict[str, Any]]:
-        """Places among the judged rows; and for each which front it is in, and for how many it stands."""
+        """Positions among the judged rows; and of each its front, and for how many rows it stands."""
         fronts = words_of(judged.kind, judged.probability, alpha).astype(np.str_)
         which = np.arange(len(judged.rows))
         if self.front == "certain":
@@ -328,22 +117,66 @@ class _Wanted:
         return which[order], {FRONT: fronts[which[order]], "stands_for": stands}
 
 
+# --- With a query -----------------------------------------------------------------------------------------------------
+
+
 def _by_query(
-    table: Any, query: Query, repository: Repository | None, alpha: float | None, wanted: _Wanted
+    frame: Frame, query: Query, repository: Repository | None, alpha: float | None, wanted: _Wanted
 ) -> pa.Table:
+    """The answer to a query as an Arrow table; only the rows that are asked for, with `row`, `front`, `stands_for`."""
     alpha = query.alpha if alpha is None else alpha
-    found, judged = answered(table, _at(query, wanted.alpha(alpha)), repository)
+    level = wanted.alpha(alpha)
+    asked = query if level == query.alpha else Query.from_dict(query.to_dict() | {"alpha": level})
+    found, judged = answered(frame, asked, repository)
     which, more = wanted.of(judged, alpha)
     shown = {} if wanted == _Wanted("likely", None) else more
-    found = found.take(pa.array(which))
-    shown = {_ROW_one_line: labels_of(table, judged.rows[which])} | shown
-    for name, values in shown.items():
-        found = found.append_column(beside(name, found.schema.names), pa.array(values))
-    return found
+    return _with(found.take(pa.array(which)), {ROW: frame.labels(judged.rows[which])} | shown)
 
 
-def _at(query: Query, alpha: float) -> Query:
-    return query if alpha == query.alpha else Query.from_dict(query.to_dict() | {"alpha": alpha})
+def _with(table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """The table with further columns, under names that no other has."""
+    for name, values in columns.items():
+        table = table.append_column(beside(name, table.schema.names), pa.array(values))
+    return table
+
+
+def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Judged]:
+    """The answer over a table, in its order, and what is known of the rows in it.
+
+    Columns: by…, id, probability, exact, within, attributes.
+    """
+    frame = opened(table)
+    if query.latest:
+        raise QueryError(
+            "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
+            "Monitor(query).advance(now, table), or keep the newest rows yourself and leave latest out."
+        )
+    arrow = frame.arrow
+    plain = _as_it_came(frame, query) if arrow is None else usual_table(table_of(arrow))
+    judged, read = judge(plain, query, repository)
+    for i, reason in read.rows.refused.items():
+        if UNHELD in reason:  # others are left out, as of a stream; of this one a float would be shown that is not it
+            raise QueryError(f"row {frame.labels(np.array([i]))[0]} cannot be compared: {reason}.")
+    return _shown(plain, query, read, judged), judged
+
+
+def _as_it_came(frame: Frame, query: Query) -> pa.Table:
+    """A table of another kind as an Arrow table, each value as it came; an error where a column holds several kinds."""
+    columns: dict[str, Any] = {}
+    for name in frame.once():
+        column, bad = frame.column(name), Reasons()
+        if isinstance(column, list) and name in query.names:
+            column = read_cells(column, str(name), bad)
+        elif isinstance(column, list) and name in query.by:
+            raise QueryError(f"column {name!r} holds values of several kinds; a group has one. Make texts of them.")
+        for i, reason in bad.items():
+            raise QueryError(f"{frame.label(i)} cannot be compared: {reason}.")
+        if not isinstance(column, list):
+            columns[str(name)] = column
+    return pa.table(columns)
+
+
+# --- With a mapping of columns ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +188,8 @@ class _TableQuestion:
     by: tuple[Hashable, ...]
 
     @classmethod
-    def of(cls, table: Any, given: Any, by: Any) -> _TableQuestion:
+    def of(cls, frame: Frame, given: Any, by: Any) -> _TableQuestion:
         """What is asked, or an error in one sentence."""
-        if isinstance(table, Mapping) and not isinstance(given, Mapping):
-            raise QueryError('the table comes first, then what counts: fl.skyline(table, {"price": "min"}).')
-        frame = opened(table)
         ways, groups = ways_of(given, frame.names), tuple([by] if isinstance(by, str) else by)
         for role, names in ("table has no column", ways), ("table to group has no column", groups):
             for name in names:
@@ -401,7 +231,7 @@ class _TableQuestion:
         return self.frame.part(judged.rows[which], {beside(name, taken): values for name, values in added.items()})
 
     def _must_teach(self, cells: Mapping[Hashable, Measure]) -> None:
-        """Whatever has gaps must have some values too."""
+        """Gaps are learnt from the table itself, so every column must have values to learn from."""
         gaps = [name for name, each in cells.items() if each.gaps]
         for name, each in cells.items():
             if gaps and each.nothing:
@@ -416,7 +246,7 @@ class _TableQuestion:
                 )
 
     def _others(self, called: Mapping[Hashable, str]) -> dict[str, Any]:
-        """The columns beside those that count: groups, and what may explain a gap."""
+        """The columns beside those that count: the group, and what may explain a gap."""
         found: dict[str, Any] = {_GROUP: self._groups()} if self.by else {}
         taken = {*called.values(), _GROUP}
         for name in self.frame.once():
@@ -461,8 +291,157 @@ def _must_have(frame: Frame, name: Hashable, role: str) -> None:
 
 
 def _called(names: Iterable[Hashable]) -> dict[Hashable, str]:
-    """Each column's name within: a text, and none that a table of changes uses."""
+    """The name of each column in here: a text, and none that a table of changes uses."""
     called: dict[Hashable, str] = {}
     for name in names:
         called[name] = beside(str(name), {*CHANGE_COLUMNS, *called.values()})
     return called
+
+
+def beside(name: str, taken: Container[str]) -> str:
+    """A name for a column that no other has."""
+    while name in taken:
+        name = f"{name}_"
+    return name
+
+
+# --- Which rows are in ------------------------------------------------------------------------------------------------
+
+
+class Judged(NamedTuple):
+    """The rows of a table that are in, by their positions in it, ascending."""
+
+    rows: Ints  # (m,)
+    probability: Floats  # (m,)
+    within: Floats  # (m,) how far the truth may lie from it
+    kind: Ints  # (m,) CERTAIN: in under every value that was imputed; OPEN
+    middle: Floats  # (m, d) the mean of each cell, larger is better
+    group: Ints  # (m,) the number of its group
+
+
+def judge(
+    plain: pa.Table, query: Query, repository: Repository | None = None, known: pa.Table | None = None
+) -> tuple[Judged, Named]:
+    """The rows that are in, and all rows as they were read.
+
+    `known`: what gaps are learnt from without a repository, if that is not the table itself.
+    """
+    read = _read(plain, query, repository)
+    rows, taken = read.rows, read.rows.left()
+    taken = np.arange(plain.num_rows) if taken is None else taken
+    gaps: Flags = np.asarray(np.isnan(rows.uncertain.lo[taken]).any(axis=1))
+    chain = None
+    if gaps.any():
+        if repository is None:
+            history = _shuffled(plain if known is None else known, query)
+            repository = Repository.fit(history, query, method="others", retention=0)
+        else:
+            lacking = np.flatnonzero(np.isnan(rows.uncertain.lo[taken]).any(axis=0))
+            repository.doubt([query.names[j] for j in lacking.tolist()])
+        chain = chain_of(repository, query, remember=False)  # rows have no before and after
+    return _Still(rows, *_groups(read), query.alpha).answer(taken, gaps, chain), read
+
+
+class _Still:
+    """The rows of a table in numbers, and the number of each row's group."""
+
+    def __init__(self, rows: Decoded, group: Ints, groups: int, alpha: float) -> None:
+        self.rows, self.group, self.groups, self.alpha = rows, group, groups, alpha
+
+    def answer(self, taken: Ints, gaps: Flags, chain: Chain | None) -> Judged:
+        """What is in."""
+        uncertain = self.rows.uncertain
+        sure = ~gaps & (uncertain.start[taken] == ONE).all(axis=1)
+        known = taken[sure]
+        top, best = front(self.group[known], np.ascontiguousarray(uncertain.lo[known]), self.groups)
+        top = known[top]
+        which, found = self._left(taken[~sure], best, chain)
+        return self._judged(top, which, found) if len(which) else self._sure(top)
+
+    def _sure(self, top: Ints) -> Judged:
+        """Points that none dominates: they are in for certain."""
+        n = len(top)
+        return Judged(top, np.ones(n), np.zeros(n), np.full(n, CERTAIN), self.rows.uncertain.lo[top], self.group[top])
+
+    def _left(self, which: Ints, best: Front, chain: Chain | None) -> tuple[Ints, UncertainRows]:
+        """Of the rows that are no points, those that no point surely dominates, with their distributions."""
+        uncertain = self.rows.uncertain.part(which)
+        if chain is not None and len(which):
+            looked = look(chain, self.rows, which)
+            stay = self._undominated(which, bounded(chain, looked, rough=True), best)
+            which, looked = which[stay], looked.part(stay)
+            few = looked.uncertain.part(looked.lacking)
+            uncertain = put(looked.uncertain, looked.lacking, chain.fill(few, looked.known, np.isnan(few.lo)))
+        stay = self._undominated(which, uncertain, best)
+        return which[stay], uncertain.part(stay)
+
+    def _undominated(self, which: Ints, uncertain: UncertainRows, best: Front) -> Ints:
+        """The positions of the rows that no point surely dominates. A row that no imputer can complete is left out."""
+        there = np.flatnonzero(~np.isnan(uncertain.lo).any(axis=1))
+        return there[~surely_beaten(best, self.group[which[there]], np.ascontiguousarray(uncertain.hi[there]))]
+
+    def _judged(self, top: Ints, which: Ints, found: UncertainRows) -> Judged:
+        """The answer of points and the rows that are left of the others, group by group.
+
+        Points of a group without such rows are all in.
+        """
+        touched = np.unique(self.group[which])
+        parts = [self._sure(top[~np.isin(self.group[top], touched)])]
+        for key in touched.tolist():
+            points, others = top[self.group[top] == key], np.flatnonzero(self.group[which] == key)
+            rows = np.concatenate((points, which[others]))
+            uncertain = _points_and_others(self.rows.uncertain.part(points), found.part(others))
+            stay, chance, within = once(uncertain, self.alpha)
+            every = np.arange(len(rows))
+            kind = np.asarray(fronts_of(*ends(uncertain, every), stay, every))
+            more = kind, means(uncertain.part(stay)), np.full(len(stay), key)
+            parts.append(Judged(rows[stay], chance, within, *more))
+        whole = Judged._make(np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(whole.rows)
+        return Judged._make(each[order] for each in whole)
+
+
+def _read(plain: pa.Table, query: Query, repository: Repository | None) -> Named:
+    """The rows in numbers; their ids are their positions."""
+    count = pa.array(np.arange(plain.num_rows))
+    numbered = plain.append_column(_ROW, count).append_column(_TIME, pa.array(np.zeros(plain.num_rows, np.int64)))
+    fields = query.to_dict() | {"id": _ROW, "time": _TIME, "last": max(1, plain.num_rows)}
+    fields = {name: value for name, value in fields.items() if name not in ("expires", "lifetime")}
+    also = None if repository is None else repository.determinants
+    return Reader(Query.from_dict(fields), also=also).read(numbered, Kinds())
+
+
+def _shuffled(plain: pa.Table, query: Query) -> History:
+    """The table as a history in no order: any of its rows may be held out."""
+    history = read_history(plain, query)
+    return history.part(np.random.default_rng(_SEED).permutation(history.rows))
+
+
+def _groups(read: Named) -> tuple[Ints, int]:
+    """(n,) the number of each row's group, and how many there are."""
+    if not read.by:
+        return np.zeros(len(read.id), np.int64), 1
+    number: dict[tuple[Any, ...], int] = {}
+    numbers = [number.setdefault(key, len(number)) for key in zip(*read.by, strict=True)]
+    return np.array(numbers, np.int64), max(1, len(number))
+
+
+def _points_and_others(points: UncertainRows, others: UncertainRows) -> UncertainRows:
+    """Points, which have no values in the pools, and then rows that have some."""
+    cells = ("lo", "hi", "start", "size")
+    return others._replace(**{name: np.concatenate((getattr(points, name), getattr(others, name))) for name in cells})
+
+
+def _shown(plain: pa.Table, query: Query, read: Named, judged: Judged) -> pa.Table:
+    """The answer as a table, in the types of the stream."""
+    rows, within = judged.rows, judged.within
+    ids = plain.column(query.id) if query.id in plain.schema.names else pa.chunked_array([np.arange(plain.num_rows)])
+    columns: dict[str, Any] = {
+        name: pa.array([values[k] for k in rows.tolist()], kind or pa.null())
+        for name, values, kind in zip(query.by, read.by, read.kinds.by or (None,) * len(query.by), strict=True)
+    }
+    columns |= {"id": ids.take(pa.array(rows)), "probability": judged.probability}
+    columns |= {"exact": within == 0.0, "within": within}
+    raw = np.ascontiguousarray(query.plausible(read.rows.raw[rows]).T)
+    columns |= {name: pa.array(values, mask=np.isnan(values)) for name, values in zip(query.names, raw, strict=True)}
+    return pa.table(columns)

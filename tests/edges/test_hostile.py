@@ -31,7 +31,7 @@ from fogline.flow.plan import make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt
 from fogline.repository.repository import Repository
-from fogline.rows.versions import DUPLICATE
+from fogline.rows.names import DUPLICATE
 from fogline.show import quoted
 from tests.flow.driving import Engine, rows_of
 

@@ -14,7 +14,7 @@ from fogline.arrays import UncertainRows
 from fogline.engine.group import Group, duplicates
 from fogline.engine.slots import Slots
 from fogline.engine.window import CountWindow
-from fogline.rows.versions import DUPLICATE, Contents
+from fogline.rows.names import DUPLICATE, Contents
 
 WINDOWS: list[dict[str, Any]] = [{"lifetime": 100}, {"last": 5000}]
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4)), max_size=30)

@@ -16,7 +16,7 @@ import fogline as fl
 from fogline.arrays import CHANGES, Delta
 from fogline.engine import current, live
 from fogline.engine.audit import audit, measure, tree
-from fogline.engine.explain import explain
+from fogline.engine.explain import explained
 from tests import oracle
 from tests.changing import LISTED, Changing, Toy, changing, of_listed
 from tests.contracts import CLOSE, agree, members
@@ -246,7 +246,7 @@ def test_a_row_is_explained_by_the_rows_that_keep_it_out():
     cells = {"x": 5, "g": HALF, "h": HALF, "z": -1}
     group, _ = run(Changing({"a0": "max"}, Fraction(2, 5), [(0, rows_at(0, **cells))], {}))
     slots, query = group.live.slots, fl.Query(attributes={"a0": "max"}, id="id", time="t", lifetime=1, alpha=0.4)
-    reasons = {each.id: each.reason for each in explain(group.live, slots.alive(), (), float, query)}
+    reasons = {each.id: each.reason for each in explained(group.live, slots.alive(), (), float, query)}
     assert reasons["x"] == "several rows together guard it"
     assert reasons["g"] == reasons["h"] == "more likely than alpha = 0.4 that no row beats it"
     assert reasons["z"].endswith("surely beats it")

@@ -21,7 +21,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import make_plan
 from fogline.flow.stages import screened
 from fogline.kernels.sorting import borders
-from fogline.rows.versions import DUPLICATE, Contents
+from fogline.rows.names import DUPLICATE, Contents
 from tests.contracts import CLOSE, agree, answer_of, net
 from tests.flow.driving import Engine, changes_of, rows_of
 

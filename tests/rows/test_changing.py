@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import fogline as fl
+from fogline.rows.clock import LEAST, read_versions
 from fogline.rows.reader import Kinds, Reader, read_gone
-from fogline.rows.versions import LEAST, read_versions
 
 FIELDS: dict[str, Any] = {"attributes": {"a": "max", "b": "min"}, "id": "id", "time": "t", "latest": True}
 

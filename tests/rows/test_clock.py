@@ -8,7 +8,14 @@ import pytest
 
 import fogline as fl
 from fogline.flow.plan import make_plan
-from fogline.rows.clock import INTEGER, REAL, STAMP, ZONED, as_instant, read_times
+from fogline.rows.cells import REAL
+from fogline.rows.clock import (
+    INTEGER,
+    STAMP,
+    ZONED,
+    as_instant,
+    read_times,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MICROS = NOON.timestamp() * 1e6

@@ -18,7 +18,7 @@ import fogline as fl
 from fogline.flow.output import EMBEDDED, RunConfig
 from fogline.flow.plan import make_plan
 from fogline.query import as_real
-from fogline.rows.numbers import reals
+from fogline.rows.cells import reals
 from tests.flow.driving import Engine, changes_of, rows_of
 from tests.flow.embedding import run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 import fogline as fl
-from fogline.rows.versions import DUPLICATE
+from fogline.rows.names import DUPLICATE
 from tests.contracts import net
 from tests.spark.crowd import write_files
 from tests.spark.test_watch import journal_of, kind, run, stream_of

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import fogline as fl
 from fogline.cli import app
 from fogline.files.options import Options
-from fogline.rows.versions import DUPLICATE
+from fogline.rows.names import DUPLICATE
 from fogline.spark import files
 from tests.messy.make import QUERY, make
 

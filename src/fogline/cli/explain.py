@@ -11,8 +11,8 @@ from fogline.cli.reading import Stated, reads_files
 from fogline.cli.terminal import MaybeRepository, QueryFiles, StreamFiles, app, echo, helpful, must_be_there, remark
 
 if TYPE_CHECKING:
-    from fogline.query import Change
     from fogline.replay import RowStory
+    from fogline.results import Change
 
 MOST = 20  # changes of a row that are printed
 

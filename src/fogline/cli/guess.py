@@ -19,8 +19,8 @@ from fogline.arrays import Floats
 from fogline.errors import FoglineError, RowsError
 from fogline.files.canonical import format_of, parsed
 from fogline.query import duration
+from fogline.rows.cells import is_text, read_numbers
 from fogline.rows.clock import read_times
-from fogline.rows.numbers import is_text, read_numbers
 from fogline.rows.table import joined_column
 
 LOOKED = 100_000  # rows

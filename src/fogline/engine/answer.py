@@ -1,4 +1,23 @@
-"""Where does a cloud lie, on average?"""
+"""How is an answer shown: which front, cut where, all rows or few that stand for them?
+
+Fronts:
+- *certain*: in the skyline under every value that was imputed, or that came as a distribution; exactly, not as a number
+  close to 1. A true value that was not among these may put it out;
+- *likely*: its probability is above alpha, though some values would put it out;
+- *possible*: in under some values, but not above alpha.
+A row that another surely dominates is in under none, hence in no front. What was forgotten is so for life.
+
+Representatives: a few rows that stand for a large answer. Rows are compared by ranks: in each attribute the share of
+rows that are worse, from 0 to 1, so neither units nor outliers matter. Representatives are chosen greedily: first the
+most probable row (of several, the one nearest to the middle of all ranks), then again and again the row farthest
+from all that were chosen. Every other row counts for its nearest representative.
+
+The *radius* is the greatest distance of a row from its representative. Greedy choice has at most twice the least radius
+that any k rows can have (Gonzalez 1985). A screen should not flicker: rows that were shown last time are kept while the
+radius with them is at most KEEP times that of a fresh choice; beyond, those that cover least give way, one after the
+other. So the radius is at most 2 · KEEP times the least. Nothing is drawn at random: the same rows, in the same order,
+with the same ones held, give the same choice.
+"""
 
 from __future__ import annotations
 
@@ -15,37 +34,79 @@ from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
 from fogline.kernels.uncertain import ends
-from fogline.query import TOLERANCE, Query, is_number
-from fogline.rows.changes import LEAVING, Key, Tables
+from fogline.query import LEAVING, TOLERANCE, Query, is_number
+from fogline.rows.changes import Key, Tables
 from fogline.rows.reader import Kinds
-
-
-def means(uncertain: UncertainRows) -> Floats:
-    """(n, d) the mean of each cell's values."""
-    middle = uncertain.lo.copy()
-    for i, j in zip(*np.nonzero(uncertain.start >= 0), strict=True):
-        some = slice(uncertain.start[i, j], uncertain.start[i, j] + uncertain.size[i, j])
-        middle[i, j] = uncertain.value[some] @ uncertain.weight[some]
-    return middle
-
-
-# --- fronts ---
-# Is a row in under every value that was imputed, probably, or only under some?
-#
-# - *certain*: in the skyline under every value that was imputed, or that came as a distribution; exactly, not as a
-#   number
-#   close to 1. A true value that was not among these may put it out;
-# - *likely*: its probability is above alpha, though some values would put it out;
-# - *possible*: in under some values, but not above alpha.
-#
-# A row that another surely beats is in under none, and in no front. What was forgotten is surely beaten for life.
 
 FRONTS = ("certain", "likely", "possible")
 FRONT = "front"  # the column that holds it
+STANDS_FOR = "stands_for"  # the column that holds for how many rows a representative stands
+KEEP = 1.5  # so much greater may the radius be for the sake of rows that were shown before
+
+
+class Answers:
+    """Builds tables of the answer to one query; remembers which representatives of each group it gave last."""
+
+    def __init__(self, query: Query) -> None:
+        self.query, self.tables = query, Tables(query)
+        self.given: dict[Key, frozenset[tuple[Any, ...]]] = {}
+
+    def table(
+        self, groups: Mapping[Key, Live], kinds: Kinds, front: str, alpha: float | None, top: int | None
+    ) -> pa.Table:
+        """See `Monitor.answer`."""
+        check_front(front)
+        check_alpha(alpha, self.query.alpha)
+        parts: list[tuple[Key, Delta]] = []
+        fronts: list[Objects] = [np.empty(0, object)]
+        counts: list[Ints] = [np.empty(0, np.int64)]
+        if top is not None:
+            check_top(top)
+            self.given = {key: self.given.get(key, frozenset()) for key in groups}
+        for key, live in groups.items():
+            found = standing(live, front, alpha)
+            if top is not None:
+                chosen = few(live, found.slots, found.probability, top, self.given[key])
+                found, self.given[key] = found.part(chosen.which), chosen.names
+                counts.append(chosen.stands_for)
+            s, which, same = live.slots, found.slots, np.zeros(len(found.slots), np.int64)
+            columns = found.probability, found.within, s.raw[which]
+            parts.append((key, Delta(live.now, s.id[which], s.columns.arrived[which], same, *columns, same)))
+            fronts.append(found.front)
+        table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
+        table = with_front(table, np.concatenate(fronts))
+        return table if top is None else with_stands_for(table, np.concatenate(counts))
+
+
+class Few(NamedTuple):
+    """The rows of a live set that stand for some of them."""
+
+    which: Ints  # (m,) positions among those
+    stands_for: Ints  # (m,)
+    names: frozenset[tuple[Any, ...]]  # what they are called: to be given as `before` next time
+
+
+def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
+    """k rows that stand for the rows in these slots; a missing value counts by the mean of its distribution.
+
+    `before`: the names of those that stood for them last time. A row is named by id and arrival; where each id has one
+    current row, by its id alone.
+    """
+    s = live.slots
+    n, d = len(slots), s.d
+    ids = s.id[slots].tolist()
+    arrived = [None] * n if isinstance(live, Current) else s.columns.arrived[slots].tolist()
+    names = list(zip(ids, arrived, strict=True))
+    values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
+    which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
+    return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))
+
+
+# --- Fronts -----------------------------------------------------------------------------------------------------------
 
 
 class FrontRows(NamedTuple):
-    """Rows of a live set with their places in the fronts, in the order of (arrival, id)."""
+    """Rows of a live set and the front of each, in the order of (arrival, id)."""
 
     slots: Ints  # (n,)
     probability: Floats  # (n,)
@@ -60,7 +121,7 @@ class FrontRows(NamedTuple):
 def standing(live: Live, front: str = "likely", alpha: float | None = None) -> FrontRows:
     """The rows of a front and of those above it: of `possible` all that are in under some values.
 
-    O(open · log open) for members, see `kernels.above`; for others O(others · open · places): their probabilities are
+    O(open · log open) for members (see `fronts_of`); for others O(others · open · instances): their probabilities are
     worked out now.
     """
     s, c, n = live.slots, live.slots.columns, live.slots.used
@@ -78,17 +139,8 @@ def standing(live: Live, front: str = "likely", alpha: float | None = None) -> F
     return found.part(np.isin(names, FRONTS[: FRONTS.index(front) + 1]))
 
 
-def fronts_in(uncertain: UncertainRows, probability: Floats, alpha: float) -> Objects:
-    """(n,) the front of each row of a table that does not move, one group of it; empty: it is in none.
-
-    `probability` (n,), of rows that are in under some values; all rows of the group that none surely beats are there.
-    """
-    each = np.arange(len(uncertain.lo))
-    return words_of(np.asarray(fronts_of(*ends(uncertain, each), each, each)), probability, alpha)
-
-
 def words_of(kind: Ints, probability: Floats, alpha: float) -> Objects:
-    """(n,) which front: kind as `kernels.fronts` has it."""
+    """(n,) which front, from IMPOSSIBLE, OPEN or CERTAIN and a probability; empty: in none."""
     names = np.where(probability > alpha + TOLERANCE if alpha > 0 else kind != IMPOSSIBLE, "likely", "possible")
     names = np.where(kind == CERTAIN, "certain", names)
     return np.where(kind == IMPOSSIBLE, "", names).astype(object)
@@ -107,7 +159,7 @@ def check_front(front: str) -> None:
 
 
 def check_alpha(alpha: float | None, least: float) -> None:
-    """Can alpha be raised to that?"""
+    """May the answer be cut at this alpha?"""
     if alpha is not None and not (is_number(alpha) and least <= alpha < 1):
         raise FoglineError(
             f"alpha is {alpha!r}; an answer to a query with alpha {least:g} can be cut at {least:g} or more, below 1: "
@@ -116,7 +168,7 @@ def check_alpha(alpha: float | None, least: float) -> None:
 
 
 def _chances(live: Live, seen: tuple[Floats, Floats], which: Ints, opened: Ints) -> tuple[Floats, Floats]:
-    """(n,) probabilities, and how far these may be off: of members as they are known, of others worked out now."""
+    """(n,) probabilities and how far these may be off: kept of members, of others worked out now."""
     c = live.slots.columns
     probability, within = c.probability[which], c.within[which]
     out = np.flatnonzero(c.state[which] != IN)
@@ -129,27 +181,7 @@ def _chances(live: Live, seen: tuple[Floats, Floats], which: Ints, opened: Ints)
     return probability, within
 
 
-# --- representatives ---
-# Which few rows stand for a large answer?
-#
-# Rows are compared by ranks: in each attribute the share of rows that are worse, from 0 to 1, ties in the middle, so
-# neither units nor outliers matter; a value that is not known (NaN) has the middle rank. Representatives are chosen
-# greedily: first the most probable row (of several, the one nearest to the middle of all ranks), then again and again
-# the
-# row that is farthest from all that were chosen. Every other row counts for its nearest representative.
-#
-# The *radius* is the greatest distance of a row from its representative. Greedy choice has at most twice the least
-# radius
-# that any k rows can have (Gonzalez 1985). A screen should not flicker: rows that were shown last time are kept while
-# the
-# radius with them is at most KEEP times that of a fresh choice; beyond, those that cover least give way, one after
-# the
-# other. So the radius is never more than 2 · KEEP times the least.
-#
-# Nothing is drawn at random: the same rows, in the same order, with the same ones held, give the same choice.
-
-STANDS_FOR = "stands_for"  # the column that holds it
-KEEP = 1.5  # so much greater may the radius be for the sake of rows that were shown before
+# --- Representatives --------------------------------------------------------------------------------------------------
 
 
 def representatives(values: Floats, probability: Floats, k: int, held: Sequence[int] = ()) -> tuple[Ints, Ints]:
@@ -239,63 +271,10 @@ def _least_needed(ranks: Floats, held: list[int]) -> int:
     return int(np.argmin(between.min(axis=1)))
 
 
-# --- answers ---
-# How is the answer of some groups shown: which front, cut where, all rows or few that stand for them?
-
-
-class Answers:
-    """Builds tables of the answer to one query; remembers which representatives of each group it gave last."""
-
-    def __init__(self, query: Query) -> None:
-        self.query, self.tables = query, Tables(query)
-        self.given: dict[Key, frozenset[tuple[Any, ...]]] = {}
-
-    def table(
-        self, groups: Mapping[Key, Live], kinds: Kinds, front: str, alpha: float | None, top: int | None
-    ) -> pa.Table:
-        """See `Monitor.answer`."""
-        check_front(front)
-        check_alpha(alpha, self.query.alpha)
-        parts: list[tuple[Key, Delta]] = []
-        fronts: list[Objects] = [np.empty(0, object)]
-        counts: list[Ints] = [np.empty(0, np.int64)]
-        if top is not None:
-            check_top(top)
-            self.given = {key: self.given.get(key, frozenset()) for key in groups}
-        for key, live in groups.items():
-            found = standing(live, front, alpha)
-            if top is not None:
-                chosen = few(live, found.slots, found.probability, top, self.given[key])
-                found, self.given[key] = found.part(chosen.which), chosen.names
-                counts.append(chosen.stands_for)
-            s, which, same = live.slots, found.slots, np.zeros(len(found.slots), np.int64)
-            columns = found.probability, found.within, s.raw[which]
-            parts.append((key, Delta(live.now, s.id[which], s.columns.arrived[which], same, *columns, same)))
-            fronts.append(found.front)
-        table = self.tables.build(parts, kinds).drop_columns(["time", "change", *LEAVING])
-        table = with_front(table, np.concatenate(fronts))
-        return table if top is None else with_stands_for(table, np.concatenate(counts))
-
-
-class Few(NamedTuple):
-    """The rows of a live set that stand for some of them."""
-
-    which: Ints  # (m,) positions among those
-    stands_for: Ints  # (m,)
-    names: frozenset[tuple[Any, ...]]  # what they are called: to be given as `before` next time
-
-
-def few(live: Live, slots: Ints, probability: Floats, k: int, before: Container[tuple[Any, ...]]) -> Few:
-    """k rows that stand for the rows in these slots; a missing value counts by the mean of its distribution.
-
-    `before`: the names of those that stood for them last time. A row is named by id and arrival; where each id has one
-    current row, by its id alone.
-    """
-    s = live.slots
-    n, d = len(slots), s.d
-    ids = s.id[slots].tolist()
-    arrived = [None] * n if isinstance(live, Current) else s.columns.arrived[slots].tolist()
-    names = list(zip(ids, arrived, strict=True))
-    values = s.means(np.repeat(slots, d), np.tile(np.arange(d), n)).reshape(n, d)
-    which, stands_for = representatives(values, probability, k, [i for i, name in enumerate(names) if name in before])
-    return Few(which, stands_for, frozenset(names[i] for i in which.tolist()))
+def means(uncertain: UncertainRows) -> Floats:
+    """(n, d) the mean of each cell's values."""
+    middle = uncertain.lo.copy()
+    for i, j in zip(*np.nonzero(uncertain.start >= 0), strict=True):
+        some = slice(uncertain.start[i, j], uncertain.start[i, j] + uncertain.size[i, j])
+        middle[i, j] = uncertain.value[some] @ uncertain.weight[some]
+    return middle

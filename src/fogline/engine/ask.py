@@ -1,10 +1,9 @@
-"""Which missing values are worth a look?
+"""Which missing cells are worth a measurement?
 
 Those whose true value would change the answer most: by the expected number of rows that enter or leave it, exact over
-the cell's own distribution, all else as it is (`kernels.asking`). A cell is asked for if it may have several values and
-any of them would change the answer; whether it has been revised does not matter, nor who gave its distribution. Rows
-that are surely beaten are not: nothing changes whatever their values are. A row of very many places (MOST) is not
-counted among those that enter or leave, but what its cells do to others is.
+the cell's own distribution, all else as it is (`kernels.what_if`). A cell is listed if it may have several values and
+one of them would change the answer. Rows that are surely dominated are not: nothing changes whatever their values are.
+A row of very many instances (MOST) is not counted among those that enter or leave, but what its cells do to others is.
 
 Each cell is weighed by itself: two that would change the same rows are both listed.
 """
@@ -29,33 +28,33 @@ from fogline.rows.changes import Key
 from fogline.rows.clock import time_text, write_times
 from fogline.rows.reader import Kinds
 
-MOST = PLACES  # a row of more places, those merged that no rival distinguishes, is not counted among those that change
+MOST = PLACES  # a row of more merged instances is not counted among those that enter or leave
 
 
 class Questions(NamedTuple):
-    """Cells of a live set that are worth a look, the most worthy first."""
+    """Cells of a live set that are worth a measurement, the most worthy first."""
 
     slot: Ints  # (n,) the row
     attribute: Ints  # (n,)
     changes: Floats  # (n,) the expected number of rows that enter or leave the answer; all above 0
-    low: Floats  # (n,) the least value that it may have, larger is better, …
-    high: Floats  # (n,) … the greatest, …
-    mean: Floats  # (n,) … and the mean
+    low: Floats  # (n,) the least value that it may have, where larger is better
+    high: Floats  # (n,) the greatest
+    mean: Floats  # (n,)
 
 
 def ask(live: Live, k: int) -> Questions:
     """The k cells that would change the answer most, or as many as would change it at all.
 
-    Where they would change it equally: by arrival, id and attribute. O(open² + open · rivals · places).
+    Equal ones are ordered by arrival, id and attribute. O(open² + open · dominators · instances).
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 0:
         raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
     s = live.slots
-    opened = np.flatnonzero(s.columns.state[: s.used] >= OUT)
+    opened = s.by_key(np.flatnonzero(s.columns.state[: s.used] >= OUT))  # products are rounded: not the order of slots
     changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST, s.most_places))
     slot, attribute = np.nonzero(changes)
     expected = changes[slot, attribute]
-    if len(slot) > k:  # those that are as good as the last one stay, to be sorted
+    if len(slot) > k:  # all that equal the last one stay, to be sorted
         enough = np.flatnonzero(expected >= (np.partition(expected, -k)[-k] if k else np.inf))
         slot, attribute, expected = slot[enough], attribute[enough], expected[enough]
     arrived, ids = s.columns.arrived[slot].tolist(), s.id[slot].tolist()
@@ -68,9 +67,9 @@ def ask(live: Live, k: int) -> Questions:
 
 
 class AskedCell(NamedTuple):
-    """One of them, with the row's name; sorted as they are listed."""
+    """A question with the names of its row and group; their order is that of the list."""
 
-    worth: float  # minus the expected number
+    worth: float  # minus the expected number of changes
     arrived: float
     id: Any
     attribute: int
@@ -112,7 +111,7 @@ def questions(groups: Sequence[tuple[Key, Live]], k: int, query: Query, kinds: K
 
 
 def _as_seen(asked: Questions, query: Query) -> tuple[Floats, Floats, Floats]:
-    """The ranges, not oriented."""
+    """(low, high, mean) as the user sees values: not oriented."""
     sign = np.array(query.signs, np.float64)[asked.attribute]
     ends = np.sort(np.stack((asked.low * sign, asked.high * sign)) + 0.0, axis=0)
     return ends[0], ends[1], asked.mean * sign + 0.0

@@ -44,7 +44,7 @@ from fogline.kernels.tick import DONE, ROOM, report_changes
 from fogline.kernels.tick import UNFILLED as PENDING
 from fogline.kernels.uncertain import dense, extent
 from fogline.kernels.words import words
-from fogline.rows.versions import Contents
+from fogline.rows.names import Contents
 
 NO_VERSION = np.iinfo(np.int64).min
 SLACK = 64  # fewer markers than this are not worth looking at

@@ -1,7 +1,7 @@
-"""Why are rows in the answer, or why not? For many of them at once, by one compiled call.
+"""Why are rows in the answer, or why not? For all rows of a group that are asked for, by one compiled call.
 
-Only open rows can beat others: what a sealed row may beat, the row that seals it surely beats. But should a member
-become worse, a row that it alone had sealed would count again; so, of all sealed rows, these are looked at too.
+Only open rows can dominate others: what a row dominated until later may dominate, its dominator surely dominates. But
+should a member become worse, a row that it alone dominated would count again; so these rows are looked at, too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fogline.impute.written import imputed_cells
 from fogline.kernels.dominance import beats
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
-from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sealers
-from fogline.query import TOLERANCE, Query, UncertainRow, as_text
-from fogline.results import Decisive, Explanation, Flip, Outside, Rival
+from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sole_dominators
+from fogline.query import TOLERANCE, Query, as_text
+from fogline.results import Decisive, Explanation, Flip, Outside, Rival, UncertainRow
 
 Key = tuple[Any, ...]
 Show = Callable[[float], Any]
-WORK = 4_000_000  # places times rivals, some tenths of a second
+WORK = 4_000_000  # instances times dominators, some tenths of a second
 _OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">"}
 _TURNED = {">=": "<=", ">": "<", "<": ">", "<=": ">="}
 
@@ -47,27 +47,42 @@ def named(id: Any, groups: Mapping[Key, Live]) -> list[tuple[Key, int]]:
     return [(key, slot) for key, slot, _ in alike]
 
 
-def explain(live: Live, which: Ints, by: Key, show: Show, query: Query, work: int = WORK) -> list[Explanation]:
-    """The explanations of the live rows in these slots; nothing of the live set changes by it.
+def explained(
+    live: Live,
+    slots: Sequence[int] | Ints,
+    by: Key,
+    show: Show,
+    query: Query,
+    chain: Chain | None = None,
+    *,
+    work: int = WORK,
+) -> list[Explanation]:
+    """The explanations of live rows, in the order of their slots as given; nothing of the live set changes by it.
 
-    `work`: how many places times rivals are looked at together; a row that has more is looked at coarsely. O(rows ·
-    (live · d + d · rivals · places · log values)).
+    `by`: the group's values; `show`: an instant as the user sees it, as `rows.clock.show_time`; `chain`: what imputes
+    the rows' missing values, if anything does. `work`: how many instances times dominators of a row are looked at; one
+    that has more is looked at coarsely, and is `approximate`. O(rows · (live · d + d · dominators · instances · log
+    values)).
     """
-    s, c = live.slots, live.slots.columns
+    which, s, state = np.asarray(slots, np.int64), live.slots, live.slots.columns.state
+    tally = None if chain is None else replace(chain.tally)
     alive = s.by_key(s.alive())
-    opened = alive[c.state[alive] >= OUT]
-    inside = c.state[which] == IN
-    sealed_by = np.asarray(sealers(s.live_set(), which[inside], opened))
-    uncertain = _revealed(live, np.concatenate((which, np.flatnonzero(sealed_by >= 0))))
-    seen = s.live_set()._replace(uncertain=uncertain)
-    sides = ends(uncertain, np.arange(s.used))
-    found: Why = look_into(seen, *sides, which, inside, alive, opened, sealed_by, live.limits.threshold, work)
-    words = _Words(live, uncertain, found, opened, show, query)
-    return [words.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
+    opened, inside = alive[state[alive] >= OUT], state[which] == IN
+    only = np.asarray(sole_dominators(s.live_set(), which[inside], opened))
+    uncertain = _filled(live, np.concatenate((which, np.flatnonzero(only >= 0))))
+    seen, sides = s.live_set()._replace(uncertain=uncertain), ends(uncertain, np.arange(s.used))
+    found: Why = look_into(seen, *sides, which, inside, alive, opened, only, live.limits.threshold, work)
+    about = _Explained(live, uncertain, found, opened, show, query)
+    out = [about.explanation(k, int(slot), by) for k, slot in enumerate(which.tolist())]
+    if chain is None or tally is None:
+        return out
+    chain.tally = tally  # to explain a row revises nothing
+    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.cloud for each in out])
+    return [replace(each, imputed=some) for each, some in zip(out, cells, strict=True)]
 
 
-def _revealed(live: Live, which: Ints) -> UncertainRows:
-    """The clouds of the live set, with the distributions of these, where only bounds are known."""
+def _filled(live: Live, which: Ints) -> UncertainRows:
+    """The live rows, with distributions in place of bounds in these slots."""
     s, uncertain = live.slots, live.slots.uncertain
     bounds_only = np.unique(which[(uncertain.start[which] == BOUNDS_ONLY).any(axis=1)])
     if not len(bounds_only):
@@ -86,25 +101,17 @@ def _revealed(live: Live, which: Ints) -> UncertainRows:
     return UncertainRows(**cells, **pools)
 
 
-class _Words:
+class _Explained:
     """Makes explanations of what the kernel has found."""
 
     def __init__(
         self, live: Live, uncertain: UncertainRows, found: Why, opened: Ints, show: Show, query: Query
     ) -> None:
-        self.live, self.uncertain, self.found, self.opened, self.show, self.query = (
-            live,
-            uncertain,
-            found,
-            opened,
-            show,
-            query,
-        )
+        self.live, self.uncertain, self.found, self.opened = live, uncertain, found, opened
+        self.show, self.query = show, query
         self.shadows, self.undecided = set(live.shadows().tolist()), set(live.undecided().tolist())
-        s = live.slots
-        spread = s.uncertain.hi[opened].max(axis=0, initial=-np.inf) - s.uncertain.lo[opened].min(
-            axis=0, initial=np.inf
-        )
+        boxes = live.slots.uncertain
+        spread = boxes.hi[opened].max(axis=0, initial=-np.inf) - boxes.lo[opened].min(axis=0, initial=np.inf)
         self.spread: Floats = np.where(spread > 0, spread, 1.0)  # (d,) what is far in an attribute
 
     def explanation(self, k: int, slot: int, by: Key) -> Explanation:
@@ -115,8 +122,6 @@ class _Words:
         strongest = zip(found.rival[k].tolist(), found.chance[k].tolist(), strict=True)
         rivals = tuple(Rival(*self._name(g), p) for g, p in strongest if g >= 0)
         front = str(words_of(found.front[k : k + 1], np.array([probability]), live.alpha)[0])
-        front = "possible" if front == "likely" and not inside else front
-        own, others = self._own_flips(k, slot, inside), self._other_flips(k, inside)
         g, j = found.decisive[k].tolist()
         decisive = None if g < 0 else Decisive(*self._name(g), self.query.names[j], float(found.moves[k]), g == slot)
         return Explanation(
@@ -129,8 +134,8 @@ class _Words:
             within=within,
             cloud=cloud_of(self.uncertain, slot, self.query),
             rivals=rivals,
-            front=front,
-            flips=(*own, *others),
+            front="possible" if front == "likely" and not inside else front,
+            flips=(*self._own_flips(k, slot, inside), *self._other_flips(k, inside)),
             decisive=decisive,
             approximate=not found.exact[k],
             alpha=live.alpha,
@@ -148,7 +153,7 @@ class _Words:
         return self.live.slots.id[g], self.show(self.live.slots.columns.arrived[g])
 
     def _probability(self, k: int, slot: int) -> tuple[float, float]:
-        """As it is known of a member, worked out where it is exact, else bracketed; and how far it may be off."""
+        """A probability and how far it may be off: kept of a member; worked out where that is exact; else bracketed."""
         c = self.live.slots.columns
         if c.state[slot] == DOMINATED:
             return 0.0, 0.0
@@ -167,16 +172,14 @@ class _Words:
         for j, (name, sign) in enumerate(zip(self.query.names, self.query.signs, strict=True)):
             if found.side[k, j] == NEVER:
                 continue
-            start, size = uncertain.start[slot, j], uncertain.size[slot, j]
-            missing = bool(np.isnan(values[j]) or size > 1)
-            part = slice(start, start + size) if start >= 0 else slice(0, 0)
-            may = uncertain.value[part] if start >= 0 else uncertain.lo[slot, j : j + 1]
-            weight = uncertain.weight[part] if start >= 0 else np.ones(1)
-            value, enters = float(found.value[k, j]), ">=" if found.side[k, j] == FROM else ">"
-            beyond = _such(may, enters if not inside else _OPPOSITE[enters], value)
+            may, weight = _cell(uncertain, slot, j)
+            missing = bool(np.isnan(values[j]) or len(may) > 1)
+            value, side = float(found.value[k, j]), ">=" if found.side[k, j] == FROM else ">"
+            if inside:
+                side = _OPPOSITE[side]
+            beyond = _such(may, side, value)
             if beyond.all():
                 continue  # a coarser row was looked at, and it lies on the other side
-            side = enters if not inside else _OPPOSITE[enters]
             shown = float(value * sign + 0.0), side if sign > 0 else _TURNED[side]
             if not self._plausible(name, *shown):
                 continue
@@ -187,12 +190,12 @@ class _Words:
         return [flip for _, _, flip in sorted(flips, key=lambda each: each[:2])]
 
     def _plausible(self, name: str, value: float, side: str) -> bool:
-        """Is any such value within the attribute's limits? What is not counts as missing."""
+        """Is any such value within the attribute's limits? One outside counts as missing."""
         low, high = self.query.limits.get(name, (-np.inf, np.inf))
         return {">=": value <= high, ">": value < high, "<=": value >= low, "<": value > low}[side]
 
     def _other_flips(self, k: int, inside: bool) -> Iterator[Flip]:
-        """Of rivals' missing cells, the likeliest first."""
+        """Of dominators' missing cells, the likeliest first."""
         found = self.found
         for at, (g, j) in enumerate(found.other[k].tolist()):
             if g >= 0:
@@ -224,53 +227,19 @@ def _such(values: Floats, side: str, value: float) -> Flags:
     return {">=": values >= value, ">": values > value, "<": values < value, "<=": values <= value}[side]
 
 
+def _cell(uncertain: UncertainRows, slot: int, j: int) -> tuple[Floats, Floats]:
+    """The values of a cell, larger is better, and their weights."""
+    start, size = uncertain.start[slot, j], uncertain.size[slot, j]
+    if start < 0:
+        return uncertain.lo[slot, j : j + 1], np.ones(1)
+    return uncertain.value[start : start + size], uncertain.weight[start : start + size]
+
+
 def cloud_of(uncertain: UncertainRows, slot: int, query: Query) -> UncertainRow:
-    """A cloud as the user sees it: not oriented."""
+    """An uncertain row as the user sees it: not oriented."""
     values: dict[str, tuple[tuple[float, float], ...]] = {}
     for j, (name, sign) in enumerate(zip(query.names, query.signs, strict=True)):
-        start, size = uncertain.start[slot, j], uncertain.size[slot, j]
-        if start < 0:
-            values[name] = ((float(uncertain.lo[slot, j] * sign + 0.0), 1.0),)
-        else:
-            pairs = list(
-                zip(
-                    (uncertain.value[start : start + size] * sign + 0.0).tolist(),
-                    uncertain.weight[start : start + size].tolist(),
-                    strict=True,
-                )
-            )
-            values[name] = tuple(pairs if sign > 0 else pairs[::-1])
+        value, weight = _cell(uncertain, slot, j)
+        pairs = tuple(zip((value * sign + 0.0).tolist(), weight.tolist(), strict=True))
+        values[name] = pairs if sign > 0 else pairs[::-1]
     return UncertainRow(values)
-
-
-# --- why ---
-# Why are rows in or out? What the live set knows of them, beside what their imputers do.
-#
-# For the rows of one group, all at once; a `Monitor` asks it, and so does a pipeline of the groups that it keeps.
-
-
-def explained(
-    live: Live,
-    slots: Sequence[int] | Ints,
-    by: tuple[Any, ...],
-    show: Callable[[float], Any],
-    query: Query,
-    chain: Chain | None = None,
-    *,
-    work: int = WORK,
-) -> list[Explanation]:
-    """The explanations of live rows, in the order of their slots as given; nothing of the live set changes by it.
-
-    `by`: the group's values; `show`: an instant as the user sees it, as `rows.clock.show_time`; `chain`: what imputes
-    the rows' missing values, if anything does. `work`: how many places of a row times rivals are looked at together; a
-    row that has more is looked at coarsely, and is `approximate`: less work for what must be quick.
-    """
-    which = np.asarray(slots, np.int64)
-    tally = None if chain is None else replace(chain.tally)
-    found = explain(live, which, by, show, query, work)
-    if chain is None or tally is None:
-        return found
-    chain.tally = tally  # to explain a row revises nothing
-    s = live.slots
-    cells = imputed_cells(chain, s.known[which], query.plausible(s.raw[which]), [each.cloud for each in found])
-    return [replace(each, imputed=some) for each, some in zip(found, cells, strict=True)]

@@ -24,7 +24,7 @@ from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.static import as_good_as
 from fogline.kernels.tick import NO_RIVAL, sure_rivals
 from fogline.kernels.uncertain import extent
-from fogline.rows.versions import Contents, copies_of, stamp_names
+from fogline.rows.names import Contents, copies_of, stamp_names
 
 if TYPE_CHECKING:
     from fogline.engine.live import Live, Report

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fogline.arrays import Floats
+from fogline.rows.cells import is_null_word, is_text, read_numbers
 from fogline.rows.names import is_number
-from fogline.rows.numbers import is_null_word, is_text, read_numbers
 
 _COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
 _THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d+)?\s*$"

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from fogline.arrays import Flags
 from fogline.files.canonical import in_zone
 from fogline.query import UNHELD
+from fogline.rows.cells import is_text, reals
 from fogline.rows.names import is_number
-from fogline.rows.numbers import is_text, reals
 
 _STAMP, _ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
 _WORDS = {pa.int64(): "whole number", pa.float64(): "number", pa.bool_(): "truth value"}

@@ -18,8 +18,7 @@ from fogline.files.canonical import as_instants, with_point, without_nulls, with
 from fogline.files.casting import cast, unfit
 from fogline.files.origin import CORRUPT, FILE, LINE, WHY
 from fogline.files.raw import Raw
-from fogline.rows.clock import Reasons
-from fogline.rows.numbers import is_text, mended
+from fogline.rows.cells import Reasons, is_text, mended
 from fogline.show import quoted
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from fogline.files.origin import FILE, LINE, WHY
 from fogline.files.settled import Layout
 from fogline.repository.history import refuse_unheld
+from fogline.rows.cells import is_text, read_numbers, unheld_texts
 from fogline.rows.clock import ZONED, read_times, write_times
-from fogline.rows.numbers import is_text, read_numbers, unheld_texts
 
 NOTHING, WHOLE, NUMBER, STAMP, TEXT = "", "whole", "number", "stamp", "text"
 Kinds = Mapping[str, str]  # column -> one of these

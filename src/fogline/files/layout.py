@@ -27,9 +27,8 @@ from fogline.files.roles import Roles
 from fogline.files.settled import Layout
 from fogline.files.sniffing import Dialect
 from fogline.queries import Asked
-from fogline.rows.clock import CLOCKS, STAMP, ZONED, meaning_of, meant_by, read_times
-from fogline.rows.numbers import is_text
-from fogline.rows.versions import read_versions
+from fogline.rows.cells import is_text
+from fogline.rows.clock import CLOCKS, STAMP, ZONED, meaning_of, meant_by, read_times, read_versions
 
 FILES = 200  # that are looked at
 FEW = 20  # files and …

@@ -23,7 +23,7 @@ from fogline.files.fitting import fitted, unread
 from fogline.files.objects import as_object, at_once, from_objects
 from fogline.files.raw import Raw
 from fogline.files.settled import Layout
-from fogline.rows.numbers import is_text
+from fogline.rows.cells import is_text
 
 SIZE = 8 * 2**20  # bytes of values that are parsed at once
 SHOWN = 10_000  # bytes of a message that are shown in a reject

@@ -21,7 +21,7 @@ from fogline.files.mark import WHOLE, Span
 from fogline.files.options import Options
 from fogline.files.raw import BadLine, Raw, Unreadable
 from fogline.files.sniffing import encoding_of
-from fogline.rows.numbers import is_text
+from fogline.rows.cells import is_text
 from fogline.show import quoted
 
 LINES = 500  # of a file that show its columns

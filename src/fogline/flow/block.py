@@ -29,7 +29,7 @@ from fogline.arrays import (
 )
 from fogline.kernels.uncertain import dense
 from fogline.query import Query
-from fogline.rows.clock import REAL
+from fogline.rows.cells import REAL
 from fogline.rows.names import without_sign_of_zero
 from fogline.rows.reader import Decoded
 from fogline.rows.table import joined, row_of

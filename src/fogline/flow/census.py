@@ -20,7 +20,7 @@ from fogline.flow.piece import SLICE, Decoder, slices
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import kind_of_reason, where
 from fogline.flow.screening import Screening
-from fogline.rows.versions import DUPLICATE
+from fogline.rows.names import DUPLICATE
 
 _SUMS = ("rows", "removals", "complete", "incomplete", "rejected")
 _COUNTERS = ("missing", "outside", "reasons")

@@ -47,8 +47,7 @@ from fogline.flow.waiting import Slot, open_slots, put_away
 from fogline.flow.watermark import reached
 from fogline.impute.scores import Sums, add
 from fogline.rows.changes import Tables
-from fogline.rows.names import Key
-from fogline.rows.versions import DUPLICATE, Contents
+from fogline.rows.names import DUPLICATE, Contents, Key
 from fogline.saved import Arrays
 
 PLACES = 1_000_000  # of a row; one with more may be bracketed

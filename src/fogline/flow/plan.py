@@ -20,11 +20,12 @@ from fogline.arrays import Floats
 from fogline.errors import FoglineError, QueryError
 from fogline.flow.lengths import AUTO, ahead_of, idle_of, lateness_of
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
+from fogline.impute.own import ImputeFunction, as_imputer
+from fogline.impute.protocol import Imputer
 from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.rows.clock import CLOCKS, INTEGER, REAL, STAMP, meant_by
-from fogline.rows.numbers import is_text
+from fogline.rows.cells import REAL, is_text
+from fogline.rows.clock import CLOCKS, INTEGER, STAMP, meant_by
 from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
 from fogline.rows.table import usual_schema
 

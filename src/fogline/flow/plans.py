@@ -34,7 +34,7 @@ from fogline.flow.view_columns import refuse_taken
 from fogline.queries import OPENS, Asked, Queries
 from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.rows.clock import REAL
+from fogline.rows.cells import REAL
 from fogline.rows.names import Key
 from fogline.rows.reader import lifetime_of
 

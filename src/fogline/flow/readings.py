@@ -26,8 +26,8 @@ from fogline.flow.state import from_cell, from_state, saved_by, to_cell, to_stat
 from fogline.repository.sensors.gaps import GapList, joined
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import READINGS, Name, SensorState, by_attribute, sensor_names
+from fogline.rows.clock import LEAST as NO_VERSION
 from fogline.rows.names import Key
-from fogline.rows.versions import LEAST as NO_VERSION
 from fogline.saved import Arrays
 
 SMALL = 1_000  # sensors of a bucket that lie in its state
@@ -184,7 +184,7 @@ class ReadingStore:
 
     def _write(self, kept: SensorState, which: Sequence[int], oldest: Floats, cells: Cells) -> None:
         """Write these parts, and since when their sensors are silent."""
-        last, parts = kept.last_heard(slice(len(kept.names))), len(oldest)
+        last, parts = kept.last_read(slice(len(kept.names))), len(oldest)
         place = np.array([self._part(name, parts) for name in kept.names], np.int64)
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], np.arange(parts + 1))

@@ -32,10 +32,9 @@ from fogline.flow.recall import Recall, Recalled
 from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.screening import SMALL, Screening
 from fogline.repository.sensors.state import Name
-from fogline.rows.names import Key
+from fogline.rows.names import DUPLICATE, Key
 from fogline.rows.reader import Decoded
 from fogline.rows.table import RowSource
-from fogline.rows.versions import DUPLICATE
 from fogline.saved import Arrays, pack, unpack
 
 Packet = tuple[dict[str, Any], Arrays]  # unpacked

@@ -17,8 +17,8 @@ from fogline.files.options import Options
 from fogline.files.roles import Roles
 from fogline.files.settled import Layout
 from fogline.queries import Asked
+from fogline.rows.cells import is_text
 from fogline.rows.clock import CLOCKS, ZONED, meant_by
-from fogline.rows.numbers import is_text
 
 KIND = "topic"  # of a layout
 PREFIX = "kafka."

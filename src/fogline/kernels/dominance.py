@@ -1,9 +1,11 @@
-"""Does one cloud beat another, and how likely?
+"""Does one uncertain row dominate another, and how likely?
 
-Larger is better in here. A cloud surely beats another if and only if its worst end beats the other's best one. The
-ends are those of the present distributions; the box may be wider, and what it shows holds whatever is learnt later.
-Attributes are independent, so Pr{g beats point x} = prod_j Pr{g_j >= x_j} - prod_j Pr{g_j = x_j}: linear in the number
-of values, never an enumeration of g's places.
+Larger is better in here. Attributes are independent, so for an instance x
+Pr{g dominates x} = prod_j Pr{g_j >= x_j} - prod_j Pr{g_j = x_j}. That is linear in the number of values; g's instances
+are never enumerated.
+
+A row surely dominates another if and only if its worst instance dominates the other's best one. Worst and best are the
+ends of the present distributions. A row's box may be wider; what boxes show holds whatever is learnt later.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from fogline.kernels.compile import inner, kernel
 
 @kernel
 def beats(a, i, b, k):
-    """Is row i of `a` (., d) nowhere worse than row k of `b` (., d) and somewhere better?"""
+    """Does row i of `a` (., d) dominate row k of `b` (., d): nowhere worse, somewhere better?"""
     better = False
     for j in range(a.shape[1]):
-        if not a[i, j] >= b[k, j]:  # also true for NaN: an unknown value never beats
+        if not a[i, j] >= b[k, j]:  # also true for NaN: an unknown value never dominates
             return False
         better |= a[i, j] > b[k, j]
     return better
@@ -62,14 +64,14 @@ def high_end(uncertain, c, j):
 
 @inner
 def write_ends(uncertain, c, ends):
-    """The worst and the best place of a cloud, into `ends` (2, d)."""
+    """The worst and the best instance of a row, into `ends` (2, d)."""
     for j in range(ends.shape[1]):
         ends[0, j], ends[1, j] = low_end(uncertain, c, j), high_end(uncertain, c, j)
 
 
 @inner
 def surely_beats_other(uncertain, g, others, o):
-    """`surely_beats`, of clouds that lie apart."""
+    """`surely_beats` for rows in two different sets of columns."""
     better = False
     for j in range(uncertain.lo.shape[1]):
         a, b = low_end(uncertain, g, j), high_end(others, o, j)
@@ -81,13 +83,13 @@ def surely_beats_other(uncertain, g, others, o):
 
 @inner
 def surely_beats(uncertain, g, o):
-    """Does g beat o wherever the two turn out to be? Exactly: by the ends of their distributions, not by products."""
+    """Does g dominate o whatever values both turn out to have? Exact: by the ends of distributions, not by products."""
     return surely_beats_other(uncertain, g, uncertain, o)
 
 
 @inner
 def beats_point(uncertain, g, points, i):
-    """Pr{cloud g beats row i of `points` (., d)}."""
+    """Pr{row g dominates point i of `points` (., d)}."""
     at_least = equal = 1.0
     for j in range(points.shape[1]):
         s, e = share(uncertain, g, j, points[i, j])
@@ -100,9 +102,9 @@ def beats_point(uncertain, g, points, i):
 
 @inner
 def barely_beats(uncertain, g, points, i):
-    """`beats_point` without a difference: where g is likely to be just as good, that would cancel most digits.
+    """`beats_point` as a sum: where g is likely to be just as good, the difference would cancel most digits.
 
-    Over the attributes so far, `better` = at least as good everywhere and better somewhere, `equal` = just as good.
+    Over the attributes so far, `better` is the chance to be nowhere worse and somewhere better, `equal` to be equal.
     """
     better, equal = 0.0, 1.0
     for j in range(points.shape[1]):
@@ -130,7 +132,7 @@ def beyond(uncertain, g, j, x):
 
 @inner
 def shares(uncertain, g, j, grid, at_least, equal):
-    """`share` for all values of a grid's cell j at once, by one walk along both lists."""
+    """`share` for all values of the grid's cell j, by one walk along both lists of values."""
     first, n = uncertain.start[g, j], uncertain.size[g, j]
     start, size = grid.start[j], grid.size[j]
     if first < 0:
@@ -154,7 +156,7 @@ def shares(uncertain, g, j, grid, at_least, equal):
 
 @inner
 def beats_cloud(uncertain, g, o):
-    """Pr{g beats o} for two clouds."""
+    """Pr{g dominates o} for two uncertain rows."""
     at_least = equal = 1.0
     for j in range(uncertain.lo.shape[1]):
         first, n = uncertain.start[o, j], uncertain.size[o, j]
@@ -178,7 +180,7 @@ chance_to_beat = kernel(beats_cloud.py_func)  # the same, to be called from Pyth
 
 @inner
 def corner_beats_cloud(corner, g, uncertain, o):
-    """(Pr{corner[g] >= o everywhere}, Pr{corner[g] beats o}) for a corner of g as a point."""
+    """(Pr{point g is nowhere worse than row o}, Pr{it dominates o}) for point g of `corner` (., d)."""
     at_least = equal = 1.0
     for j in range(corner.shape[1]):
         x = corner[g, j]

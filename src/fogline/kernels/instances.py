@@ -34,6 +34,15 @@ def places_of(uncertain, o):
 
 
 @inner
+def values_of(uncertain, o):
+    """How many values its cells have together: what a grid of it has room for."""
+    total = 0
+    for j in range(uncertain.lo.shape[1]):
+        total += uncertain.size[o, j]
+    return total
+
+
+@inner
 def own_grid(uncertain, o):
     """All values of a cloud."""
     return Grid(uncertain.value, uncertain.weight, uncertain.start[o], uncertain.size[o])
@@ -165,12 +174,6 @@ def coarsen(uncertain, o, parts, grid):
                 cursor += 1
                 open_run = False
         grid.size[j] = cursor - grid.start[j]
-
-
-# --- merged ---
-# How many places of a cloud does any rival distinguish?
-#
-# Values of the cloud that all rivals treat alike are merged; what is left is summed (`sweep`), or bracketed.
 
 
 @inner

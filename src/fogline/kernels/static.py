@@ -14,7 +14,16 @@ import numpy as np
 from fogline.arrays import Flags, Floats, Ints, Sums, UncertainRows, Words
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats
-from fogline.kernels.instances import ROOM, beats_places, empty_grid, merge_places, own_grid, place_weights, scratch_for
+from fogline.kernels.instances import (
+    ROOM,
+    beats_places,
+    empty_grid,
+    merge_places,
+    own_grid,
+    place_weights,
+    scratch_for,
+    values_of,
+)
 from fogline.kernels.sums import account, clear, spared, total
 from fogline.kernels.words import BLOCK, any_covers, covers, cut_points, fences, words
 
@@ -306,15 +315,6 @@ def fronts_of(lows, highs, asked, others):
     return out
 
 
-@inner
-def longest_of(uncertain, o):
-    """How many values a grid of o may need."""
-    total = 0
-    for j in range(uncertain.lo.shape[1]):
-        total += uncertain.size[o, j]
-    return total
-
-
 @kernel
 def chances_of(uncertain, lows, highs, asked, opened):
     """(q,) the probabilities of the clouds `asked`; NaN for one of too many places. O(q · open · places)."""
@@ -324,7 +324,7 @@ def chances_of(uncertain, lows, highs, asked, opened):
     sums = Sums(np.empty((ROOM, 2), np.int64), np.empty(ROOM, np.int64))
     for k in range(asked.shape[0]):
         o = asked[k]
-        grid = empty_grid(longest_of(uncertain, o), d)
+        grid = empty_grid(values_of(uncertain, o), d)
         _, m = near_of(lows, highs, o, opened, near)
         if merge_places(uncertain, o, near[:m], grid) > ROOM:
             out[k] = np.nan

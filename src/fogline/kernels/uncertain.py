@@ -1,7 +1,7 @@
-"""How do clouds lie in memory, and how does a distribution get there?
+"""Uncertain rows in columns: how distributions are written, copied and reduced.
 
-Columns: one row of `lo` and `hi` per cloud, its box; a cell with a distribution points into three shared pools, sorted
-by value. Values are oriented: larger is better. A missing cell without a distribution has `lo` NaN.
+`lo` and `hi` hold a row's box. A cell with a distribution points into three pools (value, weight, tail), sorted by
+value. Values are oriented: larger is better. A missing cell without a distribution has `lo` NaN.
 
 Invariant: where start >= 0, value[start : start + size] is strictly increasing, weight adds up to 1, and
 tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last] exactly weight[last].
@@ -18,7 +18,7 @@ from fogline.kernels.sorting import argsort
 
 @inner
 def _sort(value, weight, start, size):
-    """Sort a stretch of the pools by value: few in place, many by a sort that allocates."""
+    """Sort some values and their weights by value: few in place, many by a sort that allocates."""
     if size > 64:
         order = argsort(value[start : start + size])
         old_value, old_weight = value[start : start + size].copy(), weight[start : start + size].copy()
@@ -64,7 +64,7 @@ def _finish(uncertain, start, size):
 
 @inner
 def fill_cell(uncertain, i, j, first, cursor):
-    """Make cell (i, j) of what stands in the pools from `first` to `cursor`: none (NaN), one (known) or several values.
+    """Make cell (i, j) of the pools' values from `first` to `cursor`: none (NaN), one (known) or several.
 
     Returns the new cursor: only several values stay in the pools.
     """
@@ -81,9 +81,9 @@ def fill_cell(uncertain, i, j, first, cursor):
 
 @inner
 def write_cells(source, rows, target, at, cursor, was, now):
-    """Copy the chosen clouds into rows `at`, `at + 1`, … of `target` and its pools. Returns the new cursor.
+    """Copy the chosen rows into rows `at`, `at + 1`, … of `target` and its pools. Returns the new cursor.
 
-    Where lists that cells share begin: `was` (d,) in the source, `now` (d,) in the target; they are not copied.
+    A list that many cells share is not copied: it begins at `was` (d,) in the source, at `now` (d,) in the target.
     """
     d = source.lo.shape[1]
     for k in range(rows.shape[0]):
@@ -113,14 +113,14 @@ copy_sharing = kernel(write_cells.py_func)  # the same, to be called from Python
 
 @kernel
 def copy_cells(source, rows, target, at, cursor):
-    """`write_cells` for clouds that share nothing."""
+    """`write_cells` for rows that share no lists."""
     none = np.full(source.lo.shape[1], SHARED)
     return write_cells(source, rows, target, at, cursor, none, none)
 
 
 @kernel
 def extent(values):
-    """(least, greatest) of some values. One call for what NumPy needs two for, each dearer."""
+    """(least, greatest) of some values. NumPy needs two calls, and each takes longer than this one."""
     low, high = np.inf, -np.inf
     for x in values:
         low, high = min(low, x), max(high, x)
@@ -137,13 +137,13 @@ def all_within(values, limit):
 
 
 def own_values(uncertain: UncertainRows, which: Ints, shared: Ints) -> int:
-    """How many values some clouds have of their own."""
+    """How many values some rows have of their own, shared lists not counted."""
     start = uncertain.start[which]
     return int(uncertain.size[which][(start >= 0) & (start != shared)].sum())
 
 
 def ends(uncertain: UncertainRows, which: Ints) -> tuple[Floats, Floats]:
-    """The least and the greatest value (n, d) of each cell of some clouds; of VAGUE cells, their bounds."""
+    """The least and the greatest value (n, d) of each cell of some rows; of BOUNDS_ONLY cells, their bounds."""
     lo, hi, start, size = uncertain.lo[which], uncertain.hi[which], uncertain.start[which], uncertain.size[which]
     many = start >= 0
     lo[many], hi[many] = uncertain.value[start[many]], uncertain.value[start[many] + size[many] - 1]
@@ -151,7 +151,7 @@ def ends(uncertain: UncertainRows, which: Ints) -> tuple[Floats, Floats]:
 
 
 def dense(uncertain: UncertainRows, which: Ints, shared: Ints | None = None) -> UncertainRows:
-    """A copy of some clouds with pools of just their size; cells whose list lies at `shared` (d,) become SHARED."""
+    """A copy of some rows with pools of just their size; cells whose list lies at `shared` (d,) become SHARED."""
     d = uncertain.lo.shape[1]
     was = unshared(d) if shared is None else shared
     out = empty_rows(len(which), d, own_values(uncertain, which, was))
@@ -161,16 +161,12 @@ def dense(uncertain: UncertainRows, which: Ints, shared: Ints | None = None) -> 
 
 @inner
 def count_in(x, first, filled, value, often):
-    """Add x to the sorted values from `first` on, of which there are some up to `filled`; returns the new end."""
+    """Count x, which is no less than the sorted values from `first` to `filled`, among these; returns the new end."""
     if filled > first and value[filled - 1] == x:
         often[filled - 1] += 1.0
         return filled
     value[filled], often[filled] = x, 1.0
     return filled + 1
-
-
-# --- distributions ---
-# How do values that were found become distributions, and distributions cells of clouds?
 
 
 @kernel
@@ -240,10 +236,10 @@ def reduced(found, most):
 
 @kernel
 def pour(found, rows, j, sign, uncertain, cursor, final):
-    """Write distributions into the cells (rows, j) of the clouds, oriented by the sign.
+    """Write distributions into the cells (rows, j), oriented by the sign.
 
-    What lies outside a cell's box goes to the nearest end of it. The box of a cell that is final (q,), or had none,
-    becomes the ends of the distribution. Returns the new cursor, and the mass that lay outside.
+    A value outside the cell's box is moved to the box's nearest end: a box never widens. The box of a cell that is
+    `final` (q,), or had none, becomes the ends of its distribution. Returns the new cursor, and the mass moved.
     """
     outside = 0.0
     for k in range(rows.shape[0]):
@@ -271,7 +267,7 @@ def pour(found, rows, j, sign, uncertain, cursor, final):
 
 @inner
 def finish(uncertain, i, j, first, last, final):
-    """Make cell (i, j) of what stands in the pools from `first` to `last`. Returns the new cursor."""
+    """Make cell (i, j) of the pools' sorted values from `first` to `last`. Returns the new cursor."""
     above = 0.0
     for m in range(last, first - 1, -1):
         above += uncertain.weight[m]

@@ -1,9 +1,19 @@
-"""How would a cloud's probability move if one missing cell, its own or a rival's, were known?
+"""What would a row's probability be if one cell, its own or a dominator's, were known?
 
-P = sum over places x: weight(x) · product over rivals c of (1 - Pr{c beats x}). To know a cell of the cloud is to keep
-the places with that value; to know one of a rival's is to change that rival's factor, and no other. Both are summed
-over the values of the cell: what it would move on average is exact, and so are the values at which the cloud would
-enter or leave. As a rival's value grows, P never does.
+P(o) = sum over o's instances x: weight(x) · product over dominators g of (1 - Pr{g dominates x}).
+
+- To know a cell of o keeps the instances that have that value there: `own_cell`.
+- To know cell j of a dominator g changes g's factor, and no other. Let A and E be the chances that g is as good, and
+  just as good, as x in all attributes but j. With value v there, g dominates x with probability A if v > x_j, A - E if
+  v = x_j, and 0 if v < x_j. Summed over x, P(o | v) follows from one walk along both lists of values: `others_cell`.
+- Any value v may be put into cell j of o, also one that its distribution does not have. As a function of v, P is
+  constant between two neighbouring values that others have there, and never falls; so it is bisected: `own_flip`.
+
+From P(o | v) follow by how much a cell moves P on average and at which value o enters or leaves (`look_into`), and how
+many rows are expected to enter or leave the answer if a cell were measured (`expected_changes`).
+
+At alpha 0 (a negative threshold) a row is in unless another surely dominates it. No probability shows that exactly, so
+there the ends of the distributions are compared: `elsewhere`.
 """
 
 from __future__ import annotations
@@ -12,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fogline.arrays import Floats, Ints, Scratch, Sums
+from fogline.arrays import Floats, Ints, Scratch
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, beats_point, high_end, low_end, share, write_ends
+from fogline.kernels.dominance import beats, beats_point, high_end, low_end, share, surely_beats, write_ends
 from fogline.kernels.instances import (
     ROOM,
     beats_places,
@@ -22,47 +32,297 @@ from fogline.kernels.instances import (
     coarsen,
     distributed,
     empty_grid,
+    gap_of,
     merge_places,
     own_grid,
     place_weights,
     reaches_places,
     scratch_for,
+    values_of,
 )
 from fogline.kernels.judge import words_of
 from fogline.kernels.states import DOMINATED, IN, OUT
-from fogline.kernels.static import longest_of, near_of
-from fogline.kernels.sums import SURE, account, clear, left_of
+from fogline.kernels.static import near_of
 from fogline.kernels.words import BLOCK, any_covers, covers
 
-MOST = 10  # rivals, and cells of rivals, that are listed
+MOST = 10  # dominators, and cells of dominators, that are listed
 CLOSE = 1e-12  # what differs by less is alike: the first counts
+NEVER, FROM, ABOVE = 0, 1, 2  # a row flips at no value; it is in from that value on; it is in above that value
+GONE = 1e-18  # an instance of so little weight is given up
+UNIT = 2.0**-40  # expected numbers are summed in this fixed point: the same bits in any order
+BEHIND, EVEN, BETTER = 0, 1, 2  # see `elsewhere`
 
 
 class Why(NamedTuple):
-    """What is found of q clouds: d attributes, at most MOST of what is listed, slots -1 where there are fewer."""
+    """What is found of q rows of d attributes; lists have at most MOST entries, and slot -1 beyond their end."""
 
     probability: Floats  # (q,)
     exact: Ints  # (q,) whether all was worked out exactly
-    front: Ints  # (q,) see `kernels.fronts`
-    rival: Ints  # (q, MOST) slots, those most likely to beat it first
-    chance: Floats  # (q, MOST) how likely they do
-    side: Ints  # (q, d) of its own cells: NEVER, FROM or ABOVE, see `kernels.flips`
-    value: Floats  # (q, d)
+    front: Ints  # (q,) IMPOSSIBLE, OPEN or CERTAIN, see `near_of`
+    rival: Ints  # (q, MOST) slots of dominators, the likeliest first
+    chance: Floats  # (q, MOST) how likely they dominate the row
+    side: Ints  # (q, d) of its own cells: NEVER, FROM or ABOVE
+    value: Floats  # (q, d) the value at which it flips
     then: Floats  # (q, d) its probability on the other side
-    decisive: Ints  # (q, 2) slot and attribute of the cell that would move it most; -1: there is none
+    decisive: Ints  # (q, 2) slot and attribute of the missing cell that moves it most; -1: there is none
     moves: Floats  # (q,) by how much on average
-    other: Ints  # (q, MOST, 2) slots and attributes of rivals' cells that would flip it, the likeliest first
-    other_value: Floats  # (q, MOST) the value of the cell nearest to those at which it stays as it is
+    other: Ints  # (q, MOST, 2) slots and attributes of dominators' cells that flip it, the likeliest first
+    other_value: Floats  # (q, MOST) of the values that flip it, the one nearest to those that do not
     other_chance: Floats  # (q, MOST) how likely the cell has that value or one beyond
-    other_then: Floats  # (q, MOST) its probability at that value
+    other_then: Floats  # (q, MOST) the row's probability at that value
 
 
-class Places(NamedTuple):
-    """The places of one cloud, and what is left of them."""
+class Instances(NamedTuple):
+    """The instances of one row over a grid of its values, and what its dominators leave of them."""
 
-    weight: Floats  # (places,)
-    left: Floats  # (places,) the product over rivals of 1 - Pr{it beats the place}, but for those that surely do, …
-    sure: Ints  # (places,) … and how many these are
+    weight: Floats  # (n,)
+    left: Floats  # (n,) the product over dominators of 1 - Pr{it dominates the instance}, but for those that surely do
+    sure: Ints  # (n,) how many surely do
+
+
+class Room(NamedTuple):
+    """Room for looking at one row of at most so many instances."""
+
+    weight: Floats
+    left: Floats
+    sure: Ints
+    rest: Floats  # of each instance: its weight, times the probability that no dominator but one dominates it
+    fall: Floats  # of each value of one cell: the sum of `rest` times the chance that the one is as good elsewhere …
+    tie: Floats  # … and just as good
+    then: Floats  # of each value of one cell: P(o) if that were known
+    scratch: Scratch
+
+
+@inner
+def room_for(places, longest):
+    """Room for so many instances, and for cells of so many values."""
+    return Room(
+        np.empty(places), np.empty(places), np.empty(places, np.int64), np.empty(places), np.empty(places),
+        np.empty(places), np.empty(longest), scratch_for(places),
+    )  # fmt: skip
+
+
+# --- P(o | value) -----------------------------------------------------------------------------------------------------
+
+
+@inner
+def instances_of(uncertain, o, near, grid, room, chances):
+    """o's instances after all dominators `near`; to `chances` (near,) how likely each of these dominates o."""
+    n = place_weights(grid, room.weight)
+    weight, left, sure, chance = room.weight[:n], room.left[:n], room.sure[:n], room.scratch.chance
+    left[:], sure[:] = 1.0, 0
+    for r in range(near.shape[0]):
+        chances[r] = 0.0
+        if beats_places(uncertain, near[r], o, grid, room.scratch):
+            for x in range(n):
+                p = max(chance[x], 0.0)
+                chances[r] += weight[x] * p
+                if p >= 1.0:
+                    sure[x] += 1
+                else:
+                    left[x] *= 1.0 - p
+    return Instances(weight, left, sure)
+
+
+@inner
+def probability_of(found):
+    """P(o)."""
+    out = 0.0
+    for x in range(found.weight.shape[0]):
+        if found.sure[x] == 0:
+            out += found.weight[x] * found.left[x]
+    return min(out, 1.0)
+
+
+@inner
+def stride_of(grid, j):
+    """How many instances lie between two that differ in nothing but cell j having the next value."""
+    out = 1
+    for i in range(j + 1, grid.start.shape[0]):
+        if grid.start[i] >= 0:
+            out *= grid.size[i]
+    return out
+
+
+@inner
+def own_cell(grid, j, found, then):
+    """P(o | its cell j has this value), for each of the cell's values, into `then`; how many?"""
+    n, stride = grid.size[j], stride_of(grid, j)
+    then[:n] = 0.0
+    for x in range(found.weight.shape[0]):
+        if found.sure[x] == 0:
+            then[x // stride % n] += found.weight[x] * found.left[x]
+    for y in range(n):
+        then[y] /= grid.weight[grid.start[j] + y]
+    return n
+
+
+@inner
+def without(uncertain, g, o, grid, found, room):
+    """What dominators but g leave of each instance, into room.rest.
+
+    Returns P(o) without g, and the part of it that g leaves alone whatever its cells turn out to be.
+    """
+    beats_places(uncertain, g, o, grid, room.scratch)
+    total = untouched = 0.0
+    for x in range(found.weight.shape[0]):
+        p, rest = max(room.scratch.chance[x], 0.0), 0.0
+        if found.sure[x] == (p >= 1.0):  # no other surely does
+            rest = found.weight[x] * found.left[x] / (1.0 if p >= 1.0 else 1.0 - p)
+        room.rest[x] = rest
+        total += rest
+        untouched += rest if p == 0.0 else 0.0
+    return total, untouched
+
+
+@inner
+def others_cell(uncertain, g, j, o, grid, total, room):
+    """P(o | cell j of g has this value), for each of the cell's values, into room.then; how many?
+
+    `without` wrote room.rest and returned `total`. As the value grows, P never does.
+    """
+    scratch, fall, tie = room.scratch, room.fall, room.tie
+    places = reaches_places(uncertain, g, o, grid, j, scratch)
+    n, stride = grid.size[j], stride_of(grid, j)
+    fall[:n] = tie[:n] = 0.0
+    for x in range(places):
+        y = x // stride % n
+        fall[y] += room.rest[x] * scratch.chance[x]
+        tie[y] += room.rest[x] * scratch.tie[x]
+    first, count = uncertain.start[g, j], uncertain.size[g, j]
+    fallen, y = 0.0, 0
+    for k in range(count):
+        v, even = uncertain.value[first + k], 0.0
+        while y < n and value_of(uncertain, o, grid, j, y) <= v:
+            fallen += fall[y]
+            even = tie[y] if value_of(uncertain, o, grid, j, y) == v else 0.0
+            y += 1
+        room.then[k] = min(max(total - fallen + even, 0.0), 1.0)
+    return count
+
+
+@inner
+def value_of(uncertain, o, grid, j, y):
+    """The y-th value of o's cell j in the grid."""
+    return grid.value[grid.start[j] + y] if grid.start[j] >= 0 else uncertain.lo[o, j]
+
+
+@inner
+def moved(then, weight, probability):
+    """By how much P moves on average if a cell of these weights becomes known: the expected |P then - P|."""
+    out = 0.0
+    for k in range(weight.shape[0]):
+        out += weight[k] * abs(then[k] - probability)
+    return out
+
+
+@inner
+def flipped(then, weight, inside, threshold):
+    """How likely does a cell of these weights have a value at which the row is on the other side of alpha?"""
+    out = 0.0
+    for k in range(weight.shape[0]):
+        if (then[k] > threshold) != inside:
+            out += weight[k]
+    return out
+
+
+@inner
+def is_gap(uncertain, c, j):
+    """May cell j of row c have more than one value?"""
+    return uncertain.start[c, j] >= 0 and uncertain.size[c, j] > 1
+
+
+@inner
+def has_gaps(uncertain, c):
+    """May any of its cells?"""
+    for j in range(uncertain.lo.shape[1]):
+        if is_gap(uncertain, c, j):
+            return True
+    return False
+
+
+@inner
+def weights_of(uncertain, c, j):
+    """The weights of a cell's values."""
+    return uncertain.weight[uncertain.start[c, j] : uncertain.start[c, j] + uncertain.size[c, j]]
+
+
+@inner
+def elsewhere(uncertain, g, o, j):
+    """Is g, in all attributes but j, surely as good as o (EVEN), and somewhere better (BETTER)? Else BEHIND."""
+    out = EVEN
+    for i in range(uncertain.lo.shape[1]):
+        if i != j:
+            worst, best = low_end(uncertain, g, i), high_end(uncertain, o, i)
+            if not worst >= best:
+                return BEHIND
+            if worst > best:
+                out = BETTER
+    return out
+
+
+# --- Why is a row in, or out? -----------------------------------------------------------------------------------------
+
+
+@kernel
+def look_into(live, lows, highs, asked, inside, alive, opened, only, threshold, work):
+    """What is to be stated of the rows `asked` (q,), `inside` (q,) of which are in; see `Why`.
+
+    lows, highs (slots, d): the ends of all rows. `alive`, `opened`: the slots of all rows, and of the open ones, in an
+    order that does not depend on where they lie, since products are rounded. `only` (slots,): see `sole_dominators`.
+    `work`: how many instances times dominators are looked at together; rows that have more are looked at coarsely.
+    """
+    uncertain, d = live.uncertain, live.uncertain.lo.shape[1]
+    why, room = no_answers(asked.shape[0], d), room_for(ROOM, max(uncertain.value.shape[0], ROOM))
+    space, some, lacks = np.empty((3, live.used), np.int64)
+    chances = np.empty(live.used)
+    for k in range(asked.shape[0]):
+        o = asked[k]
+        grid = empty_grid(values_of(uncertain, o) + d, d)
+        why.front[k], m = near_of(lows, highs, o, opened, space)
+        near = space[:m]
+        exact = grid_for(uncertain, o, -1, near, work, grid)
+        found = instances_of(uncertain, o, near, grid, room, chances)
+        why.probability[k] = probability_of(found)
+        for r in range(m):
+            if chances[r] > 0.0:
+                list_rival(why, k, near[r], min(chances[r], 1.0))
+        look_at_cells(uncertain, o, near, grid, found, inside[k], threshold, room, why, k)
+        m = concerned(live, lows, highs, o, alive, only, space, lacks)
+        for j in range(d):
+            n = 0
+            for r in range(m):
+                if lacks[r] < 0 or (lacks[r] == j and inside[k]):  # to enter, its value grows
+                    some[n] = space[r]
+                    n += 1
+            found_flip = own_flip(uncertain, o, j, some[:n], inside[k], threshold, work, grid, room)
+            why.side[k, j], why.value[k, j], why.then[k, j] = found_flip[0], found_flip[1], found_flip[2]
+            exact = exact and found_flip[3]
+        why.exact[k] = exact
+    return why
+
+
+@kernel
+def sole_dominators(live, asked, opened):
+    """(slots,) of each row that is dominated until later: the one of `asked` that alone of all open rows surely does.
+
+    -1 elsewhere. Should that one be worse, the dominated row would count.
+    """
+    uncertain, columns = live.uncertain, live.columns
+    out = np.full(live.used, -1)
+    for c in range(live.used):
+        if columns.state[c] != DOMINATED:
+            continue
+        for o in asked:
+            if beats(uncertain.lo, o, uncertain.hi, c):
+                out[c] = o
+                break
+        if out[c] >= 0:
+            for g in opened:
+                if g != out[c] and beats(uncertain.lo, g, uncertain.hi, c):
+                    out[c] = -1
+                    break
+    return out
 
 
 @inner
@@ -86,6 +346,7 @@ def rank(chances, chance):
 
 @inner
 def list_rival(why, k, g, chance):
+    """List dominator g, if it is among the likeliest."""
     at = rank(why.chance[k], chance)
     if at < MOST:
         why.chance[k, at + 1 :] = why.chance[k, at:-1].copy()
@@ -95,6 +356,7 @@ def list_rival(why, k, g, chance):
 
 @inner
 def list_other(why, k, g, j, value, chance, then):
+    """List cell j of dominator g, if it is among those that flip the row most likely."""
     at = rank(why.other_chance[k], chance)
     if at < MOST:
         for each in (why.other_value, why.other_chance, why.other_then):
@@ -105,150 +367,73 @@ def list_other(why, k, g, j, value, chance, then):
 
 
 @inner
-def look_at_rivals(uncertain, o, near, grid, places, scratch, why, k):
-    """What all rivals leave of each place; the strongest are listed. Returns o's probability."""
-    n = places.weight.shape[0]
-    places.left[:], places.sure[:] = 1.0, 0
-    for g in near:
-        if not beats_places(uncertain, g, o, grid, scratch):
-            continue
-        chance = 0.0
-        for x in range(n):
-            p = max(scratch.chance[x], 0.0)
-            chance += places.weight[x] * p
-            if p >= 1.0:
-                places.sure[x] += 1
-            else:
-                places.left[x] *= 1.0 - p
-        if chance > 0.0:
-            list_rival(why, k, g, min(chance, 1.0))
-    total = 0.0
-    for x in range(n):
-        if places.sure[x] == 0:
-            total += places.weight[x] * places.left[x]
-    return min(total, 1.0)
+def most_decisive(why, k, g, j, moves):
+    """Cell j of row g moves the k-th row so much: is it the most so far?"""
+    if moves > why.moves[k] + CLOSE:
+        why.moves[k], why.decisive[k, 0], why.decisive[k, 1] = moves, g, j
 
 
 @inner
-def stride_of(grid, j):
-    """How many places lie between two that differ in nothing but cell j having the next value."""
-    out = 1
-    for i in range(j + 1, grid.start.shape[0]):
-        if grid.start[i] >= 0:
-            out *= grid.size[i]
+def look_at_cells(uncertain, o, near, grid, found, inside, threshold, room, why, k):
+    """Which missing cell moves o most, and which of its dominators' flip it."""
+    d, probability = uncertain.lo.shape[1], why.probability[k]
+    for j in range(d):
+        if grid.start[j] >= 0:
+            n = own_cell(grid, j, found, room.then)
+            weight = grid.weight[grid.start[j] : grid.start[j] + n]
+            most_decisive(why, k, o, j, moved(room.then, weight, probability))
+    sure = 0
+    for g in near:
+        sure += threshold < 0.0 and surely_beats(uncertain, g, o)
+    for g in near:
+        if not has_gaps(uncertain, g):
+            continue
+        total, _ = without(uncertain, g, o, grid, found, room)
+        for j in range(d):
+            if is_gap(uncertain, g, j):
+                others_cell(uncertain, g, j, o, grid, total, room)
+                most_decisive(why, k, g, j, moved(room.then, weights_of(uncertain, g, j), probability))
+                others = sure > 0 and (sure > 1 or not surely_beats(uncertain, g, o))
+                flip = others_flip(uncertain, g, j, o, inside, others, threshold, room.then)
+                if flip >= 0:
+                    at = uncertain.start[g, j] + flip
+                    chance = uncertain.tail[at] if inside else 1.0 - uncertain.tail[at + 1]
+                    list_other(why, k, g, j, uncertain.value[at], chance, room.then[flip])
+
+
+@inner
+def others_flip(uncertain, g, j, o, inside, others, threshold, then):
+    """Which value of g's cell j, of those that flip o, is nearest to those that do not? -1: none does, or all do.
+
+    `others`: at alpha 0, whether a dominator other than g surely dominates o.
+    """
+    first, count = uncertain.start[g, j], uncertain.size[g, j]
+    best, rest = high_end(uncertain, o, j), BEHIND
+    if threshold < 0.0:
+        rest = elsewhere(uncertain, g, o, j)
+    out = -1
+    for k in range(count):
+        v = uncertain.value[first + k]
+        stands = then[k] > threshold
+        if threshold < 0.0:
+            stands = not (others or (rest != BEHIND and (v > best or (v == best and rest == BETTER))))
+        if inside and not stands and k > 0:
+            return k
+        if not inside and stands and k < count - 1:
+            out = k
     return out
 
 
 @inner
-def by_own_cell(grid, places, j, probability, sums):
-    """By how much o's probability moves on average if its own cell j becomes known."""
-    n, stride = grid.size[j], stride_of(grid, j)
-    sums[:n] = 0.0
-    for x in range(places.weight.shape[0]):
-        if places.sure[x] == 0:
-            sums[(x // stride) % n] += places.weight[x] * places.left[x]
-    moves = 0.0
-    for y in range(n):
-        moves += abs(sums[y] - grid.weight[grid.start[j] + y] * probability)
-    return moves
+def concerned(live, lows, highs, o, alive, only, space, lacks):
+    """The rows that count if one of o's values changes, into `space`; how many?
 
-
-@inner
-def without(uncertain, g, o, grid, places, scratch, alone):
-    """What rivals other than g leave of each place, into `alone`; and whether another surely beats o's best place."""
-    n = places.weight.shape[0]
-    beats_places(uncertain, g, o, grid, scratch)
-    others = False
-    for x in range(n):
-        p = max(scratch.chance[x], 0.0)
-        sure = places.sure[x] - (1 if p >= 1.0 else 0)
-        alone[x] = 0.0 if sure > 0 else places.weight[x] * places.left[x] / (1.0 if p >= 1.0 else 1.0 - p)
-        others = sure > 0
-    return others
-
-
-@inner
-def by_rivals_cell(uncertain, g, j, o, grid, places, others, probability, inside, threshold, scratch, alone, sums):
-    """As `by_own_cell` for cell j of rival g; and the value at which o flips, its chance, and o's probability then.
-
-    The value is NaN where o flips at none.
-    """
-    n = places.weight.shape[0]
-    beats_but(uncertain, g, o, j, grid, scratch.chance, scratch.tie, scratch)
-    own, stride = (grid.size[j], stride_of(grid, j)) if grid.start[j] >= 0 else (1, n)
-    sums[:, :own] = 0.0
-    base = 0.0
-    for x in range(n):
-        y = (x // stride) % own
-        base += alone[x]
-        sums[0, y] += alone[x] * scratch.chance[x]
-        sums[1, y] += alone[x] * scratch.tie[x]
-    best, best_tie = scratch.chance[n - 1], scratch.tie[n - 1]
-    moves, below, passed = 0.0, 0.0, 0
-    value, chance, then = np.nan, 0.0, 0.0
-    first, count = uncertain.start[g, j], uncertain.size[g, j]
-    for i in range(first, first + count):
-        v, equal, last_tie = uncertain.value[i], 0.0, 0.0
-        while passed < own and own_value(uncertain, o, grid, j, passed) <= v:
-            below += sums[0, passed]
-            if own_value(uncertain, o, grid, j, passed) == v:
-                equal = sums[1, passed]
-                last_tie = best_tie
-            passed += 1
-        p = min(max(base - below + equal, 0.0), 1.0)
-        moves += uncertain.weight[i] * abs(p - probability)
-        sure = others or (passed == own and best - last_tie >= 1.0)
-        there = stands(p, sure, threshold)
-        if inside and not there and np.isnan(value) and i > first:
-            value, chance, then = v, uncertain.tail[i], p
-        if not inside and there and i < first + count - 1:
-            value, chance, then = v, 1.0 - uncertain.tail[i + 1], p
-    return moves, value, chance, then
-
-
-@inner
-def own_value(uncertain, o, grid, j, y):
-    """The y-th value of o's cell j."""
-    return grid.value[grid.start[j] + y] if grid.start[j] >= 0 else uncertain.lo[o, j]
-
-
-@inner
-def look_at_cells(uncertain, o, near, grid, places, inside, threshold, scratch, why, k):
-    """Which missing cell would move o most, and which of its rivals' would flip it."""
-    d, n = uncertain.lo.shape[1], places.weight.shape[0]
-    probability, alone = why.probability[k], np.empty(n)
-    sums = np.empty((2, n))
-    for j in range(d):
-        if grid.start[j] >= 0:
-            moves = by_own_cell(grid, places, j, probability, sums[0])
-            if moves > why.moves[k] + CLOSE:
-                why.moves[k], why.decisive[k, 0], why.decisive[k, 1] = moves, o, j
-    for g in near:
-        others, looked = False, False
-        for j in range(d):
-            if uncertain.start[g, j] < 0 or uncertain.size[g, j] == 1:
-                continue
-            if not looked:
-                others, looked = without(uncertain, g, o, grid, places, scratch, alone), True
-            moves, value, chance, then = by_rivals_cell(
-                uncertain, g, j, o, grid, places, others, probability, inside, threshold, scratch, alone, sums
-            )
-            if moves > why.moves[k] + CLOSE:
-                why.moves[k], why.decisive[k, 0], why.decisive[k, 1] = moves, g, j
-            if not np.isnan(value):
-                list_other(why, k, g, j, value, chance, then)
-
-
-@inner
-def concerned(live, lows, highs, o, alive, sealer, space, lacks):
-    """The clouds that count if one of o's values changes, into `space`; how many?
-
-    `lacks`: the one attribute in which the cloud always has less than o, so that it counts if that value changes; -1:
+    `lacks`: the one attribute in which the row always has less than o, so that it counts if that value changes; -1:
     there is none, and it counts whichever does.
     """
     d, m, state = lows.shape[1], 0, live.columns.state
     for g in alive:
-        if (state[g] < OUT and sealer[g] != o) or g == o:
+        if (state[g] < OUT and only[g] != o) or g == o:
             continue
         few, which = 0, -1
         for j in range(d):
@@ -263,124 +448,16 @@ def concerned(live, lows, highs, o, alive, sealer, space, lacks):
     return m
 
 
-@kernel
-def look_into(live, lows, highs, asked, inside, alive, opened, sealer, threshold, work):
-    """What is to be stated of the clouds `asked` (q,), `inside` (q,) of which are in; see `Why`.
-
-    lows, highs (slots, d): the ends of all clouds. `alive`, `opened`: the slots of all clouds, and of the open
-    ones, in an order that does not depend on where they lie, since products are rounded; `sealer` (slots,): of a
-    sealed cloud the one open cloud that surely beats it; -1: there are several, or it is not sealed. `work`: how many
-    places times rivals are looked at together; rows that have more are looked at coarsely.
-    """
-    uncertain, d = live.uncertain, live.uncertain.lo.shape[1]
-    why, scratch = no_answers(asked.shape[0], d), scratch_for(ROOM)
-    space, some, lacks = np.empty((3, live.used), np.int64)
-    weight, left, sure = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM, np.int64)
-    for k in range(asked.shape[0]):
-        o = asked[k]
-        grid = empty_grid(longest_of(uncertain, o) + d, d)
-        why.front[k], m = near_of(lows, highs, o, opened, space)
-        exact = grid_for(uncertain, o, -1, space[:m], ROOM, work, grid)
-        n = place_weights(grid, weight)
-        places = Places(weight[:n], left[:n], sure[:n])
-        why.probability[k] = look_at_rivals(uncertain, o, space[:m], grid, places, scratch, why, k)
-        look_at_cells(uncertain, o, space[:m], grid, places, inside[k], threshold, scratch, why, k)
-        m = concerned(live, lows, highs, o, alive, sealer, space, lacks)
-        for j in range(d):
-            near = 0
-            for r in range(m):
-                if lacks[r] < 0 or (lacks[r] == j and inside[k]):  # to enter, its value grows
-                    some[near] = space[r]
-                    near += 1
-            found = own_flip(uncertain, o, j, some[:near], inside[k], threshold, work, grid, weight, scratch)
-            why.side[k, j], why.value[k, j], why.then[k, j] = found[0], found[1], found[2]
-            exact = exact and found[3]
-        why.exact[k] = exact
-    return why
-
-
-@kernel
-def sealers(live, asked, opened):
-    """(slots,) of each sealed cloud the one of `asked` that surely beats it, if it is the only open cloud to do so.
-
-    -1 elsewhere. Should that one be worse, the sealed cloud would count.
-    """
-    uncertain, columns = live.uncertain, live.columns
-    out = np.full(live.used, -1)
-    for c in range(live.used):
-        if columns.state[c] != DOMINATED:
-            continue
-        for o in asked:
-            if beats(uncertain.lo, o, uncertain.hi, c):
-                out[c] = o
-                break
-        if out[c] >= 0:
-            for g in opened:
-                if g != out[c] and beats(uncertain.lo, g, uncertain.hi, c):
-                    out[c] = -1
-                    break
-    return out
-
-
-# --- flips ---
-# At which value of one of its cells would a cloud enter or leave the answer?
-#
-# As a function of its own value v in one attribute, all else as it is, a cloud's probability never falls as v grows.
-# It
-# changes only at the values that others have there: it is constant between two of them, and may have another value on
-# each. So the values and the gaps between them, the *steps*, are searched by bisection for the first at which the
-# cloud
-# is in. Step 2k + 1 is the k-th value itself, 2k the gap below it.
-
-NEVER, FROM, ABOVE = 0, 1, 2  # it flips at no value; it is in from that value on; it is in above that value
-GONE = 1e-18  # a place of so little weight is given up
-
-
 @inner
-def beats_but(uncertain, g, o, skip, grid, at_least, equal, scratch):
-    """Per place of o's grid, Pr{g has at least as much} and Pr{g has the same}, over all attributes but one.
-
-    False if the first is zero everywhere.
-    """
-    a = b = 1.0
-    for j in range(uncertain.lo.shape[1]):
-        if grid.start[j] < 0 and j != skip:
-            s, e = share(uncertain, g, j, uncertain.lo[o, j])
-            a *= s
-            b *= e
-            if a == 0.0:
-                return False
-    at_least[0], equal[0] = a, b
-    places = 1
-    for j in range(uncertain.lo.shape[1]):
-        if grid.start[j] < 0:
-            continue
-        n, first = grid.size[j], grid.start[j]
-        for m in range(n):
-            if j == skip:
-                scratch.at_least[m] = scratch.equal[m] = 1.0
-            else:
-                scratch.at_least[m], scratch.equal[m] = share(uncertain, g, j, grid.value[first + m])
-        for k in range(places - 1, -1, -1):
-            a, b = at_least[k], equal[k]
-            for m in range(n - 1, -1, -1):
-                at_least[k * n + m] = a * scratch.at_least[m]
-                equal[k * n + m] = b * scratch.equal[m]
-        places *= n
-    return True
-
-
-@inner
-def grid_for(uncertain, o, skip, near, room, work, grid):
-    """o's places over all cells but one, merged exactly, or if more are left than fit, coarsely. Are they exact?"""
-    most = max(min(room, work // max(near.shape[0], 1)), 1)
+def grid_for(uncertain, o, skip, near, work, grid):
+    """o's values in all cells but one, merged exactly, or if more than fit are left, coarsely. Are they exact?"""
+    most = max(min(ROOM, work // max(near.shape[0], 1)), 1)
     places = merge_places(uncertain, o, near, grid)
     if skip >= 0:
         places /= grid.size[skip]
-    if places <= most:
-        exact = True
-    else:
-        cells, parts, exact = distributed(uncertain, o), 1, False
+    exact = places <= most
+    if not exact:
+        cells, parts = distributed(uncertain, o), 1
         while (parts + 2.0) ** cells <= most:
             parts += 1
         coarsen(uncertain, o, parts, grid)
@@ -390,62 +467,70 @@ def grid_for(uncertain, o, skip, near, room, work, grid):
 
 
 @inner
-def left_at(uncertain, near, j, breaks, step, table, ties, weight, places, share_of, tie_of):
-    """o's probability if its value in attribute j lies on a step; and whether some rival surely beats its best place.
+def own_flip(uncertain, o, j, near, inside, threshold, work, grid, room):
+    """(FROM, ABOVE or NEVER, the value, P beyond it, whether that is exact) for o's attribute j.
 
-    table, ties (places, rivals): Pr{a rival has at least as much elsewhere}, Pr{it has the same}.
+    The values that others have there, and the gaps between, are steps: 2k + 1 is the k-th value itself, 2k the gap
+    below it. P is constant on a step and never falls from one to the next.
     """
-    m = near.shape[0]
+    exact = grid_for(uncertain, o, j, near, work, grid)
+    places, m = place_weights(grid, room.weight), near.shape[0]
+    at_least, equal, scratch = np.zeros((places, m)), np.zeros((places, m)), room.scratch
     for r in range(m):
-        share_of[r] = tie_of[r] = 0.0
-        if step < 2 * breaks.shape[0]:
-            share_of[r], tie_of[r] = share(uncertain, near[r], j, breaks[step >> 1])
-            if step & 1 == 0:
-                tie_of[r] = 0.0
-    total, sure = 0.0, False
-    for x in range(places):
-        left = weight[x]
-        for r in range(m):
-            left *= 1.0 - max(table[x, r] * share_of[r] - ties[x, r] * tie_of[r], 0.0)
-            if left < GONE:
-                left = 0.0
-                break
-        total += left
-    for r in range(m):
-        sure |= table[places - 1, r] * share_of[r] - ties[places - 1, r] * tie_of[r] >= 1.0
-    return min(total, 1.0), sure
-
-
-@inner
-def stands(probability, sure, threshold):
-    """Is a cloud in? At alpha 0 it is, unless a rival surely beats it."""
-    return not sure if threshold < 0.0 else probability > threshold
-
-
-@inner
-def own_flip(uncertain, o, j, near, inside, threshold, work, grid, weight, scratch):
-    """(FROM, ABOVE or NEVER, the value, the probability beyond it, whether that is exact) for o's attribute j."""
-    exact = grid_for(uncertain, o, j, near, weight.shape[0], work, grid)
-    places, m = place_weights(grid, weight), near.shape[0]
-    table, ties = np.zeros((places, m)), np.zeros((places, m))
-    for r in range(m):
-        if beats_but(uncertain, near[r], o, j, grid, scratch.chance, scratch.tie, scratch):
-            table[:, r], ties[:, r] = scratch.chance[:places], scratch.tie[:places]
+        if reaches_places(uncertain, near[r], o, grid, j, scratch) > 0:
+            at_least[:, r], equal[:, r] = scratch.chance[:places], scratch.tie[:places]
     breaks = distinct(breaks_of(uncertain, near, j))
-    share_of, tie_of = np.empty(m), np.empty(m)
+    weight, shares = room.weight[:places], np.empty((2, m))
     low, high = 0, 2 * breaks.shape[0]  # above all values it is in
+    if threshold < 0.0:
+        low = high = first_free(uncertain, o, j, near, breaks)
     while low < high:
         middle = (low + high) >> 1
-        p, sure = left_at(uncertain, near, j, breaks, middle, table, ties, weight, places, share_of, tie_of)
-        if stands(p, sure, threshold):
+        if left_at(uncertain, near, j, breaks, middle, at_least, equal, weight, shares) > threshold:
             high = middle
         else:
             low = middle + 1
     if low == 0:
         return NEVER, np.nan, np.nan, exact
     beyond = low - 1 if inside else low
-    p, _ = left_at(uncertain, near, j, breaks, beyond, table, ties, weight, places, share_of, tie_of)
+    p = left_at(uncertain, near, j, breaks, beyond, at_least, equal, weight, shares)
     return FROM if low & 1 else ABOVE, breaks[(low - 1) >> 1], p, exact
+
+
+@inner
+def first_free(uncertain, o, j, near, breaks):
+    """The first step of o's attribute j on which none of `near` surely dominates o."""
+    out = 0
+    for g in near:
+        rest = elsewhere(uncertain, g, o, j)
+        if rest != BEHIND:
+            at = gap_of(breaks, low_end(uncertain, g, j))
+            out = max(out, 2 * at + (2 if rest == BETTER else 1))
+    return out
+
+
+@inner
+def left_at(uncertain, near, j, breaks, step, at_least, equal, weight, shares):
+    """P(o) if its value in attribute j lies on a step.
+
+    at_least, equal (instances, near): how likely a dominator is as good, and just as good, in the other attributes.
+    """
+    for r in range(near.shape[0]):
+        shares[0, r] = shares[1, r] = 0.0
+        if step < 2 * breaks.shape[0]:
+            shares[0, r], shares[1, r] = share(uncertain, near[r], j, breaks[step >> 1])
+            if step & 1 == 0:
+                shares[1, r] = 0.0
+    total = 0.0
+    for x in range(weight.shape[0]):
+        left = weight[x]
+        for r in range(near.shape[0]):
+            left *= 1.0 - max(at_least[x, r] * shares[0, r] - equal[x, r] * shares[1, r], 0.0)
+            if left < GONE:
+                left = 0.0
+                break
+        total += left
+    return min(total, 1.0)
 
 
 @inner
@@ -460,104 +545,80 @@ def distinct(ascending):
     return out[:m]
 
 
-# --- asking ---
-# If the true value of one missing cell were known, how many rows would enter or leave the answer?
-#
-# Only open clouds matter: a sealed one stays sealed whatever its cells turn out to be, since values lie in its box.
-# Let c
-# be open, v a value of its cell j, and all else as it is. What c does to a place x of another cloud o is then
-# A (v > x_j), A - E (v = x_j) or nothing (v < x_j), where A and E are the chances that c is as good, and just as
-# good, in
-# the other attributes. So P(o | v) falls with v, and follows from o's places without c. P(c | v) is the part of c's
-# own
-# places that has v, and rises with v. Each value at which a cloud is on the other side of alpha than now counts with
-# its
-# weight: that is the exact expectation.
-#
-# A cloud that is out can get in by another one's cell only if it would be in without that one; the product over
-# all rivals but the strongest at its best place shows for most that it would not, and nothing more is looked at.
-#
-# Sums over clouds are sums of integers (fixed point): the same bits in any order of the slots.
-
-UNIT = 2.0**-40  # the fixed point of expected numbers
-
-
-class Room(NamedTuple):
-    """Room for looking at one cloud."""
-
-    near: Ints  # its rivals
-    ends: Floats  # (2, d) its worst and its best place
-    sums: Sums  # of its places
-    scratch: Scratch
-    rest: Floats  # of one place: its weight, times the probability that no rival but one beats it
-    fall: Floats  # per value of one cell: the sum of `rest` times the chance that the one is as good elsewhere, …
-    tie: Floats  # … and just as good
+# --- Which missing cells are worth a measurement? ---------------------------------------------------------------------
 
 
 @kernel
 def expected_changes(live, opened, threshold, places):
-    """(slots, d) how many clouds are expected to enter or leave if that one cell were known, in UNITs.
+    """(slots, d) how many rows are expected to enter or leave if that one cell were known, in UNITs.
 
-    Clouds of more than so many places, those merged that no rival distinguishes, are not counted among those that do.
-    `threshold`: as in `Limits`.
+    Only open rows matter: a row dominated until later stays so whatever its cells turn out to be, since values lie in
+    its box. Rows of more than so many merged instances are not counted among those that enter or leave. `threshold`: as
+    in `Limits`; `opened`: in an order that does not depend on where they lie.
     """
     uncertain, columns, d = live.uncertain, live.columns, live.uncertain.lo.shape[1]
     changes = np.zeros((live.used, d), np.int64)
     if threshold < 0.0:
         for o in opened:
             if columns.state[o] == IN:
-                surely_beaten_then(live, o, opened, changes)
+                surely_dominated_then(uncertain, o, opened, changes)
         return changes
-    sums = Sums(np.empty((places, 2), np.int64), np.empty(places, np.int64))
-    room = Room(
-        np.empty(opened.shape[0], np.int64), np.empty((2, d)), sums, scratch_for(places),
-        np.empty(places), np.empty(places), np.empty(places),
-    )  # fmt: skip
-    strong = words_of(columns.word_hi, opened)
+    room = room_for(places, max(uncertain.value.shape[0], places))
+    strong, ends = words_of(columns.word_hi, opened), np.empty((2, d))
+    space, chances = np.empty(opened.shape[0], np.int64), np.empty(opened.shape[0])
     for o in opened:
         inside = columns.state[o] == IN
-        m = rivals_to_ask(live, o, opened, strong, -1.0 if inside else threshold, room)
+        m = dominators_to_ask(live, o, opened, strong, -1.0 if inside else threshold, space, ends)
         if m < 0:
             continue
-        near = room.near[:m]
-        if columns.places[o] > 0:  # no more than `places`
-            look(live, o, near, own_grid(uncertain, o), inside, threshold, room, changes)
-        else:
-            values = 0
-            for j in range(d):
-                values += uncertain.size[o, j]
-            grid = empty_grid(values, d)
-            if merge_places(uncertain, o, near, grid) <= places:
-                look(live, o, near, grid, False, threshold, room, changes)
+        grid = own_grid(uncertain, o)
+        if columns.places[o] == 0:  # own instances are too many
+            grid = empty_grid(values_of(uncertain, o), d)
+            if merge_places(uncertain, o, space[:m], grid) > places:
+                continue
+        count_flips(uncertain, o, space[:m], grid, inside, threshold, room, chances, changes)
     return changes
 
 
 @inner
-def is_gap(uncertain, c, j):
-    """May cell j of cloud c have more than one value?"""
-    return uncertain.start[c, j] >= 0 and uncertain.size[c, j] > 1
-
-
-@inner
-def has_gaps(uncertain, c):
-    """May any of its cells?"""
+def count_flips(uncertain, o, near, grid, inside, threshold, room, chances, changes):
+    """Add to the cells of o, and of its dominators, how likely their values put o on the other side of alpha."""
+    found = instances_of(uncertain, o, near, grid, room, chances)
     for j in range(uncertain.lo.shape[1]):
-        if is_gap(uncertain, c, j):
-            return True
-    return False
+        if grid.start[j] >= 0 and is_gap(uncertain, o, j):
+            n = own_cell(grid, j, found, room.then)
+            weight = grid.weight[grid.start[j] : grid.start[j] + n]
+            add_expected(changes, o, j, flipped(room.then, weight, inside, threshold))
+    for r in range(near.shape[0]):
+        g = near[r]
+        if chances[r] == 0.0 or not has_gaps(uncertain, g):
+            continue
+        total, untouched = without(uncertain, g, o, grid, found, room)
+        if untouched > threshold if inside else total <= threshold:
+            continue  # no value of g flips o
+        for j in range(uncertain.lo.shape[1]):
+            if is_gap(uncertain, g, j):
+                others_cell(uncertain, g, j, o, grid, total, room)
+                add_expected(changes, g, j, flipped(room.then, weights_of(uncertain, g, j), inside, threshold))
 
 
 @inner
-def rivals_to_ask(live, o, opened, strong, threshold, room):
-    """The clouds that can beat o, into room.near: how many? -1: no single cell can bring o in.
+def add_expected(changes, c, j, chance):
+    """One row more enters or leaves with this probability."""
+    changes[c, j] += np.int64(np.rint(chance / UNIT))
 
-    So it is if all rivals but any one of those with gaps keep even o's best place at or below the threshold, or one
-    surely beats it.
+
+@inner
+def dominators_to_ask(live, o, opened, strong, threshold, near, ends):
+    """The rows that can dominate o, into `near`: how many? -1: no single cell can bring o in.
+
+    So it is if all dominators but any one of those with gaps keep even o's best instance at or below the threshold, or
+    one surely dominates it.
     """
-    uncertain, fence, word, ends = live.uncertain, live.fence, live.columns.word_lo[o], room.ends
+    uncertain, fence, word = live.uncertain, live.fence, live.columns.word_lo[o]
     write_ends(uncertain, o, ends)
     m = 0
-    left, strongest = 1.0, 1.0  # over all rivals but the strongest with gaps; that one
+    left, strongest = 1.0, 1.0  # over all dominators but the strongest with gaps; that one
     end = opened.shape[0]
     while end > 0:
         begin = max(end - BLOCK, 0)
@@ -566,12 +627,12 @@ def rivals_to_ask(live, o, opened, strong, threshold, room):
                 g = opened[r]
                 if g == o or not covers(strong[r], word, fence) or not beats(uncertain.hi, g, ends, 0):
                     continue
-                room.near[m] = g
+                near[m] = g
                 m += 1
                 if threshold < 0.0:
                     continue
                 factor = 1.0 - beats_point(uncertain, g, ends, 1)
-                if 0.0 < factor < strongest and has_gaps(uncertain, g):  # at 0 it beats it with every value
+                if 0.0 < factor < strongest and has_gaps(uncertain, g):  # at 0 it dominates o with every value
                     factor, strongest = strongest, factor
                 left *= factor
                 if left <= threshold:
@@ -581,147 +642,35 @@ def rivals_to_ask(live, o, opened, strong, threshold, room):
 
 
 @inner
-def look(live, o, near, grid, kept, threshold, room, changes):
-    """Add to the cells of o, and of its rivals, how likely their values put o on the other side of alpha.
+def surely_dominated_then(uncertain, o, opened, changes):
+    """At alpha 0: add to the cells of o, and of others, how likely their values let another surely dominate o.
 
-    `kept`: o's sums are those of the live set.
+    What is out stays out.
     """
-    uncertain, columns, scratch = live.uncertain, live.columns, room.scratch
-    inside = columns.state[o] == IN
-    places = place_weights(grid, scratch.weight)
-    sums, at = room.sums, 0
-    if kept:
-        sums, at = live.sums, columns.at[o]
-    else:
-        clear(sums, 0, places)
-        for g in near:
-            if beats_places(uncertain, g, o, grid, scratch):
-                account(scratch.chance, places, 1, sums, 0)
-    for k in range(places):
-        scratch.left[k] = scratch.weight[k] * left_of(sums, at + k)
-    own_cells(uncertain, o, grid, places, inside, threshold, room, changes)
-    for g in near:
-        if has_gaps(uncertain, g) and beats_places(uncertain, g, o, grid, scratch):
-            without, may_flip = leave_out(places, inside, threshold, room)
-            if may_flip:
-                for j in range(uncertain.lo.shape[1]):
-                    if is_gap(uncertain, g, j):
-                        flips = flipping(uncertain, g, j, o, grid, without, inside, threshold, room)
-                        changes[g, j] += np.int64(np.rint(flips / UNIT))
-
-
-@inner
-def own_cells(uncertain, o, grid, places, inside, threshold, room, changes):
-    """How likely is each cell of o to have a value at which o is on the other side?"""
-    left, part = room.scratch.left, room.fall
-    stride = places
-    for j in range(uncertain.lo.shape[1]):
-        if grid.start[j] < 0:
-            continue
-        n = grid.size[j]
-        stride //= n
-        part[:n] = 0.0
-        for k in range(places):
-            part[k // stride % n] += left[k]
-        flips = 0.0
-        for m in range(n):
-            weight = grid.weight[grid.start[j] + m]
-            if (part[m] > threshold * weight) != inside:
-                flips += weight
-        if is_gap(uncertain, o, j):
-            changes[o, j] += np.int64(np.rint(flips / UNIT))
-
-
-@inner
-def leave_out(places, inside, threshold, room):
-    """A rival's chances lie in scratch.chance; write to room.rest what is left of each place without it.
-
-    A place that it surely beats it beats with every value that its cells may have, so there nothing counts as left.
-    Returns their sum, and whether any value of the rival may put the cloud on the other side.
-    """
-    left, chance, rest = room.scratch.left, room.scratch.chance, room.rest
-    without = untouched = 0.0
-    for k in range(places):
-        if chance[k] > 0.0:
-            rest[k] = left[k] / (1.0 - chance[k]) if chance[k] < SURE else 0.0
-        else:
-            rest[k] = left[k]
-            untouched += left[k]
-        without += rest[k]
-    return without, untouched <= threshold if inside else without > threshold
-
-
-@inner
-def flipping(uncertain, g, j, o, grid, without, inside, threshold, room):
-    """How likely has cell j of rival g a value at which o is on the other side? `without`: P(o) without g."""
-    scratch, rest, fall, tie = room.scratch, room.rest, room.fall, room.tie
-    places = reaches_places(uncertain, g, o, grid, j, scratch)
-    n, stride = 1, 1
-    if grid.start[j] >= 0:
-        n = grid.size[j]
-        for q in range(j + 1, uncertain.lo.shape[1]):
-            stride *= grid.size[q] if grid.start[q] >= 0 else 1
-    fall[:n] = tie[:n] = 0.0
-    for k in range(places):
-        m = k // stride % n
-        fall[m] += rest[k] * scratch.chance[k]
-        tie[m] += rest[k] * scratch.tie[k]
-    flips, left, m = 0.0, without, 0
-    for k in range(uncertain.start[g, j], uncertain.start[g, j] + uncertain.size[g, j]):
-        v, even = uncertain.value[k], 0.0
-        while m < n and value_of(uncertain, o, grid, j, m) <= v:
-            left -= fall[m]
-            even = tie[m] if value_of(uncertain, o, grid, j, m) == v else 0.0
-            m += 1
-        if (left + even > threshold) != inside:
-            flips += uncertain.weight[k]
-    return flips
-
-
-@inner
-def value_of(uncertain, o, grid, j, m):
-    """The m-th value of cell j."""
-    return grid.value[grid.start[j] + m] if grid.start[j] >= 0 else uncertain.lo[o, j]
-
-
-# --- Alpha 0: a cloud is in if none surely beats it -------------------------------------------------------------------
-
-
-@inner
-def surely_beaten_then(live, o, opened, changes):
-    """Add to the cells of o, and of others, how likely their values let o be surely beaten. What is out stays out."""
-    uncertain = live.uncertain
     d = uncertain.lo.shape[1]
-    beaten = np.full(d, -np.inf)  # up to which value of its own cell o is surely beaten
+    beaten = np.full(d, -np.inf)  # up to which value of its own cell o is surely dominated
     for g in opened:
         if g == o:
             continue
-        behind, at = 0, -1  # in how many attributes g is not surely as good; the last of them
         for j in range(d):
-            if not low_end(uncertain, g, j) >= high_end(uncertain, o, j):
-                behind, at = behind + 1, j
-        if behind > 1:
-            continue
-        for j in range(d):
-            if behind == 1 and j != at:
+            rest = elsewhere(uncertain, g, o, j)
+            if rest == BEHIND:
                 continue
-            elsewhere = False  # is it surely better in another attribute?
-            for q in range(d):
-                elsewhere |= q != j and low_end(uncertain, g, q) > high_end(uncertain, o, q)
             if is_gap(uncertain, g, j):
-                flips, best = 0.0, high_end(uncertain, o, j)
-                for k in range(uncertain.start[g, j], uncertain.start[g, j] + uncertain.size[g, j]):
-                    v = uncertain.value[k]
-                    if v > best or (v == best and elsewhere):
-                        flips += uncertain.weight[k]
-                changes[g, j] += np.int64(np.rint(flips / UNIT))
-            if is_gap(uncertain, o, j):
-                worst = low_end(uncertain, g, j)
-                beaten[j] = max(beaten[j], worst if elsewhere else np.nextafter(worst, -np.inf))
+                best, first, weight = high_end(uncertain, o, j), uncertain.start[g, j], weights_of(uncertain, g, j)
+                chance = 0.0
+                for k in range(weight.shape[0]):
+                    v = uncertain.value[first + k]
+                    if v > best or (v == best and rest == BETTER):
+                        chance += weight[k]
+                add_expected(changes, g, j, chance)
+            worst = low_end(uncertain, g, j)
+            beaten[j] = max(beaten[j], worst if rest == BETTER else np.nextafter(worst, -np.inf))
     for j in range(d):
         if is_gap(uncertain, o, j):
-            flips = 0.0
-            for k in range(uncertain.start[o, j], uncertain.start[o, j] + uncertain.size[o, j]):
-                if uncertain.value[k] <= beaten[j]:
-                    flips += uncertain.weight[k]
-            changes[o, j] += np.int64(np.rint(flips / UNIT))
+            first, weight = uncertain.start[o, j], weights_of(uncertain, o, j)
+            chance = 0.0
+            for k in range(weight.shape[0]):
+                if uncertain.value[first + k] <= beaten[j]:
+                    chance += weight[k]
+            add_expected(changes, o, j, chance)

@@ -1,9 +1,9 @@
-"""Which boxes may beat which, without comparing attribute by attribute?
+"""Which boxes may dominate which, without comparing attribute by attribute?
 
-Each corner of a box also has a *word*: per attribute a few bits that show between which cut points its value lies, and
-a fence bit. `a` at least as good as `b` everywhere implies that every field of a's word is at least that of b's, and
-that is one subtraction for all attributes together (no borrow can cross a fence bit). Most pairs end there; the few
-that pass are compared exactly. Cut points only decide how many pass, never what is true.
+Each corner of a box has a *word* of 64 bits: per attribute a field that says between which cut points its value lies,
+and a fence bit above it. If `a` is nowhere worse than `b`, every field of a's word is at least that of b's. One
+subtraction checks all fields at once, since no borrow crosses a fence bit. Most pairs end there; the few that pass are
+compared exactly. So cut points decide how many pairs pass, never what is true.
 """
 
 from __future__ import annotations
@@ -86,11 +86,8 @@ def covers(a, b, fence):
 
 @inner
 def any_covers(words, begin, end, word, fence):
-    """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once.
-
-    A view from 0 on: an index that might be negative would be looked at twice.
-    """
-    some = words[begin:end]
+    """Does any of words[begin:end] cover the word? Without a branch, so that many are compared at once."""
+    some = words[begin:end]  # a view from 0 on: an index that might be negative would be checked again
     found = np.uint64(0)
     for c in range(some.shape[0]):
         found |= np.uint64(((some[c] | fence) - word) & fence == fence)

@@ -11,7 +11,7 @@ from fogline.monitor import Monitor
 from fogline.plot.drawing import BLUE, ORANGE, WIDTH, altair, inline, most_of, titled
 from fogline.plot.possible import attributes_of, cells_of, possible_rows
 from fogline.query import Query
-from fogline.rows.clock import is_missing
+from fogline.rows.cells import is_missing
 from fogline.rows.table import opened
 
 PIECES = 60

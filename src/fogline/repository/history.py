@@ -22,19 +22,19 @@ from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import HistoryError, HistoryWarning, did_you_mean
 from fogline.query import UNHELD, Query
 from fogline.repository.sensors.state import sensor_names
+from fogline.rows.cells import is_text, read_numbers, reals, unheld_texts
 from fogline.rows.clock import read_times
-from fogline.rows.numbers import is_text, read_numbers, reals, unheld_texts
-from fogline.rows.table import joined_column
+from fogline.rows.table import arrow_table, joined_column
 from fogline.show import quoted
 
 TEXTS = pa.large_string()
 
 
+@dataclass(frozen=True, eq=False)
 class Words:
     """Distinct texts; the code of each is its place."""
 
-    def __init__(self, texts: pa.Array) -> None:
-        self.texts = texts  # TEXTS, without nulls
+    texts: pa.Array  # TEXTS, without nulls
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Words:
@@ -258,10 +258,10 @@ def numbered(columns: Sequence[Floats]) -> tuple[Ints, Ints]:
 
 
 def read_history(data: Any, query: Query) -> History:
-    """A history from an Arrow table, a pandas frame or a list of dicts; only columns of numbers or words count."""
+    """A history from a table of any kind; only columns of numbers or words count."""
     if isinstance(data, History):
         return data
-    table = as_table(data)
+    table = arrow_table(data)
     names, columns = {query.id, *query.by} - {*query.names}, {}
     texts: dict[str, Texts] = {}
     for name in table.schema.names:
@@ -317,20 +317,15 @@ def in_order(table: pa.Table, query: Query) -> pa.Table:
     """Oldest first, if the rows have times: what is newest is held out when rules are judged."""
     keys = [(name, "ascending") for name in (query.time, query.id, *query.by) if name in table.schema.names]
     sortable = [key for key in keys if not pa.types.is_nested(table.schema.field(key[0]).type)]
-    return table.sort_by(sortable) if query.time in table.schema.names else table
+    if query.time not in table.schema.names:
+        return table
+    plain = pa.table({name: _decoded(table.column(name)) for name, _ in sortable})
+    return table.take(pc.sort_indices(plain, sortable))
 
 
-def as_table(data: Any) -> pa.Table:
-    """An Arrow table of what came as one, as a frame or as dicts."""
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if hasattr(data, "columns") and hasattr(data, "iloc"):
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if isinstance(data, list):
-        return pa.Table.from_pylist(data)
-    raise HistoryError(f"a history is an Arrow table, a pandas frame or a list of dicts, not {type(data).__name__}.")
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without a dictionary, of which Arrow sorts no table."""
+    return column.cast(_plain(column.type))
 
 
 def _times(column: pa.ChunkedArray, name: str) -> Column | None:

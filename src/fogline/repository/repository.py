@@ -20,11 +20,12 @@ from fogline.query import Query, Rule
 from fogline.repository import fit, store
 from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
 from fogline.repository.held_out import VALUES, Quality, judge
-from fogline.repository.history import History, as_table, in_order, read_history
+from fogline.repository.history import History, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers
 from fogline.repository.quality import Errors, Imputation, doubt, imputation
 from fogline.repository.sensors.model import SensorModel, gathered
+from fogline.rows.table import arrow_table
 from fogline.show import count_of, indented
 
 LEVEL_0 = -1
@@ -38,13 +39,10 @@ class Step:
     then: str
     rules: tuple[Rule, ...]
     expected: float  # rows that match, on average
-    way: str
-    measured: Mapping[str, float]  # seconds per question of the ways that competed; empty where one was clearly best
+    way: str  # how they are found
 
     def __str__(self) -> str:
-        timed = ", ".join(f"{name} {seconds * 1e6:.1f} µs" for name, seconds in self.measured.items())
-        rules = " and ".join(str(rule) for rule in self.rules)
-        return f"{rules}: about {self.expected:.3g} rows, {self.way}{f' ({timed})' if timed else ''}"
+        return f"{' and '.join(map(str, self.rules))}: about {self.expected:.3g} rows, {self.way}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,7 @@ class Repository:
         values: int | None = VALUES,
         progress: Progress | None = None,
     ) -> Repository:
-        """A repository from a pandas frame, an Arrow table or a list of dicts, with rules given or discovered.
+        """A repository from history, a table of any kind (see `Monitor.advance`), with rules given or discovered.
 
         `method`: how rules are discovered ("held-out", or "paper"); or do without: "last" repeats the sensor's last
         value, "mean" takes the attribute's mean, "others" asks the other attributes of the row alone.
@@ -103,7 +101,7 @@ class Repository:
     @classmethod
     def _fitted(cls, history: Any, recipe: Recipe, progress: Progress | None = None) -> Repository:
         query = recipe.query
-        past = history if isinstance(history, History) else read_history(in_order(as_table(history), query), query)
+        past = history if isinstance(history, History) else read_history(in_order(arrow_table(history), query), query)
         return cls._of(fit.fit(recipe, past, InProcess(past, progress)))
 
     @classmethod
@@ -125,7 +123,7 @@ class Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
         more = read_history(rows, query).like(self.history)
         joined, sensors = self.history.joined(more), self.sensors
-        lattices = {name: each.grown(more) for name, each in self.lattices.items()}
+        lattices = {name: each.over(joined) for name, each in self.lattices.items()}
         if sensors is not None:
             if sensors.names != query.names:
                 raise HistoryError(f"this repository was fitted for {', '.join(sensors.names)}, in this order.")
@@ -165,13 +163,7 @@ class Repository:
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
         return [
-            Step(
-                name,
-                tuple(each.rules[k] for k in choice.rules),
-                choice.expected,
-                choice.access.describe(),
-                dict(choice.measured),
-            )
+            Step(name, tuple(each.rules[k] for k in choice.rules), choice.expected, choice.access.describe())
             for name, each in self.lattices.items()
             for choice in each.choices
         ]

@@ -1,7 +1,7 @@
-"""How do changes become a table, and the answer again?
+"""Changes as a table, and the answer that they add up to.
 
-In the types the stream has shown: times, ids and group columns come back as they came, missing attributes as null, and
-so do those that were outside their limits.
+Columns have the types that the stream has shown: times, ids and groups come back as they came. Missing attributes are
+null, and so are those that were outside their limits.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Ints, Objects, objects
 from fogline.queries import QUERY, Asked, Queries
-from fogline.query import Query
+from fogline.query import LEAVING, Query
 from fogline.rows.clock import as_instant, write_times
 from fogline.rows.reader import Kinds
 
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)
-LEAVING = ("reason", "rival", "rival_time")  # columns that only a leave fills
 
 
 class ChangeColumns(NamedTuple):
@@ -42,7 +41,7 @@ class ChangeColumns(NamedTuple):
 
 
 class Tables:
-    """Builds tables of changes for one query; remembers the schema, which costs as much as a small table."""
+    """Builds tables of changes for one query. The schema is kept: to make it takes as long as a small table."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -126,7 +125,7 @@ def answer_of(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.T
     """The answer that changes add up to, at their end or at an instant.
 
     Columns: by…, id, arrived, probability, exact, within, attributes; of several queries, the query before them. The
-    tables come in the order in which they were reported: what is reported later of the same tick is truer.
+    tables come in the order in which they were reported: of one tick what is reported later counts.
     """
     there = standing(changes, query, at)
     head = [QUERY] if isinstance(query, Queries) else []
@@ -140,12 +139,12 @@ def answer_of(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.T
 
 
 def of_query(rows: pa.Table, name: str) -> pa.Table:
-    """Of what several queries have reported, the rows of one."""
+    """The rows that one of several queries has reported."""
     return rows.filter(pc.equal(rows[QUERY], name))
 
 
 def member_key(query: Asked) -> list[str]:
-    """The columns that name a row in the answer, or where only the newest row of an id counts, an id."""
+    """The columns that name a row in the answer; where only the newest row of an id counts, they name an id."""
     if isinstance(query, Queries):
         arrived = [] if all(each.latest for each in query.values()) else ["arrived"]
         return [QUERY, *query.by, "id", *arrived]
@@ -153,10 +152,10 @@ def member_key(query: Asked) -> list[str]:
 
 
 def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Table | None:
-    """Of each row in the answer (or where only the newest row of an id counts, of each id) the last change, as it was
-    reported; None: there are no changes.
+    """The last change of each row in the answer, as it was reported; None: there are no changes.
 
-    They stand for all that was reported before: what follows may be added to them instead.
+    Where only the newest row of an id counts, the last change of each id. These changes stand for all that were
+    reported before: later ones may be added to them instead.
     """
     tables = [table for table in changes if table.num_columns]
     if not tables:
@@ -172,7 +171,7 @@ def standing(changes: Iterable[pa.Table], query: Asked, at: Any = None) -> pa.Ta
 
 
 def last_changes(reported: pa.Table, query: Query) -> pa.Table:
-    """Of each row that was reported (or id, where only its newest row counts) the last change as it is, leaves too."""
+    """The last change of each row that was reported (of each id, where only its newest row counts), leaves too."""
     numbered = reported.select(member_key(query)).append_column("", pa.array(np.arange(reported.num_rows)))
     last = numbered.group_by(member_key(query), use_threads=False).aggregate([("", "max")])
     return reported.take(last.column("_max"))

@@ -1,19 +1,23 @@
-"""Which instant does a cell mean? The one reader, and the one writer, of the stream's clock.
+"""Instants, versions, and which clock a stream shows: they are read and written here alone.
 
 Instants are float64: plain numbers, or microseconds since 1970 where the clock shows timestamps (exact up to 2^53; what
-is finer is cut). A *kind* is the Arrow type the clock shows: int64, float64, or timestamp('us') with a zone or without;
-None as long as nothing but nulls has come.
+is finer is cut). A *kind* is the Arrow type that the clock shows: int64, float64, or timestamp('us') with a zone or
+without; None as long as nothing but nulls has come.
 
 Texts are read by one rule wherever they come from: what the clock already shows decides. Where it shows nothing yet, a
 column means numbers if more of its texts are numbers than timestamps (ISO 8601), else timestamps. A text with a zone is
 the instant that it names, one without counts as UTC; both go together on one clock. A cell that is no instant of the
 clock, or lies outside the years 1 to 9999, refuses its row and no other.
+
+Versions order rows of one id and time: whole numbers of 64 bits, or timestamps in microseconds; a stream has one of the
+two. Texts are read as what the stream has shown so far, at first as what most of them are. A missing version is the
+least. What is no version refuses its row and no other.
 """
 
 from __future__ import annotations
 
-import math
 import numbers
+import re
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -23,20 +27,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats
+from fogline.arrays import DAY, EARLIEST, EXACT, LATEST, Flags, Floats, Ints
 from fogline.errors import ClockError, RowsError
 from fogline.queries import Asked
-from fogline.rows.numbers import is_null_word, is_text, read_numbers, reals
+from fogline.query import is_short
+from fogline.rows.cells import REAL, Reasons, is_missing, is_null_word, is_text, read_numbers, reals
 from fogline.show import quoted
 
-Reasons = dict[int, str]  # row -> why it is rejected
-INTEGER, REAL, STAMP, ZONED = pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")
+INTEGER, STAMP, ZONED = pa.int64(), pa.timestamp("us"), pa.timestamp("us", "UTC")
 CLOCKS = {"number": REAL, "timestamp": ZONED}  # what times that are texts may mean
 
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1, "day": 86_400_000_000}  # of a unit; nanoseconds are cut
 _EDGE = -(2**63) // 1000 + int(DAY), 2**63 // 1000 - int(DAY)  # what nanoseconds reach, in any zone: 1677 to 2262
 _EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _UNREADABLE = (ValueError, OverflowError, TypeError)
+
+LEAST = -(2**63)  # of a row without a version
+_GREATEST = 2**63 - 1
+_WHOLE = re.compile(r"([+-]?\d{1,400})(\.0*)?")  # the second as whole numbers with gaps are often written
 
 
 class Times(NamedTuple):
@@ -208,15 +216,6 @@ def _family(kind: pa.DataType) -> str:
     return "timestamps without a zone" if kind.tz is None else "timestamps with a zone"
 
 
-def is_missing(cell: object) -> bool:
-    """None, NaN, or one of pandas' and NumPy's marks for a missing value."""
-    if cell is None or isinstance(cell, float | np.floating):
-        return cell is None or math.isnan(cell)
-    if isinstance(cell, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(cell))
-    return type(cell).__name__ in ("NAType", "NaTType")
-
-
 def instant(cell: Any, kind: pa.DataType | None = None) -> tuple[float, pa.DataType] | None:
     """A Python value as an instant and its kind; None: it is missing; ValueError or OverflowError: it is none.
 
@@ -311,3 +310,112 @@ def as_instant(text: Any, kind: pa.DataType) -> pa.Scalar:
         wanted = "a timestamp such as 2024-05-01T12:00:00" if stamps else "a number"
         raise ClockError(f"{text!r} is no instant of this stream, whose clock shows {kind}; write {wanted}.")
     return write_times(read.value, kind)[0] if stamps else pa.scalar(float(read.value[0]))
+
+
+# --- Versions ---------------------------------------------------------------------------------------------------------
+
+
+class Versions(NamedTuple):
+    """A column of versions."""
+
+    value: Ints  # (n,) LEAST where it is missing
+    kind: pa.DataType | None  # int64 or timestamp[us]; None: nothing but nulls
+
+
+def read_versions(column: Any, name: str, kind: pa.DataType | None, refused: Reasons) -> Versions:
+    """A column of versions, an Arrow array or a list; `kind` is what the stream has shown so far.
+
+    >>> read_versions([3, None, "2"], "v", None, {}).value.tolist()[::2]
+    [3, 2]
+    """
+    if isinstance(column, pa.Array):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        own = column.type
+        if pa.types.is_integer(own) and not pa.types.is_uint64(own):
+            _must_be(kind, INTEGER, name)
+            return Versions(column.cast(INTEGER).fill_null(LEAST).to_numpy(zero_copy_only=False), INTEGER)
+        if pa.types.is_timestamp(own) or pa.types.is_date(own):
+            _must_be(kind, STAMP, name)
+            return _stamp_versions(column, name, refused)
+        numeric = pa.types.is_integer(own) or pa.types.is_floating(own) or pa.types.is_decimal(own)
+        if not (numeric or is_text(own) or pa.types.is_null(own)):
+            raise RowsError(f"{name!r} has type {own}; a version is a whole number or a timestamp.")
+        if is_text(own) and (found := _plain_versions(column, kind)) is not None:
+            return found
+        column = column.to_pylist()
+    return _versions(list(column), name, kind, refused)
+
+
+def _must_be(kind: pa.DataType | None, shown: pa.DataType, name: str) -> None:
+    if kind not in (None, shown):
+        raise RowsError(f"{name!r} holds {shown}, and held {kind} before; one stream has one kind of version.")
+
+
+def _plain_versions(column: pa.Array, kind: pa.DataType | None) -> Versions | None:
+    """Texts that are all plain whole numbers, as most are; None: they are to be looked at one by one."""
+    bare = pc.utf8_trim_whitespace(column.cast(pa.large_string()))  # not every kind of text can be trimmed
+    try:
+        whole = pc.if_else(pc.equal(bare, ""), None, bare).cast(INTEGER)
+    except pa.ArrowInvalid:
+        return None
+    if kind not in (None, INTEGER) or whole.null_count == len(whole):
+        return None
+    if pc.any(pc.match_substring(bare, "x", ignore_case=True)).as_py():  # Arrow reads 0x10, and others do not
+        return None
+    return Versions(whole.fill_null(LEAST).to_numpy(zero_copy_only=False), INTEGER)
+
+
+def _stamp_versions(column: pa.Array, name: str, refused: Reasons) -> Versions:
+    micros, far = micros_of(column)
+    for i in np.flatnonzero(far).tolist():
+        refused.setdefault(i, f"{name!r} is outside the years 1 to 9999")
+    missing = np.isnan(micros)
+    return Versions(np.where(missing, LEAST, np.where(missing, 0, micros).astype(np.int64)), STAMP)
+
+
+def _versions(cells: list[Any], name: str, kind: pa.DataType | None, refused: Reasons) -> Versions:
+    """Values of any sort, one by one: those that are of the stream's kind, which is what most show where it is new."""
+    value = np.full(len(cells), LEAST, np.int64)
+    there = [
+        i for i, cell in enumerate(cells) if not is_missing(cell) and not (isinstance(cell, str) and not cell.strip())
+    ]
+    found = {i: _version(cells[i]) for i in there}
+    shown = [own for own, _ in found.values() if own is not None]
+    if kind is None and shown:
+        kind = max((INTEGER, STAMP), key=shown.count)
+    for i in there:
+        own, number = found[i]
+        if own is None or own != kind:
+            reason = (
+                "neither a whole number of 64 bits nor a timestamp" if own is None else f"no {_word(kind)} as others"
+            )
+            refused.setdefault(i, f"the version {name!r} is {quoted(cells[i])}, which is {reason}")
+        else:
+            value[i] = number
+    return Versions(value, kind)
+
+
+def _word(kind: pa.DataType | None) -> str:
+    return "whole number" if kind == INTEGER else "timestamp"
+
+
+def _version(cell: Any) -> tuple[pa.DataType | None, int]:
+    """The kind of one version, and its number; None: it is none."""
+    if isinstance(cell, bool | np.bool_):
+        return None, 0
+    if isinstance(cell, str) and (whole := _WHOLE.fullmatch(cell.strip())):
+        cell = int(whole[1])
+    if isinstance(cell, float | np.floating) and abs(float(cell)) <= EXACT and float(cell).is_integer():
+        cell = int(cell)  # a column of whole numbers with gaps often comes so; beyond 2^53 it would have been rounded
+    if isinstance(cell, Decimal) and is_short(cell) and cell == cell.to_integral_value():
+        cell = int(cell)
+    if isinstance(cell, numbers.Integral):
+        return (INTEGER, int(cell)) if LEAST <= int(cell) <= _GREATEST else (None, 0)
+    try:
+        read = instant(cell, STAMP if isinstance(cell, str) else None)
+    except (ValueError, OverflowError, TypeError):
+        return None, 0
+    if read is None or not pa.types.is_timestamp(read[1]):
+        return None, 0
+    return STAMP, int(read[0])

@@ -1,9 +1,17 @@
-"""Which values name rows and groups, and of which type?
+"""Names of rows and groups, keys, and copies: which rows are the same.
 
 Ids and group keys stay the values they came as; a missing one (null, NaN) is None, and -0.0 is 0.0. Types are widened
 to the largest of their family, so that later values of the stream fit. Numbers that mean the same are the same, 5, 5.0
 and Decimal("5.00"), and are shown in the stream's kind. A value that can name nothing (infinite, outside the years 1
 to 9999, of another kind than the rest of the stream: a text or a truth value beside numbers) refuses its row.
+
+A *key* is the values of some columns as JSON: the same text for the same values, in any version and process.
+
+Rows with one group, id and time (and version, where there is one) share a *stamp*, and are *copies*. Of copies that
+come together one counts, by what they hold and not by their order: the one that is better in the first attribute in
+which they differ, a number before a gap or a distribution; then the one that expires later; then a distribution before
+a gap, and the better of two distributions, from their worst values on. A rejected row is no copy, so copies are kept in
+that order: the first that is not rejected counts.
 """
 
 from __future__ import annotations
@@ -11,24 +19,29 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation, localcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.arrays import Flags, Ints
+from fogline.arrays import ONE, Flags, Floats, Ints, UncertainRows
 from fogline.errors import RowsError
 from fogline.query import as_real
-from fogline.rows.clock import INTEGER, REAL, Reasons, is_missing, micros_of
+from fogline.rows.cells import REAL, Reasons, is_missing
+from fogline.rows.clock import INTEGER, micros_of
 from fogline.show import quoted
 
 _LONGEST = timedelta.max.days * 86_400  # seconds
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 NAMELESS = "which can name nothing"
+
+Key = str
+NO_COLUMNS = "[]"
+DUPLICATE = "a row with this id and time is there already"  # the reason of a reject
 
 
 def read_objects(
@@ -218,19 +231,14 @@ def join_types(old: pa.DataType | None, new: pa.DataType | None, name: str) -> p
     raise RowsError(f"{name!r} holds {old} and {new}; one stream has one kind of value there.")
 
 
-# --- keys ---
-# Which group, or which sensor, does a row belong to?
-#
-# Its key is the values of some columns as JSON: the same text for the same values, in any version and process. What
-# can
-# name nothing (see `ids`) counts as missing here; such rows are refused.
-
-Key = str
-NO_COLUMNS = "[]"
+# --- Keys -------------------------------------------------------------------------------------------------------------
 
 
 def keyed(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[Key], Ints]:
-    """The keys that occur in these columns, and (n,) which of them each row has."""
+    """The keys that occur in these columns, and (n,) which of them each row has.
+
+    What names nothing counts as missing here; the reader refuses such rows.
+    """
     if not names:
         return [NO_COLUMNS], np.zeros(batch.num_rows, np.int64)
     code, columns = np.zeros(batch.num_rows, np.int64), []
@@ -287,7 +295,7 @@ def _lettered(column: pa.Array) -> pa.Array:
 def grouped(column: pa.Array | list[Any]) -> Ints:
     """(n,) numbers that are equal where the values of a table's column are one key, by the rule for streams.
 
-    What could name no group of a stream, infinities and values of several kinds, are keys of their own here.
+    What names no group of a stream (infinities, values of several kinds) is a key of its own here.
     """
     if isinstance(column, list):
         numbers: dict[Any, int] = {}
@@ -304,3 +312,92 @@ def coded(column: pa.Array) -> Any:
     if pa.types.is_floating(column.type):
         column = without_nan(column)
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+# --- Copies -----------------------------------------------------------------------------------------------------------
+
+
+class Contents(NamedTuple):
+    """What rows hold, beside their names."""
+
+    raw: Floats  # (n, d) as it came
+    expires: Floats  # (n,)
+    uncertain: UncertainRows
+    signs: Floats  # (d,)
+    points: bool = True  # whether a single value that did not come was given by a user's imputer, as if it had come
+
+    def part(self, which: list[int] | Ints) -> Contents:
+        """Of some of the rows."""
+        return Contents(self.raw[which], self.expires[which], self.uncertain.part(which), self.signs, self.points)
+
+    def rank(self, i: int) -> tuple[Any, ...]:
+        """Greater for the copy that counts. The boxes of gaps do not matter."""
+        uncertain = self.uncertain
+        point = (uncertain.start[i] == ONE) & (uncertain.lo[i] == uncertain.hi[i])
+        known = (self.raw[i] * self.signs == uncertain.lo[i]) | (point if self.points else False)
+        numbers = np.where(known, uncertain.lo[i], -np.inf)
+        pools = []
+        for start, size in zip(uncertain.start[i].tolist(), uncertain.size[i].tolist(), strict=True):
+            many = slice(start, start + size) if start >= 0 else slice(0, 0)
+            pools.append((uncertain.value[many].tolist(), uncertain.weight[many].tolist()))
+        came = np.where(np.isnan(self.raw[i]), -np.inf, self.raw[i] * self.signs)  # of equal ones: beyond its limits
+        return numbers.tolist(), float(self.expires[i]), pools, came.tolist()
+
+    def best(self, copies: Iterable[int]) -> int:
+        """The copy that counts; of equal ones the first."""
+        return max(copies, key=self.rank)
+
+    def as_good(self, n: int, c: int) -> bool:
+        """Could row n have dropped whatever row c did, both having arrived at one instant?"""
+        lo = self.uncertain.lo
+        return bool(self.expires[n] >= self.expires[c] and (lo[n] >= lo[c]).all())
+
+
+Copies = list[list[int]]  # for each stamp that several rows share: their positions, the best first
+
+
+def copies_of(names: Iterable[Any], contents: Callable[[], Contents]) -> Copies:
+    """The rows that share a stamp; `names`: the stamp of each row. O(n), and sorting copies."""
+    found: dict[Any, list[int]] = {}
+    for i, name in enumerate(names):
+        found.setdefault(name, []).append(i)
+    several = [which for which in found.values() if len(which) > 1]
+    if not several:
+        return []
+    held = contents()
+    return [sorted(which, key=held.rank, reverse=True) for which in several]
+
+
+def stamps(copies: Copies, n: int) -> Ints:
+    """(n,) a number for each stamp that rows share; -1: no other row has this one's."""
+    out = np.full(n, -1)
+    for number, which in enumerate(copies):
+        out[which] = number
+    return out
+
+
+def in_order(time: Floats, version: Ints | None, copies: Copies) -> Ints:
+    """The rows in the order of their times; of one instant the greatest version first, of copies the best first."""
+    order = np.argsort(time, kind="stable") if version is None else np.lexsort((~version, time))
+    if copies:
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        for which in copies:
+            order[np.sort(place[which])] = which
+    return order
+
+
+def others(copies: Copies, able: Flags | None = None) -> Ints:
+    """The rows that do not count, since a copy does: the first that is `able` (None: all are)."""
+    out: list[int] = []
+    for which in copies:
+        fine = which if able is None else [k for k in which if able[k]]
+        out += fine[1:]
+    return np.array(sorted(out), np.int64)
+
+
+def stamp_names(names: Sequence[Any], time: Floats, version: Ints | None) -> Iterable[Any]:
+    """The stamps of rows; none, where no two rows have one name."""
+    if len(set(names)) == len(names):
+        return ()
+    return zip(names, time.tolist(), [0] * len(names) if version is None else version.tolist(), strict=True)

@@ -1,4 +1,9 @@
-"""Which Arrow types has a stream shown so far? Answers are given in them."""
+"""Rows in numbers: a table of any kind is decoded once, and no room reads it again.
+
+Columns become numbers and boxes, oriented so that larger is better. Only imputers that ask for further columns, and
+rejects, which keep the row as it came, look at the table afterwards. A row that cannot be read is refused with its
+reason, and disturbs no other.
+"""
 
 from __future__ import annotations
 
@@ -12,133 +17,28 @@ import pyarrow as pa
 from fogline.arrays import Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.errors import QueryError, RowsError
 from fogline.kernels import arrow
-from fogline.kernels.arrow import (
-    BAD_NUMBER,
-    BAD_WEIGHT,
-    LISTS,
-    NO_CLOCK,
-    NUMBERS,
-    OUTSIDE,
-    REALS,
-    STAMPS,
-    WHOLES,
-)
+from fogline.kernels.arrow import BAD_NUMBER, BAD_WEIGHT, LISTS, NO_CLOCK, NUMBERS, OUTSIDE, REALS, STAMPS, WHOLES
 from fogline.kernels.uncertain import all_within
 from fogline.query import Query, as_text, duration, is_number, shown_length
-from fogline.rows.cells import PAIRS, read_cells
-from fogline.rows.clock import INTEGER, REAL, Reasons, Times, is_missing, join_kinds, read_times
+from fogline.rows.cells import PAIRS, REAL, Reasons, is_missing, read_cells
+from fogline.rows.clock import INTEGER, Times, join_kinds, read_times, read_versions
 from fogline.rows.names import join_types, read_objects
 from fogline.rows.table import Cleaner, RowSource
-from fogline.rows.versions import read_versions
 from fogline.show import quoted
+
+_LARGEST = float(np.finfo(np.float64).max)
+_MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}  # of a text in a column of removals
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The types of what names rows, and of their times."""
+    """The Arrow types that a stream has shown so far; its answers are given in them. None: only nulls have come."""
 
     time: pa.DataType | None = None
     id: pa.DataType | None = None
     by: tuple[pa.DataType | None, ...] = ()
     version: pa.DataType | None = None
-
-
-# --- once ---
-# What has been worked out about these rows already, by another reader of them?
-#
-# Several queries may look at one slice of a stream. A column is read for the first that asks; the others get the same
-# result. A key names a function and all that its result depends on beside the rows.
-
-T = TypeVar("T")
-
-
-class Once:
-    """Results about one slice of rows.
-
-    >>> once = Once()
-    >>> once.get("length", lambda: 3), once.get("length", lambda: 4)
-    (3, 3)
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Any] = {}
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made under this key, or is now. It is shared: none of its readers may change it."""
-        if key not in self._known:
-            self._known[key] = make()
-        found: T = self._known[key]
-        return found
-
-
-# --- gone ---
-# Which rows remove their id?
-#
-# By a column of truth values: true or false, 1 or 0, also as texts; a missing one is false, and anything else refuses
-# its
-# row. Or by a column and a list of its values: those remove, all others, missing ones among them, do not.
-
-_MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}
-
-
-def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Reasons) -> Flags:
-    """(n,) where the column, an Arrow array or a list, means a removal. `gone` is that of the query.
-
-    >>> read_gone([True, 0, "TRUE", None], "gone", {}), read_gone(["d", "u", None], {"op": ["d"]}, {})
-    (array([ True, False,  True, False]), array([ True, False, False]))
-    """
-    name, values = (gone, None) if isinstance(gone, str) else next(iter(gone.items()))
-    if isinstance(column, pa.BooleanArray) and values is None:
-        return np.asarray((column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False))
-    if isinstance(column, pa.Array):
-        distinct, code = _distinct(column, name)
-    else:
-        distinct = list(column)
-        code = np.arange(len(distinct))
-    meanings = [_meaning(each, values) for each in distinct]
-    unclear = np.array([each is None for each in meanings], np.bool_)
-    for i in np.flatnonzero(unclear[code]).tolist() if unclear.any() else ():
-        cell = quoted(distinct[code[i]])
-        refused.setdefault(i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown what it removes")
-    return np.asarray(np.array([each is True for each in meanings], np.bool_)[code])
-
-
-def _distinct(column: pa.Array, name: str) -> tuple[list[Any], Any]:
-    """The different cells of a column, and (n,) which of them each one is."""
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    if pa.types.is_nested(plain.type):
-        raise RowsError(f"{name!r} has type {column.type}; what removes an id is a single value.")
-    encoded = plain.dictionary_encode("encode")
-    try:
-        cells = encoded.dictionary.to_pylist()
-    except (OverflowError, ValueError):  # dates that no calendar has
-        cells = [str(each) for each in encoded.dictionary.cast(pa.int64(), safe=False).to_pylist()]
-    return cells, encoded.indices.to_numpy(zero_copy_only=False)
-
-
-def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:
-    """Whether a cell means a removal; None: it means neither."""
-    if is_missing(cell):
-        return False
-    try:
-        text = as_text(cell)
-    except ValueError:  # a number of thousands of digits cannot be written
-        return None if values is None else False
-    return text in values if values is not None else _MEANING.get(text.lower())
-
-
-# --- reader ---
-# What came in, in numbers, and which rows cannot be taken?
-#
-# Rows are an Arrow table, a pandas frame or a list of dicts. They are decoded once, into columns of numbers and boxes
-# oriented so that larger is better; from here on no room reads the table again, but for columns that only an imputer
-# asks
-# for and for rejects, which keep the row as it came. A row that cannot be read is refused with its reason, and
-# disturbs
-# no other.
-
-_LARGEST = float(np.finfo(np.float64).max)
-_NO_CLOCK = 0, NO_CLOCK
 
 
 class Decoded(NamedTuple):
@@ -185,7 +85,7 @@ class Named(NamedTuple):
     kinds: Kinds  # of the stream so far, these rows included
 
     def batch(self) -> Batch:
-        """The rows that can be taken; what they lack is NaN in their clouds, and imputers know nothing of them."""
+        """The rows that can be taken. Their gaps are NaN, and nothing is kept of them for imputers."""
         rows, left = self.rows, self.rows.left()
         every = slice(None) if left is None else left
         id, uncertain = objects(self.id)[every], rows.uncertain.part(every)
@@ -193,10 +93,41 @@ class Named(NamedTuple):
         return Batch(id, rows.arrived[every], rows.expires[every], rows.raw[every], none, uncertain)
 
 
-class Reader:
-    """Reads rows for one query. `clock`: the kind of its clock, where that is settled beforehand.
+class Once:
+    """What has been worked out about one slice of rows, for the readers of several queries.
 
-    `also`: columns that imputers ask for, beside those of the query; None: any.
+    A key names a function and all that its result depends on beside the rows.
+
+    >>> once = Once()
+    >>> once.get("length", lambda: 3), once.get("length", lambda: 4)
+    (3, 3)
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept under this key, made now if it is not there. It is shared: nobody may change it."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+
+class _Layout(NamedTuple):
+    """Where attributes and instants lie in record batches of one schema, as `arrow.read` takes it."""
+
+    schema: pa.Schema
+    columns: tuple[Any, ...]  # the attributes: see `arrow.Wanted`
+    clock: tuple[int, int] = (0, NO_CLOCK)  # the column of instants, and how they lie; NO_CLOCK: not as can be read
+    kind: pa.DataType | None = None  # the kind of clock that they show
+
+
+class Reader:
+    """Reads rows for one query.
+
+    `clock`: the kind of its clock, where that is known beforehand. `also`: columns that imputers ask for, beside those
+    of the query; None: any.
     """
 
     def __init__(self, query: Query, clock: pa.DataType | None = None, also: Collection[str] | None = None) -> None:
@@ -205,10 +136,8 @@ class Reader:
         self.columns = None if also is None else frozenset(asked)
         self.cleaner = Cleaner(query.columns)
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
-        self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
-        self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
-        self.places: tuple[Any, ...] = ()  # … where (columns, and their kinds), how they are oriented, and their limits
-        self.clock_place, self.clock_kind = _NO_CLOCK, None  # … and where its instants lie
+        self.oriented = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
+        self.layout: _Layout | None = None  # of the last batch whose attributes could be read as they lie
         self.once = Once()  # what is known of the rows at hand
 
     def read(self, rows: Any, kinds: Kinds) -> Named:
@@ -247,15 +176,9 @@ class Reader:
         query, unread, late = self.query, Reasons(), Reasons()
         self.once = Once() if once is None else once
         gone = self._gone(source, refused)
-        raw, uncertain, code, codes, gaps, instants, fine = self._cells(source, unread, gone)
-        if fine:
-            times = Times(instants, self.clock_kind, {})
-        else:
-            times = self._times(source.require(query.time, "time column"), query.time, self.clock or kind)
-            for i, reason in times.refused.items():
-                refused.setdefault(i, reason)
-            if not all_within(times.value, _LARGEST):
-                refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
+        batch, layout = self._arrange(source, unread, gone)
+        raw, uncertain, code, codes, gaps, instants, fine = arrow.read(batch, layout.columns, layout.clock)
+        times = Times(instants, layout.kind, {}) if fine else self._arrivals(source, kind, refused)
         version, versions = self._version(source, versions, refused)
         expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), late, gone)
         late |= {i: reason for i, reason in unread.items() if i not in late}
@@ -267,6 +190,16 @@ class Reader:
             outside[gone] = 0
         more = (gone, version, versions)
         return Decoded(source, kind, times.value, expires, raw, uncertain, outside, gaps, refused, *more)
+
+    def _arrivals(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Times:
+        """The instants of the clock's column; a row without one is refused."""
+        name = self.query.time
+        times = self._times(source.require(name, "time column"), name, self.clock or kind)
+        for i, reason in times.refused.items():
+            refused.setdefault(i, reason)
+        if not all_within(times.value, _LARGEST):
+            refuse(refused, ~np.isfinite(times.value), f"the time {name!r} is missing or not finite")
+        return times
 
     def _times(self, column: Any, name: str, kind: pa.DataType | None) -> Times:
         return self.once.get(("times", name, kind), lambda: read_times(column, name, kind))
@@ -311,18 +244,14 @@ class Reader:
             refuse(refused, expires.value < times.value, "it expires before it arrives")
         return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
 
-    def _cells(self, source: RowSource, refused: Reasons, gone: Flags | None) -> tuple[Any, ...]:
-        """What `arrow.read` gives; instants are fine only where the clock's column lies beside the attributes."""
-        batch = source.batch
-        if batch is None or self.schema is None or not batch.schema.equals(self.schema):
-            batch = self._arrange(source, refused, gone)
-        return arrow.read(batch, self.places, self.clock_place)
+    def _arrange(self, source: RowSource, refused: Reasons, gone: Flags | None) -> tuple[pa.RecordBatch, _Layout]:
+        """The attributes as columns that the kernel can read, and where they lie.
 
-    def _arrange(self, source: RowSource, refused: Reasons, gone: Flags | None) -> pa.RecordBatch:
-        """The attributes as columns that the kernel can read; remembers where they lie, if they already were.
-
-        Where all rows are removals the columns need not be there.
+        Where they can be read as they came, the layout is kept for the next batch of the schema. Where all rows are
+        removals the columns need not be there.
         """
+        if source.batch is not None and self.layout is not None and source.batch.schema.equals(self.layout.schema):
+            return source.batch, self.layout
         names, needless = list(self.query.names), gone is not None and bool(gone.all())
         given = [
             pa.nulls(source.length)
@@ -333,13 +262,12 @@ class Reader:
         columns = [self._read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
         kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
-            self.schema = source.batch.schema
-            self.places = np.array([self.schema.get_field_index(name) for name in names]), kinds, *self.turn
-            self.clock_place, self.clock_kind = _clock_of(self.schema, self.query.time)
-            return source.batch
-        self.schema, self.places = None, (np.arange(len(names)), kinds, *self.turn)
-        self.clock_place = _NO_CLOCK
-        return pa.RecordBatch.from_arrays(columns, names)
+            schema = source.batch.schema
+            at = np.array([schema.get_field_index(name) for name in names])
+            self.layout = _Layout(schema, (at, kinds, *self.oriented), *_clock_of(schema, self.query.time))
+            return source.batch, self.layout
+        self.layout, batch = None, pa.RecordBatch.from_arrays(columns, names)
+        return batch, _Layout(batch.schema, (np.arange(len(names)), kinds, *self.oriented))
 
     def _read_cells(self, column: Any, name: str, refused: Reasons) -> pa.Array:
         """An attribute's column, read once; what cannot be read refuses its row."""
@@ -366,16 +294,65 @@ class Reader:
         return np.asarray(np.count_nonzero(code & OUTSIDE, axis=1), np.int64)
 
 
+def read_gone(column: Any, gone: str | Mapping[str, Sequence[str]], refused: Reasons) -> Flags:
+    """(n,) where the column, an Arrow array or a list, means a removal. `gone` is that of the query.
+
+    A column of truth values removes where it is true: true or false, 1 or 0, also as texts; a missing one is false, and
+    anything else refuses its row. A column with a list of values removes where it has one of them, and refuses nothing.
+
+    >>> read_gone([True, 0, "TRUE", None], "gone", {}), read_gone(["d", "u", None], {"op": ["d"]}, {})
+    (array([ True, False,  True, False]), array([ True, False, False]))
+    """
+    name, values = (gone, None) if isinstance(gone, str) else next(iter(gone.items()))
+    if isinstance(column, pa.BooleanArray) and values is None:
+        return np.asarray((column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False))
+    if isinstance(column, pa.Array):
+        distinct, code = _distinct(column, name)
+    else:
+        distinct = list(column)
+        code = np.arange(len(distinct))
+    meanings = [_meaning(each, values) for each in distinct]
+    unclear = np.array([each is None for each in meanings], np.bool_)
+    for i in np.flatnonzero(unclear[code]).tolist() if unclear.any() else ():
+        cell = quoted(distinct[code[i]])
+        refused.setdefault(i, f"{name!r} is {cell}, which is neither true nor false, so it is unknown what it removes")
+    return np.asarray(np.array([each is True for each in meanings], np.bool_)[code])
+
+
+def _distinct(column: pa.Array, name: str) -> tuple[list[Any], Any]:
+    """The different cells of a column, and (n,) which of them each one is."""
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_nested(plain.type):
+        raise RowsError(f"{name!r} has type {column.type}; what removes an id is a single value.")
+    encoded = plain.dictionary_encode("encode")
+    try:
+        cells = encoded.dictionary.to_pylist()
+    except (OverflowError, ValueError):  # dates that no calendar has
+        cells = [str(each) for each in encoded.dictionary.cast(pa.int64(), safe=False).to_pylist()]
+    return cells, encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _meaning(cell: Any, values: Sequence[str] | None) -> bool | None:
+    """Whether a cell means a removal; None: it means neither."""
+    if is_missing(cell):
+        return False
+    try:
+        text = as_text(cell)
+    except ValueError:  # a number of thousands of digits cannot be written
+        return None if values is None else False
+    return text in values if values is not None else _MEANING.get(text.lower())
+
+
 def _clock_of(schema: pa.Schema, name: str) -> tuple[tuple[int, int], pa.DataType | None]:
     """Where the clock's column lies, how it can be read as it lies, and the kind of clock it shows."""
     at = schema.get_field_index(name)
     if at < 0:
-        return _NO_CLOCK, None
+        return (0, NO_CLOCK), None
     kind = schema.field(at).type
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return (at, STAMPS), pa.timestamp("us", kind.tz)
     found = {INTEGER: WHOLES, REAL: REALS}.get(kind)
-    return (_NO_CLOCK, None) if found is None else ((at, found), kind)
+    return ((0, NO_CLOCK), None) if found is None else ((at, found), kind)
 
 
 def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:

@@ -1,49 +1,451 @@
-"""Which of Arrow's many types is a column read as?
+"""Tables of any kind, and their columns by name.
 
-Arrow lays out the same values in many ways, and not every one of its functions takes every layout. Here those that are
-rare become the usual one for the same values, before anything reads them: views of texts, texts and numbers that repeat
-(run-end encoded; dictionaries of numbers), values with a name of their own (extension types). Most batches have none of
-them, which is known after a look at their types.
+`opened` is the one place where a table is recognised: a pandas or Polars frame, an Arrow table or record batch,
+whatever hands over its columns by Arrow's interface (`__arrow_c_stream__`, `__arrow_c_array__`; a DuckDB relation does)
+or by `__dataframe__`, a list of dicts (one a row), or a dict of columns. It gives a `Frame`: the table in its own kind,
+which gives some of its rows back in that kind. A `RowSource` is what a reader of rows and an imputing function see of
+it: columns by names that are texts.
+
+Arrow lays out the same values in many ways, and not every one of its functions takes every layout. So columns are read
+in their usual types (`cells.usual_type`). Record batches become one, however much text they hold: a column of text
+counts its bytes in 32 bits, and one of more than 2 GB becomes one that counts in 64.
 """
 
 from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fogline.arrays import Ints
 from fogline.errors import QueryError, RowsError, did_you_mean
-from fogline.rows.clock import Reasons, is_missing
-from fogline.rows.numbers import is_text, mended
+from fogline.rows.cells import Reasons, is_missing, is_text, mended, usual_column, usual_type
 
-_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+LIMIT = 2**31 - 1  # bytes that 32 bits can count
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+# Arrow makes numbers of these where they stand beside numbers, and bytes of texts.
+_ALONE = bool, np.bool_, date, timedelta, np.datetime64, np.timedelta64, bytes
+_LISTS = {list, tuple, np.ndarray}  # (value, weight) pairs, of which Arrow would make lists of lists
+_UNCONVERTED = pa.ArrowException, TypeError, ValueError, OverflowError  # what Arrow raises on values it has no type for
+
+Cells = Any  # an Arrow array, or a list of Python values
 
 
-@lru_cache(maxsize=256)
-def usual_type(kind: pa.DataType) -> pa.DataType:
-    """The type that values of this one are read as.
+# --- Tables in their own kind -----------------------------------------------------------------------------------------
 
-    >>> usual_type(pa.string_view()), usual_type(pa.run_end_encoded(pa.int32(), pa.float64())), usual_type(pa.int8())
-    (DataType(large_string), DataType(double), DataType(int8))
+
+def opened(table: Any) -> Frame:
+    """The table, whatever its kind; a `RowsError` in one sentence for what is none."""
+    if isinstance(table, Frame):
+        return table
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return _ArrowFrame(table)
+    kind = type(table)
+    home = kind.__module__.partition(".")[0]
+    if home == "polars" and kind.__name__ == "DataFrame":
+        return _PolarsFrame(table)
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        return _PandasFrame(table)
+    if isinstance(table, Sequence) and not isinstance(table, str) and all(isinstance(row, Mapping) for row in table):
+        return _DictFrame(table)
+    if home == "pyspark":
+        raise RowsError("that is a DataFrame of Spark; give df.toArrow(), or use fl.spark, which works on a cluster.")
+    if home == "polars" and kind.__name__ == "LazyFrame":
+        raise RowsError("that is a LazyFrame, whose rows are not worked out yet; give frame.collect().")
+    if isinstance(table, Mapping):
+        return _ColumnsFrame(table)
+    if any(hasattr(table, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")):
+        return _ArrowFrame(_from_interface(table))
+    if isinstance(table, np.ndarray):
+        raise RowsError("an array has no names of columns; give it some: pandas.DataFrame(array, columns=[…]).")
+    raise _no_table(table)
+
+
+def _from_interface(table: Any) -> pa.Table:
+    """The table behind one of the interfaces, copied only where it must be."""
+    try:
+        if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+            return pa.table(table)
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(table)
+    except _UNCONVERTED as error:
+        raise _no_table(table) from error
+
+
+def _no_table(given: Any) -> RowsError:
+    return RowsError(
+        f"that is {_kind(given)}, and no table; rows come as a pandas, Polars or Arrow table, a DuckDB relation, a "
+        "list of dicts or a dict of columns."
+    )
+
+
+def _kind(given: Any) -> str:
+    word = type(given).__name__
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+
+
+class Frame(ABC):
+    """A table in the kind it came in."""
+
+    names: list[Any]  # of its columns, as they are: in pandas a name may be a number
+    length: int
+    sparse = False  # whether a column may be left out that has no value
+
+    @property
+    def arrow(self) -> pa.Table | pa.RecordBatch | None:
+        """All of it, where it lies in Arrow's memory."""
+        return None
+
+    @abstractmethod
+    def values(self, name: Hashable) -> Cells:
+        """A column as it lies: an Arrow array, or where the kind has none, a list of Python values."""
+
+    @abstractmethod
+    def row(self, i: int) -> Mapping[str, Any]:
+        """A row as it came."""
+
+    @abstractmethod
+    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
+        """Some of the rows in the table's kind, with columns beside theirs."""
+
+    def column(self, name: Hashable) -> Cells:
+        """A column as an Arrow array of a usual type; a list where Arrow would change what the values are."""
+        cells = self.values(name)
+        cells = _as_arrow(cells) if isinstance(cells, list) else cells
+        return cells if isinstance(cells, list) else usual_column(cells)
+
+    def like(self, table: pa.Table) -> Any:
+        """A table of ours in this kind, if it is that of a data frame; else as it is."""
+        return table
+
+    def label(self, i: int) -> str:
+        """What a row is called."""
+        return f"row {i}"
+
+    def labels(self, which: Ints) -> pa.Array:
+        """What rows are called, as a column: their positions, if nothing better is there."""
+        return pa.array(which)
+
+    def once(self) -> list[Any]:
+        """The names that are there once."""
+        return [name for name in self.names if self.names.count(name) == 1]
+
+
+class _ArrowFrame(Frame):
+    def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
+        self.table, self.names, self.length = table, list(table.schema.names), table.num_rows
+
+    @property
+    def arrow(self) -> pa.Table | pa.RecordBatch:
+        return self.table
+
+    def values(self, name: Hashable) -> Cells:
+        return whole_column(self.table.column(name), str(name))
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        return row_of(self.table, i)
+
+    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
+        table = table_of(self.table)
+        try:
+            part = table.take(pa.array(which))
+        except pa.ArrowNotImplementedError:  # of a column that is laid out in a rare way
+            part = usual_table(table).take(pa.array(which))
+        for name, values in added.items():
+            part = part.append_column(name, pa.array(values))
+        return part
+
+
+class _PandasFrame(Frame):
+    def __init__(self, frame: Any) -> None:
+        self.frame, self.names, self.length = frame, list(frame.columns), len(frame)
+
+    def values(self, name: Hashable) -> Cells:
+        return _of_series(self.frame[name], str(name))
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        return {str(name): self.frame.iat[i, k] for k, name in enumerate(self.names)}
+
+    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
+        part = self.frame.iloc[which].copy()
+        for name, values in added.items():
+            part[name] = values
+        return part
+
+    def like(self, table: pa.Table) -> Any:
+        return table.to_pandas()
+
+    def label(self, i: int) -> str:
+        label = self.frame.index[i]
+        return f"row {label.item() if isinstance(label, np.generic) else label!r}"
+
+    def labels(self, which: Ints) -> pa.Array:
+        index = self.frame.index
+        if index.nlevels == 1:
+            try:
+                return pa.array(index).take(pa.array(which))
+            except _UNCONVERTED:  # labels of several kinds
+                pass
+        return pa.array(which)
+
+
+class _PolarsFrame(Frame):
+    def __init__(self, frame: Any) -> None:
+        self.frame, self.names, self.length = frame, list(frame.columns), frame.height
+
+    @property
+    def arrow(self) -> pa.Table | None:
+        objects = any(_is_object(each) for each in self.frame.dtypes)  # which Arrow cannot hold
+        return None if objects else self.frame.to_arrow()
+
+    def values(self, name: Hashable) -> Cells:
+        column = self.frame.get_column(name)
+        return column.to_list() if _is_object(column.dtype) else column.to_arrow()
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.frame.row(i, named=True)
+        return found
+
+    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
+        part, series = self.frame[which.tolist()], sys.modules["polars"].Series
+        return part.with_columns(*(series(name, pa.array(values)) for name, values in added.items()))
+
+    def like(self, table: pa.Table) -> Any:
+        return sys.modules["polars"].from_arrow(table)
+
+
+def _is_object(kind: Any) -> bool:
+    return str(kind).startswith("Object")
+
+
+class _DictFrame(Frame):
+    """A list of dicts."""
+
+    sparse = True
+
+    def __init__(self, rows: Sequence[Mapping[Any, Any]]) -> None:
+        self.rows, self.length = rows, len(rows)
+        self.names = list(dict.fromkeys(name for row in rows for name in row))
+
+    def values(self, name: Hashable) -> Cells:
+        return [row.get(name) for row in self.rows]
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        return self.rows[i]
+
+    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
+        plain = {name: np.asarray(values).tolist() for name, values in added.items()}
+        return [
+            {**self.rows[k], **{name: values[i] for name, values in plain.items()}}
+            for i, k in enumerate(which.tolist())
+        ]
+
+
+class _ColumnsFrame(Frame):
+    """A dict of columns: lists, NumPy or Arrow arrays, series."""
+
+    def __init__(self, columns: Mapping[Any, Any]) -> None:
+        for name, column in columns.items():
+            single = isinstance(column, str | bytes | Mapping) or not hasattr(column, "__len__")
+            if single or getattr(column, "ndim", 1) != 1:
+                raise RowsError(
+                    f"a dict is a table if it has a list of values for each column; {name!r} is {_kind(column)}. "
+                    "A single row goes into a list: [row]."
+                )
+        sizes = {len(column): name for name, column in columns.items()}
+        if len(sizes) > 1:
+            (one, first), (other, second), *_ = sizes.items()
+            raise RowsError(f"columns of a table are equally long; {first!r} has {one} values, {second!r} {other}.")
+        self.columns, self.names, self.length = columns, list(columns), next(iter(sizes), 0)
+
+    def values(self, name: Hashable) -> Cells:
+        column = self.columns[name]
+        if isinstance(column, pa.Array | pa.ChunkedArray):
+            return whole_column(column, str(name))
+        if hasattr(column, "to_arrow"):  # a series of Polars
+            return column.to_list() if _is_object(column.dtype) else column.to_arrow()
+        return _of_series(column, str(name)) if hasattr(column, "dtype") else list(column)
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        return {str(name): self._taken(name, np.array([i]))[0] for name in self.names}
+
+    def _taken(self, name: Any, which: Ints) -> list[Any]:
+        column = self.columns[name]
+        column = column.iloc if hasattr(column, "iloc") else column
+        cells = [column[k] for k in which.tolist()]
+        return [each.as_py() if isinstance(each, pa.Scalar) else each for each in cells]
+
+    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
+        plain = {name: np.asarray(values).tolist() for name, values in added.items()}
+        found = {
+            name: column[which] if isinstance(column, np.ndarray) else self._taken(name, which)
+            for name, column in self.columns.items()
+        }
+        return found | plain
+
+
+def _of_series(series: Any, name: str) -> Cells:
+    """The values of a pandas series, or of a NumPy array."""
+    if series.dtype == object:
+        return series.tolist()
+    try:
+        return whole_column(pa.array(series, from_pandas=True), name)
+    except _UNCONVERTED:  # no type of Arrow's
+        return list(series)
+
+
+def _as_arrow(values: list[Any]) -> Cells:
+    """Python values as an Arrow array, where that keeps what they are: else the list.
+
+    Arrow would cut the nanoseconds of pandas' instants, take True for 1.0 beside floats, and pairs for lists.
     """
-    if isinstance(kind, pa.BaseExtensionType):
-        return usual_type(kind.storage_type)
-    if pa.types.is_run_end_encoded(kind):
-        return usual_type(kind.value_type)
-    if pa.types.is_dictionary(kind) and not (pa.types.is_string(kind.value_type) or pa.types.is_null(kind.value_type)):
-        return usual_type(kind.value_type)
-    return pa.float32() if pa.types.is_float16(kind) else _VIEWS.get(str(kind), kind)
+    kinds = {type(each) for each in values if not is_missing(each)}
+    if kinds & _LISTS or (len(kinds) > 1 and any(issubclass(kind, _ALONE) for kind in kinds)):
+        return values
+    try:
+        column = pa.array(values, from_pandas=True)
+        fine = (each for each in values if not is_missing(each))
+        if any(getattr(each, "nanosecond", 0) or getattr(each, "nanoseconds", 0) for each in fine):
+            kind = column.type
+            column = pa.array(values, pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns", kind.tz))
+        return column
+    except _UNCONVERTED:  # of several kinds, or of no type of Arrow's
+        return values
 
 
-_known: list[pa.Schema] = []  # the last schema that was as usual: batches of a stream share theirs
+def _as_texts(values: list[Any]) -> pa.Array:
+    return pa.array([None if is_missing(each) else str(each) for each in values], pa.string())
+
+
+def arrow_table(rows: Any) -> pa.Table:
+    """All of a table as an Arrow table of usual types; a column that holds values of several kinds as texts."""
+    frame = opened(rows)
+    if (arrow := frame.arrow) is not None:
+        return usual_table(table_of(arrow))
+    names = [str(name) for name in frame.names]
+    _must_differ(names)
+    columns = [frame.column(name) for name in frame.names]
+    return pa.table([_as_texts(each) if isinstance(each, list) else each for each in columns], names)
+
+
+def _must_differ(names: Collection[str]) -> None:
+    if len(set(names)) < len(names):
+        raise RowsError("the frame has several columns of one name.")
+
+
+# --- Columns by name --------------------------------------------------------------------------------------------------
+
+
+class RowSource:
+    """A table's columns by name, whatever kind of table it is."""
+
+    def __init__(self, rows: Any, columns: Container[str] | None = None) -> None:
+        """`columns`: those that are asked for; of a table in pieces the others are not put together. None: all."""
+        self.frame = opened(rows)
+        self.length = self.frame.length
+        self.batch: pa.RecordBatch | None = None
+        """All that is asked for, where the table lies in Arrow's memory."""
+        self._names = {str(name): name for name in self.frame.names}
+        if (arrow := self.frame.arrow) is not None:
+            self.batch = usual(_in_one(arrow, columns))
+        elif len(self._names) < len(self.frame.names):
+            _must_differ([str(name) for name in self.frame.names])
+
+    @property
+    def names(self) -> list[str]:
+        """The columns there are."""
+        return list(self._names) if self.batch is None else list(self.batch.schema.names)
+
+    def column(self, name: str) -> Any:
+        """The column as it lies: an Arrow array, or a list of Python values."""
+        return self.frame.values(self._names[name]) if self.batch is None else self.batch.column(name)
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        """A row as it came."""
+        return self.frame.row(i)
+
+    def optional(self, name: str) -> pa.Array | None:
+        """The column as Arrow, if there is one."""
+        if name not in self.names:
+            return None
+        column = self.column(name)
+        try:
+            return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
+        except _UNCONVERTED:  # values of several kinds
+            return _as_texts(column)
+
+    def require(self, name: str, role: str, *, sparse: bool = False) -> Any:
+        """The column, or an error that lists those there are. `sparse`: a dict leaves out what it does not have."""
+        count = 0
+        if self.batch is not None:
+            count = len(self.batch.schema.get_all_field_indices(name))
+        elif name in self._names:
+            count = 1
+        if count == 1:
+            column = self.column(name)
+            if isinstance(column, pa.Array):
+                check_readable(name, column.type)
+            return column
+        if count:
+            raise RowsError(f"the table has several columns {name!r}.")
+        if sparse and self.frame.sparse:
+            return [None] * self.length
+        known = sorted(
+            each for each in self._names if not each.startswith(("_fogline_", "_corrupt_record", "fogline "))
+        )
+        raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
+
+
+def _in_one(rows: pa.Table | pa.RecordBatch, columns: Container[str] | None) -> pa.RecordBatch:
+    """The columns that are asked for in one piece; all columns, where they are in one piece already."""
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    if len(parts := rows.to_batches()) == 1:
+        return parts[0]
+    asked = [k for k, name in enumerate(rows.schema.names) if columns is None or name in columns]
+    return joined(rows.select(asked) if asked else rows)
+
+
+class Cleaner:
+    """Replaces bytes that are no text in the columns `asked` of record batches; most batches have the same columns.
+
+    Files are written by many hands, and a column of texts may hold any bytes.
+    """
+
+    def __init__(self, asked: Collection[str | None]) -> None:
+        self.asked = asked
+        self.schema: pa.Schema | None = None
+        self.texts: list[tuple[int, str]] = []  # the columns of texts in it that are asked for
+
+    def clean(self, batch: pa.RecordBatch, refused: Reasons) -> pa.RecordBatch:
+        """The batch with U+FFFD for each byte that is no text; rows with such bytes are refused."""
+        if self.schema is None or not batch.schema.equals(self.schema):
+            self.schema = batch.schema
+            named = [(k, field) for k, field in enumerate(self.schema) if field.name in self.asked]
+            self.texts = [(k, field.name) for k, field in named if _holds_texts(field.type)]
+        for k, name in self.texts:
+            column, changed = mended(batch.column(k))
+            if changed is not None:
+                batch = batch.set_column(k, pa.field(name, column.type), column)
+                for i in np.flatnonzero(changed).tolist():
+                    refused.setdefault(i, f"{name!r} holds bytes that are not UTF-8 text")
+        return batch
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
+
+
+# --- Arrow's layouts --------------------------------------------------------------------------------------------------
+
+_known: list[pa.Schema] = []  # the last schema in which every type was usual: batches of a stream share theirs
 
 
 def usual(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -61,6 +463,8 @@ def usual(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def usual_table(table: pa.Table) -> pa.Table:
     """The table, each column in its usual type."""
+    if all(usual_type(field.type) == field.type for field in table.schema):
+        return table
     return pa.Table.from_batches([usual(each) for each in table.to_batches()], usual_schema(table.schema, ()))
 
 
@@ -84,32 +488,9 @@ def check_readable(name: str, kind: pa.DataType) -> None:
             raise RowsError(f"{name!r} is in the time zone {kind.tz!r}, which this machine does not know.") from None
 
 
-def usual_column(column: pa.Array) -> pa.Array:
-    """The column in its usual type."""
-    kind = usual_type(column.type)
-    while column.type != kind:
-        if isinstance(column, pa.ExtensionArray):
-            column = column.storage
-        elif pa.types.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
-        elif pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        else:
-            column = column.cast(kind)
-    return column
-
-
-# --- joined ---
-# How do several record batches become one, however much text they hold?
-#
-# A column of text counts its letters in 32 bits: Arrow joins 2 GB of it, and gives back several columns where there
-# is
-# more. Such a column becomes one that counts in 64 bits, so that no row is left behind. What cannot be joined even
-# then
-# (much text within lists) is refused with words.
-
-LIMIT = 2**31 - 1  # bytes that 32 bits can count
-_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+def table_of(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    """A record batch as a table."""
+    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
 
 
 def joined(parts: Sequence[pa.RecordBatch] | pa.Table) -> pa.RecordBatch:
@@ -124,6 +505,13 @@ def joined(parts: Sequence[pa.RecordBatch] | pa.Table) -> pa.RecordBatch:
         return batches[0].slice(0, 0)
     columns = [joined_column([batch.column(k) for batch in batches], name) for k, name in enumerate(schema.names)]
     return pa.RecordBatch.from_arrays(columns, schema.names)
+
+
+def whole_column(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return joined_column(column.chunks or [pa.array([], column.type)], name)
 
 
 def joined_column(parts: Sequence[pa.Array], name: str) -> pa.Array:
@@ -145,313 +533,13 @@ def joined_column(parts: Sequence[pa.Array], name: str) -> pa.Array:
         ) from error
 
 
-# --- clean ---
-# Which rows hold bytes that are no text?
-#
-# A column of texts may hold any bytes: files are written by many hands. A row that has such bytes where the query
-# looks
-# is refused; there they are replaced by U+FFFD, so that no later step stumbles over them.
-
-
-class Cleaner:
-    """Cleans the columns `asked` of record batches, most of which have the same columns."""
-
-    def __init__(self, asked: Collection[str | None]) -> None:
-        self.asked = asked
-        self.schema: pa.Schema | None = None
-        self.texts: list[tuple[int, str]] = []  # where texts lie in it, of the columns asked
-
-    def clean(self, batch: pa.RecordBatch, refused: Reasons) -> pa.RecordBatch:
-        """The batch with texts that are texts; rows with others are refused."""
-        if self.schema is None or not batch.schema.equals(self.schema):
-            self.schema = batch.schema
-            named = [(k, field) for k, field in enumerate(self.schema) if field.name in self.asked]
-            self.texts = [(k, field.name) for k, field in named if _holds_texts(field.type)]
-        for k, name in self.texts:
-            column, changed = mended(batch.column(k))
-            if changed is not None:
-                batch = batch.set_column(k, pa.field(name, column.type), column)
-                for i in np.flatnonzero(changed).tolist():
-                    refused.setdefault(i, f"{name!r} holds bytes that are not UTF-8 text")
-        return batch
-
-
-def _holds_texts(kind: pa.DataType) -> bool:
-    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
-
-
-# --- source ---
-# Columns by name, whatever the rows came in: an Arrow table, a pandas frame or a list of dicts.
-
-
-class RowSource:
-    """Columns by name, whatever the rows came in."""
-
-    def __init__(self, rows: Any, columns: Container[str] | None = None) -> None:
-        """`columns`: those that are asked for; of a table in pieces the others are not put together. None: all."""
-        self.batch: pa.RecordBatch | None = None  # all of it, when it came as Arrow
-        self.known: list[str] = []
-        self.dicts = False
-        self.column: Callable[[str], Any]
-        self.row: Callable[[int], Mapping[str, Any]]
-        if isinstance(rows, pa.RecordBatch | pa.Table):
-            self._arrow(rows, columns)
-        elif hasattr(rows, "columns") and hasattr(rows, "iloc"):
-            self._pandas(rows)
-        elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(row, Mapping) for row in rows):
-            self._dicts(rows)
-        else:
-            raise RowsError(
-                f"rows come as an Arrow table, a pandas frame or a list of dicts, not as {type(rows).__name__}."
-            )
-
-    def _arrow(self, rows: Any, columns: Container[str] | None) -> None:
-        self.known, self.length = list(rows.schema.names), rows.num_rows
-        self.row = lambda i: row_of(rows, i)
-        batch = rows
-        if isinstance(rows, pa.Table):
-            parts = rows.to_batches()
-            batch = parts[0] if len(parts) == 1 else joined(self._asked(rows, columns))
-        self.batch = usual(batch)
-        self.column = self.batch.column
-
-    def _asked(self, rows: pa.Table, columns: Container[str] | None) -> pa.Table:
-        asked = [k for k, name in enumerate(self.known) if columns is None or name in columns]
-        return rows.select(asked) if asked else rows
-
-    def _pandas(self, frame: Any) -> None:
-        if not frame.columns.is_unique:
-            raise RowsError("the frame has several columns of one name.")
-        self.length, self.known = len(frame), [str(name) for name in frame.columns]
-        self.column = lambda name: _from_series(frame[name])
-        self.row = lambda i: {name: frame[name].iloc[i] for name in self.known}
-
-    def _dicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.dicts = True
-        self.length, self.known = len(rows), list(dict.fromkeys(str(name) for row in rows for name in row))
-        self.column = lambda name: [row.get(name) for row in rows]
-        self.row = lambda i: rows[i]
-
-    @property
-    def names(self) -> list[str]:
-        """The columns there are."""
-        return self.known if self.batch is None else list(self.batch.schema.names)
-
-    def optional(self, name: str) -> pa.Array | None:
-        """The column as Arrow, if there is one."""
-        if self.batch is not None:
-            return self.batch.column(name) if name in self.batch.schema.names else None
-        if name not in self.known:
-            return None
-        column = self.column(name)
-        try:
-            return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a mixture: as words
-            return pa.array([None if each is None else str(each) for each in column])
-
-    def require(self, name: str, role: str, *, sparse: bool = False) -> Any:
-        """The column, or an error that lists those there are. `sparse`: a dict leaves out what it does not have."""
-        if sparse and self.dicts and name not in self.known:
-            return [None] * self.length
-        try:
-            if self.batch is not None:
-                column = self.batch.column(name)
-                check_readable(name, column.type)
-                return column
-            if name in self.known:
-                return self.column(name)
-        except KeyError:
-            if self.batch is not None and name in self.batch.schema.names:
-                raise RowsError(f"the table has several columns {name!r}.") from None
-        known = sorted(name for name in self.known if not name.startswith(("_fogline_", "_corrupt_record", "fogline ")))
-        raise QueryError(f"the stream has no {role} {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}")
-
-
-def _from_series(series: Any) -> Any:
-    if series.dtype == object:
-        return series.tolist()
-    column = pa.array(series, from_pandas=True)
-    if isinstance(column, pa.ChunkedArray):
-        return joined_column(column.chunks or [pa.array([], column.type)], str(series.name))
-    return column
-
-
-# --- frames ---
-# In which kind of table did rows come, and how are some of them given back in the same kind?
-#
-# A pandas frame keeps its index, a Polars frame its types, an Arrow table its schema, a list of dicts its dicts. What
-# can
-# hand over its columns by Arrow's interchange (`__arrow_c_stream__`: a DuckDB relation, for instance) comes back as
-# an
-# Arrow table. Columns are looked at by their names as they are: a pandas frame may have numbers for names.
-
-# Beside other kinds Arrow would make numbers of these, and bytes of texts.
-_ALONE = bool, np.bool_, date, timedelta, np.datetime64, np.timedelta64, bytes
-_LISTS = {list, tuple, np.ndarray}  # (value, weight) pairs, of which Arrow would make lists of lists
-
-Cells = Any  # an Arrow array; or a list of Python values, where Arrow has no type for them
-
-
-class Frame(ABC):
-    """A table in the kind it came in."""
-
-    names: list[Any]
-    length: int
-
-    @abstractmethod
-    def column(self, name: Hashable) -> Cells:
-        """A column; NaN of a frame may still be NaN."""
-
-    @abstractmethod
-    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
-        """Some of the rows, with columns beside theirs."""
-
-    def label(self, i: int) -> str:
-        """What a row is called."""
-        return f"row {i}"
-
-    def once(self) -> list[Any]:
-        """The names that are there once."""
-        return [name for name in self.names if self.names.count(name) == 1]
-
-
-class _Arrow(Frame):
-    def __init__(self, table: pa.Table) -> None:
-        self.table, self.names, self.length = table, list(table.schema.names), table.num_rows
-
-    def column(self, name: Hashable) -> Cells:
-        column = self.table.column(name)
-        return joined_column(column.chunks or [pa.array([], column.type)], str(name))
-
-    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
-        try:
-            part = self.table.take(pa.array(which))
-        except pa.ArrowNotImplementedError:  # of a column that is laid out in a rare way
-            part = usual_table(self.table).take(pa.array(which))
-        for name, values in added.items():
-            part = part.append_column(name, pa.array(values))
-        return part
-
-
-class _Pandas(Frame):
-    def __init__(self, frame: Any) -> None:
-        self.frame, self.names, self.length = frame, list(frame.columns), len(frame)
-
-    def column(self, name: Hashable) -> Cells:
-        series = self.frame[name]
-        if series.dtype == object:
-            return _column(series.tolist())
-        try:
-            column = pa.array(series, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):  # no Arrow type
-            return list(series)
-        if isinstance(column, pa.ChunkedArray):
-            return joined_column(column.chunks or [pa.array([], column.type)], str(name))
-        return column
-
-    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
-        part = self.frame.iloc[which].copy()
-        for name, values in added.items():
-            part[name] = values
-        return part
-
-    def label(self, i: int) -> str:
-        label = self.frame.index[i]
-        return f"row {label.item() if isinstance(label, np.generic) else label!r}"
-
-
-class _Polars(Frame):
-    def __init__(self, frame: Any) -> None:
-        self.frame, self.names, self.length = frame, list(frame.columns), frame.height
-
-    def column(self, name: Hashable) -> Cells:
-        column = self.frame.get_column(name)
-        return column.to_list() if str(column.dtype).startswith("Object") else column.to_arrow()
-
-    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
-        part, series = self.frame[which.tolist()], sys.modules["polars"].Series
-        return part.with_columns(*(series(name, pa.array(values)) for name, values in added.items()))
-
-
-class _Dicts(Frame):
-    def __init__(self, rows: list[Mapping[Any, Any]]) -> None:
-        self.rows, self.length = rows, len(rows)
-        self.names = list(dict.fromkeys(name for row in rows for name in row))
-
-    def column(self, name: Hashable) -> Cells:
-        return _column([row.get(name) for row in self.rows])
-
-    def part(self, which: Ints, added: Mapping[str, Any]) -> Any:
-        plain = {name: np.asarray(values).tolist() for name, values in added.items()}
-        return [
-            {**self.rows[k], **{name: values[i] for name, values in plain.items()}}
-            for i, k in enumerate(which.tolist())
-        ]
-
-
-def _column(values: list[Any]) -> Cells:
-    """Python's values as Arrow, where that keeps what they are: else as they came.
-
-    Arrow would cut the nanoseconds of pandas' instants, take True for 1.0 beside floats, and pairs for lists.
-    """
-    kinds = {type(each) for each in values if not is_missing(each)}
-    if kinds & _LISTS or (len(kinds) > 1 and any(issubclass(kind, _ALONE) for kind in kinds)):
-        return values
-    try:
-        column = pa.array(values, from_pandas=True)
-        fine = (each for each in values if not is_missing(each))
-        if any(getattr(each, "nanosecond", 0) or getattr(each, "nanoseconds", 0) for each in fine):
-            kind = column.type
-            column = pa.array(values, pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns", kind.tz))
-        return column
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # of several kinds, or of no type of Arrow's
-        return values
-
-
-def opened(table: Any) -> Frame:
-    """The table, whatever its kind; an error in one sentence for what is none."""
-    kind = type(table)
-    home = kind.__module__.partition(".")[0]
-    if isinstance(table, pa.Table):
-        return _Arrow(table)
-    if isinstance(table, pa.RecordBatch):
-        return _Arrow(pa.Table.from_batches([table]))
-    if home == "polars" and kind.__name__ in ("DataFrame", "LazyFrame"):
-        return _Polars(table.collect() if kind.__name__ == "LazyFrame" else table)
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return _Pandas(table)
-    if isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table):
-        return _Dicts(list(table))
-    if home == "pyspark":
-        raise QueryError("that is a DataFrame of Spark; give df.toArrow(), or ask fl.spark for an answer on a cluster.")
-    if hasattr(table, "__arrow_c_stream__"):
-        return _Arrow(pa.table(table))
-    if isinstance(table, np.ndarray):
-        raise QueryError("an array has no names of columns; give it some: pandas.DataFrame(array, columns=[…]).")
-    if isinstance(table, Mapping):
-        raise QueryError("that is a dict, and no table; where it holds columns, give pyarrow.table(columns).")
-    raise QueryError(
-        f"that is {_article(kind.__name__)}, and no table; give a pandas, Polars or Arrow table, a DuckDB relation "
-        "or a list of dicts."
-    )
-
-
-def _article(word: str) -> str:
-    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
-
-
-# --- show ---
-# How is a row shown as it came, whatever is in it?
-#
-# Arrow holds values that Python has none for: instants beyond the year 9999, bytes that are no text. A reject must
-# show
-# them all the same, so what cannot be a Python value is shown as a text.
+# --- A row as it came -------------------------------------------------------------------------------------------------
 
 _UNSHOWN = (ValueError, OverflowError, TypeError, LookupError, pa.ArrowException)  # a zone may be unknown
 
 
-def row_of(batch: pa.RecordBatch, i: int) -> dict[str, Any]:
-    """A row of a record batch as Python values.
+def row_of(batch: pa.RecordBatch | pa.Table, i: int) -> dict[str, Any]:
+    """A row of a record batch as Python values; what no Python value can hold (the year 10000) as a text.
 
     >>> far = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))
     >>> row_of(pa.record_batch([far, pa.array(["a"])], ["t", "id"]), 0)
@@ -469,11 +557,11 @@ def _cell(column: pa.Array) -> Any:
     try:
         return column[0].as_py()
     except _UNSHOWN:
-        return _as_text(column)
+        return _cell_text(column)
 
 
-def _as_text(column: pa.Array) -> str:
-    """What Python cannot hold: bytes as far as they are text, else the number behind it, or Arrow's own words."""
+def _cell_text(column: pa.Array) -> str:
+    """Bytes as far as they are text, else the number behind the value, or the name of its type."""
     kind = column.type
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -17,7 +17,7 @@ from fogline.arrays import LEAVE
 from fogline.errors import SinkError
 from fogline.flow.names import CHANGES, KINDS
 from fogline.flow.sink import BATCH, POSITION, RunInfo, beside, numbered_schema
-from fogline.rows.changes import LEAVING
+from fogline.query import LEAVING
 from fogline.sinks.casting import cast_to
 
 FORMAT = 1  # of the tables; a newer one is refused

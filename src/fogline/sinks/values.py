@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fogline.rows.numbers import is_text
+from fogline.rows.cells import is_text
 
 
 def plain(value: Any) -> Any:

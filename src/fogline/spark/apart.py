@@ -22,8 +22,8 @@ from fogline.files.settled import Layout
 from fogline.flow.output import Output, RunStatus
 from fogline.kafka.address import Address
 from fogline.kafka.config import TopicOptions
+from fogline.rows.cells import is_text
 from fogline.rows.clock import CLOCKS, read_times
-from fogline.rows.numbers import is_text
 from fogline.spark.errors import plainly
 from fogline.spark.offsets import Offsets, known_batches, offsets_of
 from fogline.spark.topic import messages, reader
