@@ -161,8 +161,7 @@ def audit(live: Live) -> None:
 
 def _surely_dominate(worst: Floats, best: Floats) -> Flags:
     """(n,) which of the corners (n, d) dominate the corner (d,)."""
-    found: Flags = (worst >= best).all(axis=1) & (worst > best).any(axis=1)
-    return found
+    return np.asarray((worst >= best).all(axis=1) & (worst > best).any(axis=1))
 
 
 def _audit_probability(live: Live, o: int, opened: Ints) -> None:
