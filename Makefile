@@ -109,7 +109,7 @@ bench: $(STAMP)
 	$(PY) -m benchmarks.latest $(BENCH)
 
 bench-impute: $(STAMP)
-	$(PY) -m benchmarks.cost
+	$(PY) -m benchmarks.access $(if $(DATA),--data $(DATA))
 	$(PY) -m benchmarks.impute $(if $(DATA),--data $(DATA)) $(BENCH)
 
 bench-fit: $(STAMP)

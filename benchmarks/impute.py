@@ -20,8 +20,9 @@ import fogline as fl
 from benchmarks.streams import seed_points
 from benchmarks.ticks import Rival
 from fogline.arrays import Floats
-from fogline.impute.intake import filled, look
-from fogline.repository.index import Index
+from fogline.impute.fill import filled, look
+from fogline.kernels import rtree
+from fogline.repository.access import bulk_loaded, readonly
 from fogline.rows.reader import Kinds, Reader
 
 SPACE, NEAR, HISTORY, SEEDS = 0.002, 0.0005, 120_000, 5_000
@@ -91,27 +92,27 @@ def imputed_rows() -> None:
     table = pa.table({"id": np.arange(len(values)), "t": np.zeros(len(values)), "e": np.ones(len(values)), **{
         name: pa.array(values[:, j], from_pandas=True) for j, name in enumerate(source.names)}})  # fmt: skip
     chain, rows = monitor.chain, Reader(query).read(table, Kinds()).rows
-    looked = look(chain, rows, None, None, rows.refused)
+    looked = look(chain, rows)
     took = median(lambda: filled(chain, looked))
     size = filled(chain, looked).size[:, 0].mean()
     print(f"single determinants: {len(values) / took:,.0f} imputed rows/s ({size:.1f} values each; floor 200,000)")
 
 
 def two_determinants() -> None:
-    """The index beside a NumPy scan and SciPy's k-d tree, about 25 matches each."""
+    """The tree beside a NumPy scan and SciPy's k-d tree, about 25 matches each."""
     rng = np.random.default_rng(3)
     points, then = rng.uniform(0, 10, (HISTORY, 2)), rng.random(HISTORY)
     radius = np.full(2, 5 * np.sqrt(25 / HISTORY))
     centres = points[rng.integers(HISTORY, size=1_000)]
-    index = Index.build(points, then, np.full(2, 0.1))
-    indexed = median(lambda: index.find(centres, radius)) / len(centres)
+    own, asked = bulk_loaded(points, then), (readonly(centres), readonly(radius))
+    indexed = median(lambda: rtree.find(own, *asked)) / len(centres)
     few = centres[:50]
     scan = median(lambda: [np.sort(then[(np.abs(points - c) <= radius).all(axis=1)]) for c in few]) / len(few)
     tree = cKDTree(points)
     kd = median(lambda: [then[tree.query_ball_point(c, radius[0], p=np.inf)] for c in centres]) / len(centres)
-    matches = np.diff(index.find(centres, radius)[0]).mean()
+    matches = np.diff(rtree.find(own, *asked)[0]).mean()
     print(
-        f"two determinants, {matches:.0f} matches: index {indexed * 1e6:.2f} µs, NumPy scan {scan * 1e6:.0f} µs "
+        f"two determinants, {matches:.0f} matches: tree {indexed * 1e6:.2f} µs, NumPy scan {scan * 1e6:.0f} µs "
         f"({scan / indexed:.0f}×, floor 100×), cKDTree {kd * 1e6:.1f} µs ({kd / indexed:.1f}×, floor 3×)"
     )
 

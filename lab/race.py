@@ -25,8 +25,8 @@ import pyarrow as pa
 from fogline.arrays import Batch, Delta, Flags, Floats, Ints, UncertainRows
 from fogline.engine.store import AnyGroup
 from fogline.impute.chain import Chain
-from fogline.impute.intake import Intake
 from fogline.impute.protocol import Evidence, Imputer
+from fogline.intake import Intake
 from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.repository.repository import Repository
@@ -93,12 +93,22 @@ class TimedChain(Chain):
     def __init__(self, chain: Chain, spent: Stopwatch) -> None:
         super().__init__(chain.imputers, chain.query, chain.sensors, values=chain.most, own=chain.own)
         self.spent = spent
+        self.fills: list[tuple[float, float]] = []  # when each call of `fill` began, and its seconds
 
     def bound(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, rough: bool = False) -> UncertainRows:
         return self.spent.around(super().bound)(uncertain, known, gaps, rough=rough)
 
-    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
-        return self.spent.around(super().fill)(uncertain, known, gaps)
+    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, sharing: bool = False) -> UncertainRows:
+        began = perf_counter()
+        filled = self.spent.around(super().fill)(uncertain, known, gaps, sharing=sharing)
+        self.fills.append((began, perf_counter() - began))
+        return filled
+
+    def filling_since(self, when: float) -> float:
+        """Seconds of the calls of `fill` that began since then; all are forgotten."""
+        seconds = sum(took for began, took in self.fills if began >= when)
+        self.fills.clear()
+        return seconds
 
 
 class TimedMonitor(Monitor):
@@ -108,7 +118,7 @@ class TimedMonitor(Monitor):
         super().__init__(query, repository)
         assert self.chain is not None
         self.border, self.imputing, self.judging = Stopwatch(), Stopwatch(), Stopwatch()
-        self.chain = TimedChain(self.chain, self.imputing)
+        self.chain = self.timed = TimedChain(self.chain, self.imputing)
         self.intake = Intake(self.chain, eager=False, scoring=True)
 
     def _read(self, rows: Any) -> Named | None:
@@ -119,8 +129,12 @@ class TimedMonitor(Monitor):
 
     def _new_group(self) -> AnyGroup:
         group = super()._new_group()
-        group.live.settled = self.judging.add
+        group.live.settled = self._judged
         return group
+
+    def _judged(self, seconds: float) -> None:
+        """Judging took so long, imputing on the way included."""
+        self.judging.add(seconds - self.timed.filling_since(perf_counter() - seconds))
 
 
 class Fogline:

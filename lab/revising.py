@@ -25,7 +25,7 @@ from fogline.engine.group import Group
 from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence
 from fogline.repository.sensors.gaps import Gaps
-from fogline.repository.sensors.state import Name, SensorState
+from fogline.repository.sensors.state import Name, SensorRows, SensorState
 from fogline.rows.reader import Kinds, Reader
 from lab.case import Case
 from lab.imputers.fittable import evidence_of, names_of, times_of
@@ -95,8 +95,8 @@ def look_back(
     for a, b in pairwise(cuts):
         forever = np.full(b - a, np.inf)
         some = wanted[a:b]
-        found = state.watch(names[a:b], at[a:b], values[a:b], some, None, Gaps(opened[a:b], forever))
-        context[a:b][some], (reading, target, row, cells) = found
+        rows = SensorRows(names[a:b], at[a:b], values[a:b], some, gaps=Gaps(opened[a:b], forever))
+        context[a:b][some], (reading, target, row, cells), _ = state.take(rows)
         before = [waits.get((names[k], x), -1) for k, x in zip((reading + a).tolist(), target.tolist(), strict=True)]
         parts.append(Later(np.where(row >= 0, row + a, before).astype(np.int64), reading + a, cells))
         waits.update(((names[k], at[k]), k) for k in (np.flatnonzero(opened[a:b].any(axis=1)) + a).tolist())

@@ -25,7 +25,7 @@ from fogline.impute.chain import chain_of
 from fogline.impute.protocol import Evidence
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Gaps
-from fogline.repository.sensors.state import sensor_names
+from fogline.repository.sensors.state import SensorRows, sensor_names
 from fogline.rows.reader import Kinds, Reader
 from tests import oracle
 from tests.contracts import CLOSE, agree, answer_of, members, net
@@ -103,8 +103,8 @@ class ByHand:
         decoded, gaps = named.rows, np.isnan(named.rows.uncertain.lo)
         values = chain.values(decoded.uncertain, decoded.raw)
         every = np.ones(len(rows), np.bool_)
-        kept = Gaps(gaps, decoded.expires)
-        context, revised = chain.watch(self.state, sensor_names(named.id), decoded.arrived, values, every, kept)
+        asked = SensorRows(sensor_names(named.id), decoded.arrived, values, every, gaps=Gaps(gaps, decoded.expires))
+        context, revised, _ = chain.take(self.state, asked)
         known = chain.evidence(Evidence(values, gaps, decoded.source, None, context))
         box = chain.bound(decoded.uncertain, known, gaps)
         for i, row in enumerate(rows):

@@ -113,7 +113,7 @@ def test_hostile_payloads_of_every_format_are_refused_and_run_nothing(tmp_path, 
     _repository(tmp_path / "r")
     [version] = (tmp_path / "r").glob("version-*")
     manifest = json.loads((version / "manifest.json").read_text())
-    reference = manifest["columns"]["a"]["values"]
+    reference = manifest["history"]["History"]["columns"]["mapping"]["a"]["Column"]["values"]["array"]
     np.save(version / reference[0], np.array([Bomb()], object), allow_pickle=True)
     reference[1:] = [(version / reference[0]).stat().st_size, _crc(version / reference[0])]
     (version / "manifest.json").write_text(sealed(manifest))

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from fogline.arrays import Floats
-from fogline.repository.cost import BETA, Load, best_side, cost, power_law, unit_costs
-from fogline.repository.index import Index
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
+from lab.paper.cost import BETA, Load, best_side, cost, power_law, unit_costs
+from lab.paper.index import Index
 
 RANGE = 10.0
 SIDES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)

@@ -22,8 +22,7 @@ import pyarrow as pa
 from scipy.spatial import cKDTree
 
 from fogline.arrays import Distributions, Floats, Ints
-from fogline.impute.protocol import Eager, Evidence
-from fogline.impute.row import fewer
+from fogline.impute.protocol import Eager, Evidence, fewer
 from fogline.kernels.score import crps
 from fogline.kernels.uncertain import distinct
 from fogline.query import Query

@@ -12,7 +12,7 @@ import numpy as np
 
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import kernel
-from fogline.kernels.rtree import LEVELS, OUTSIDE, WHOLE, aim, place, push_near, room_for
+from lab.kernels.rtree import LEVELS, OUTSIDE, WHOLE, aim, place, push_near, room_for
 
 
 class Buckets(NamedTuple):

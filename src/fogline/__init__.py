@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         SnapshotError,
     )
     from fogline.flow.sink import RunInfo, Sink
-    from fogline.impute.protocol import Evidence, ImputeFunction, Imputer
+    from fogline.impute.own import ImputeFunction
+    from fogline.impute.protocol import Evidence, Imputer
     from fogline.impute.scores import Score
     from fogline.impute.written import distributions
     from fogline.monitor import Monitor
@@ -125,7 +126,8 @@ offer(
         ),
         "flow.sink": ("RunInfo", "Sink"),
         "impute": ("impute",),
-        "impute.protocol": ("Evidence", "ImputeFunction", "Imputer"),
+        "impute.own": ("ImputeFunction",),
+        "impute.protocol": ("Evidence", "Imputer"),
         "impute.scores": ("Score",),
         "impute.written": ("distributions",),
         "monitor": ("Monitor",),

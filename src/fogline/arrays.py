@@ -1,7 +1,7 @@
-"""In which arrays do rows, clouds and answers travel from room to room?
+"""The arrays in which rows and answers travel from room to room.
 
-Columns, never objects with a field per row; the shape of each stands beside it. Values of clouds are oriented:
-larger is better. A missing cell without a distribution has `lo` NaN.
+They are columns, never objects with a field per row; the shape of each stands beside it. Values of uncertain rows are
+oriented: larger is better. A missing cell without a distribution has `lo` NaN.
 
 Invariant: where start >= 0, value[start : start + size] is strictly increasing, weight adds up to 1, and
 tail[k] = Pr{value >= value[k]} with tail[first] exactly 1 (sure) and tail[last] exactly weight[last].
@@ -21,9 +21,9 @@ Words = NDArray[np.uint64]
 Slots32 = NDArray[np.int32]  # slots, where there are many
 Objects = NDArray[Any]
 
-ONE, BOUNDS_ONLY = -1, -2  # where a cell's values begin, if it has no list of them; …
-SETTLED = float("inf")  # what is kept for imputers of a row that none is asked about again
-SHARED = -3  # … or has the one that many rows share, which the live set holds once
+ONE, BOUNDS_ONLY = -1, -2  # the start of a cell that has no list of values …
+SETTLED = float("inf")  # kept for imputers of a row about which none is asked again
+SHARED = -3  # … or whose list many rows share: the live set holds it once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
 REASONS = (None, "expired", "beaten", "less likely", "replaced", "removed", "begun anew")  # of a leave, by number
@@ -34,23 +34,22 @@ EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years
 
 
 class UncertainRows(NamedTuple):
-    """Many clouds in columns; a cell with more than one value points into three shared pools, sorted by value.
+    """Uncertain rows in columns; a cell of more than one value points into three shared pools, sorted by value.
 
-    A cell's box, `lo` to `hi`, holds its values and whatever a later reading may make of them; it never widens.
+    A cell's box, `lo` to `hi`, holds its values, and whatever a later reading of its sensor may make of them. It never
+    widens.
     """
 
     lo: Floats  # (n, d) no value will ever be lower
     hi: Floats  # (n, d) nor higher
-    start: (
-        Ints  # (n, d) where the cell's values begin in the pools, ONE for a single value, VAGUE for bounds only, SHARED
-    )
+    start: Ints  # (n, d) where its values begin in the pools; ONE: a single value; BOUNDS_ONLY; SHARED
     size: Ints  # (n, d) how many values
     value: Floats  # (p,)
     weight: Floats  # (p,)
     tail: Floats  # (p,)
 
     def part(self, which: Any) -> UncertainRows:
-        """Some of the clouds (a slice or indices); the pools are shared, not copied."""
+        """Some of the rows (a slice or indices); the pools are shared, not copied."""
         return UncertainRows(
             self.lo[which], self.hi[which], self.start[which], self.size[which], self.value, self.weight, self.tail
         )
@@ -197,7 +196,7 @@ class Limits(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows on their way in: their names, how long they stay, what came, and what it may mean."""
+    """Rows that are taken: their names, how long they stay, what came, and what it may mean."""
 
     id: Objects  # (n,)
     arrived: Floats  # (n,)
@@ -225,7 +224,7 @@ class Removals(NamedTuple):
 
     id: Objects  # (n,)
     time: Floats  # (n,)
-    version: Ints  # (n,) orders what befalls one id at one time
+    version: Ints  # (n,) orders rows and removals of one id and time
 
     def part(self, which: Any) -> Removals:
         """Some of them (a slice or indices)."""
@@ -243,7 +242,7 @@ class Distributions(NamedTuple):
 
 
 class Revisions(NamedTuple):
-    """Gaps that are known better since their sensor has spoken again; each is an event at the tick of that reading."""
+    """Gaps that are known better since their sensor was read again: each is an event at the tick of that reading."""
 
     id: Objects  # (n,) of the row, and of the reading
     target: Floats  # (n,) the arrival of the row with the gap
@@ -279,7 +278,7 @@ def objects(values: list[Any]) -> Objects:
 
 
 def empty_rows(rows: int, d: int, pool: int) -> UncertainRows:
-    """Room for clouds, not yet filled."""
+    """Room for uncertain rows, not yet filled."""
     return UncertainRows(
         lo=np.empty((rows, d)),
         hi=np.empty((rows, d)),
@@ -292,7 +291,7 @@ def empty_rows(rows: int, d: int, pool: int) -> UncertainRows:
 
 
 def unshared(d: int) -> Ints:
-    """Where shared lists begin, among clouds that do not hold them."""
+    """Where shared lists begin, among rows that do not hold them."""
     return np.full(d, SHARED, np.int64)
 
 

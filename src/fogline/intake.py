@@ -1,9 +1,23 @@
-"""Which rows of a call are taken, and as what?
+"""Which rows of a call count, and what does each group get of them?
 
-First it is decided what each row is, from the rows and what is known of earlier ones; only then anything changes.
-Rejects go out with their reasons, gaps get bounds, and the others go to their groups. Where each id has one current row
-(`latest`), removals are set apart, a row may carry values over from the row that it replaces, and one that is stale
-goes no further than into its sensor's memory.
+The fate of a row. The first rule that applies decides:
+
+1. REJECTED: it cannot be read, or it is from after `now` (`rows.reader`, `Monitor`).
+2. REJECTED as a duplicate: a row with its id and time has entered before. Where each id has one current row (`latest`)
+   instead STALE: its group knows a later word about its id. It joins its sensor's readings, and goes no further.
+3. REJECTED: the user's own imputer, one that cannot wait, gives it cells that make no sense.
+4. REJECTED: it has a gap that nothing can fill (UNABLE).
+5. COPY: another row of its stamp (group, id, time and version) counts: the best of those that are not rejected. It is
+   rejected as a duplicate; where each id has one current row it is dropped without a word.
+6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
+
+Removals are set apart. With `carry` a row gets cells of the row that it replaces before rule 3. On a pipeline a row
+that runs ahead of its group is HELD before rule 2 (`flow.ahead`). The stages of a pipeline apply the same rules by the
+same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
+
+Whether rules 4 and 5 apply may depend on what the row's sensor has read, and so on which earlier rows count: a walk
+through the sensors' memory decides it row by row, in the order of time (`SensorState.take`), and rows that count join
+it on the way. All that can raise an error comes before. So a call that raises has changed nothing.
 """
 
 from __future__ import annotations
@@ -20,40 +34,23 @@ from fogline.engine.carry import Coming, Standing, carry_over, join_standing, st
 from fogline.engine.current import LatestGroup
 from fogline.engine.group import Group, entered
 from fogline.errors import RowsWarning
-from fogline.impute.intake import (
-    Asked,
-    Imputed,
-    answered_at_once,
-    decided,
-    lacking_context,
-    put,
-    refused_first,
-    unable,
-    unlooked,
-    why_rejected,
-)
-from fogline.kernels.sensors import COPY
+from fogline.impute.chain import Chain
+from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected
+from fogline.impute.protocol import Evidence
+from fogline.impute.scores import Scorer, Sums, add
+from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.kernels.uncertain import extent
-from fogline.repository.sensors.gaps import Revised
-from fogline.repository.sensors.state import sensor_names
+from fogline.repository.sensors.gaps import Revised, gaps_of
+from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
 from fogline.results import Reject
 from fogline.rows.changes import Key
-from fogline.rows.names import (
-    DUPLICATE,
-    Contents,
-    Copies,
-    copies_of,
-    others,
-    stamp_names,
-)
+from fogline.rows.names import DUPLICATE, Contents, Copies, copies_of, others, stamp_names
 from fogline.rows.reader import Decoded, Named
 
 if TYPE_CHECKING:
     from fogline.monitor import Monitor
 
-
-Keys = Sequence[Key] | None  # of each row; None: there is one group
-Parts = TypeVar("Parts", Batch, Removals)
+Parts = TypeVar("Parts", Batch, Removals, Revisions)
 
 
 class TakenRows(NamedTuple):
@@ -68,206 +65,370 @@ NOTHING = TakenRows({}, {}, {})
 
 
 def take(monitor: Monitor, read: Named) -> TakenRows:
-    """Decide what each row is; then rejects go out, and the others to their groups, with what they revise."""
-    keys = list(zip(*read.by, strict=True)) if monitor.query.by else None
-    taken = _take_latest(monitor, read, keys) if monitor.query.latest else _take(monitor, read, keys)
-    _count(monitor, read.rows)
+    """Decide what becomes of each row of a call, and count it. The rows that count are for their groups."""
+    call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
+    taken, refused = call.decide(), read.rows.refused
+    if monitor.repository is None and call.unfilled is not None and not monitor.warned:
+        warn(
+            f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
+            f"{refused[call.unfilled]}. Fit one to complete history, Monitor(query, fl.Repository.fit(history, "
+            "query)), or give such a cell a list of (value, weight) pairs.",
+            RowsWarning,
+            stacklevel=3,
+        )
+        monitor.warned = True
+    call.count_stale()
+    monitor.rejects.extend(
+        Reject(call.rows.row(i), refused[i]) for i in sorted(refused)[-(monitor.rejects.maxlen or 0) :]
+    )
+    outside = 0 if call.rows.outside is None else int(call.rows.outside.sum())
+    more = {"rows": len(read.id), "rejected": len(refused), "outside_limits": outside, "incomplete": call.incomplete}
+    for name, count in more.items():
+        monitor.counts[name] += count
     return taken
 
 
-def _take(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
-    """Where every row counts for itself."""
-    _refuse_entered(monitor, read, keys)
-    rows = _answered_at_once(monitor, read.rows, read.rows.left())
-    which = rows.left()
-    every = slice(None) if which is None else which
-    ids, arrived = (
-        (read.id, rows.arrived) if which is None else ([read.id[k] for k in which.tolist()], rows.arrived[which])
-    )
-    names = ids if keys is None else [(keys[k], read.id[k]) for k in np.arange(len(read.id))[every].tolist()]
-    contents = partial(_contents, rows, which, monitor.query.signs)
-    copies = copies_of(stamp_names(names, arrived, None), contents)
-    known, uncertain, revised, fate = _impute(monitor, read._replace(rows=rows), keys, which, copies)
-    for k in np.flatnonzero(fate == COPY).tolist() if copies else ():
-        rows.refused[k if which is None else int(which[k])] = DUPLICATE
-    revisions = _revisions(monitor, read, keys, every, revised)
-    batch = Batch(objects(ids), arrived, rows.expires[every], rows.raw[every], known, uncertain)
-    if (which := rows.left()) is not None and len(which) < len(batch.id):  # some are rejected by now
-        stay = np.isin(np.arange(len(read.id))[every], which)
-        batch = batch.part(np.flatnonzero(stay))
-    if keys is None:
-        return TakenRows({(): batch} if len(batch.id) else {}, revisions, {})
-    by_key = _by_key(keys, which, len(keys), numbered=True)
-    return TakenRows({key: batch.part(np.array(rows, np.int64)) for key, rows in by_key.items()}, revisions, {})
+# --- rules that are pure: from rows and state to fates ---
 
 
-def _take_latest(monitor: Monitor, read: Named, keys: Keys) -> TakenRows:
-    """Where each id has one current row."""
-    columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
-    if len(columns):
-        called, which, ignored, copies, imputed = _carried(monitor, read, keys, columns)
-    else:
-        if monitor.chain is not None and read.rows.gaps:
-            stays = np.flatnonzero(~(read.rows.removals() | _among(np.arange(len(read.id)), read.rows.refused)))
-            read = read._replace(rows=_answered_at_once(monitor, read.rows, stays))
-        called = _Call(monitor, read, keys)
-        which, ignored, copies = called.in_turn()
-        imputed = np.zeros((len(which), 0), np.bool_)
-    rows, stale = called.read.rows, _among(which, ignored)
-    every = None if len(which) == len(read.id) and called.at_once else which
-    known, uncertain, _, fate = _impute(monitor, called.read, keys, every, copies, stale)
-    if len(columns):  # what was imputed is no fact, should the next row lack it
-        known = np.hstack((known, imputed))
-    called.ignore(ignored)
-    ids, some = objects(read.id), slice(None) if every is None else which
-    cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
-    batch = Batch(ids[some], *cells, called.version[some])
-    if len(ignored) or rows.refused or copies:
-        stay = ~(stale | _among(which, rows.refused) | (fate == COPY))
-        batch, which = batch.part(stay), which[stay]
-    removed = np.flatnonzero(called.gone)
-    removals = Removals(ids[removed], rows.arrived[removed], called.version[removed])
-    return TakenRows(_of_groups(batch, which, keys), {}, _of_groups(removals, removed, keys))
+def fates(needs: Flags | None, copies: Copies, n: int) -> Ints:
+    """(n,) the fates of rows where no sensor's past helps; needs (n, d): see `needs_of`."""
+    fate = np.full(n, TAKEN)
+    if needs is not None:
+        fate[needs.any(axis=1)] = UNABLE
+    if copies:
+        fate[others(copies, fate == TAKEN)] = COPY
+    return fate
 
 
-def _carried(monitor: Monitor, read: Named, keys: Keys, columns: Ints) -> tuple[_Call, Ints, Ints, Copies, Flags]:
-    """The rows with what they carry over in these columns, then with what imputers give that cannot wait; as `in_turn`,
-    and (which, columns) the cells that nothing is carried over to.
+def refused_first(chain: Chain | None, needs: Flags, unable: Flags, carried: Ints, name: Ints, time: Floats) -> Ints:
+    """Where values are carried over: which of the rows that are unable (n,) to reject now. The rest is looked at again.
 
-    What is rejected gives nothing, and is no copy of another: once more without it, of each id the first that is.
+    needs (n, d): the gaps that are left; carried: the columns that are carried over; name (n,), time (n,): the rows'
+    ids, as numbers, and times. What a row lacks may depend on which earlier rows of its id count. So it is rejected if
+
+    - it is the first of its id that is unable, or
+    - no change in what counts could help it. Without a chain: it has a gap in a column that is not carried over. With
+      one: all its gaps lie in columns that only readings fill, and rejecting rows leaves fewer readings. (Not where a
+      user's imputer, or a rule about the recent past, may answer otherwise for fewer readings.)
     """
-    while True:
-        called, before = _Call(monitor, read, keys), len(read.rows.refused)
-        which, ignored, copies = called.in_turn()
-        which = np.delete(which, others(copies)) if copies else which
-        carried = called.carried(which, columns)
-        rows = _answered_at_once(monitor, carried, which)
-        if len(rows.refused) == before:
-            asked = Asked(which, _sensors(monitor, read, keys, which), [], _among(which, ignored))
-            _refuse_first(monitor, read._replace(rows=rows), asked, called.names(which), columns, bool(copies))
-        if len(rows.refused) == before:
-            called.read = read._replace(rows=rows)
-            return called, which, ignored, [], np.isnan(carried.uncertain.lo[which][:, columns])
+    plain = np.ones(needs.shape[1], np.bool_)
+    plain[carried] = False
+    surely = np.asarray(needs[:, plain].any(axis=1))
+    if chain is not None:
+        recent = {rule.then for rule in (() if chain.sensors is None else chain.sensors.recent)}
+        plain &= [name not in recent for name in chain.query.names]
+        surely = np.asarray(~needs[:, ~plain].any(axis=1)) & (chain.own is None)
+    which = np.flatnonzero(unable)
+    order = which[np.lexsort((time[which], name[which]))]
+    begins = np.append(True, name[order][1:] != name[order][:-1]) if len(order) else np.empty(0, np.bool_)
+    first = time[order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]]
+    return np.asarray(order[(time[order] == first) | surely[order]])
 
 
-def _refuse_first(monitor: Monitor, read: Named, asked: Asked, names: list[Any], columns: Ints, copied: bool) -> None:
-    """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
-    rows, intake, chain, which = read.rows, monitor.intake, monitor.chain, asked.which
-    assert which is not None
-    needs = lacking_context(chain, rows, which, asked.spared)
-    if needs is None:
-        return
-    number: dict[Any, int] = {}
-    name = np.array([number.setdefault(each, len(number)) for each in names], np.int64)
-    carried = np.arange(needs.shape[1]) if copied and chain is not None else columns  # a copy may have what it lacks
-    unable = np.asarray(needs.any(axis=1)) if intake is None else intake.unable(rows, asked, needs)
-    for k in refused_first(chain, needs, unable, carried, name, rows.arrived[which]).tolist():
-        i, j = int(which[k]), int(np.flatnonzero(needs[k])[0])
-        _refuse_gap(monitor, read, i, why_rejected(monitor.query, j, rows.raw[i, j], monitor.repository))
+# --- what a monitor remembers of rows ---
 
 
-def _refuse_gap(monitor: Monitor, read: Named, i: int, reason: str) -> None:
-    """Refuse a row with a gap that nothing can fill; where there is no repository, the first is warned of.
+class Imputed(NamedTuple):
+    """Rows of a call as their groups take them."""
 
-    Nothing has changed yet, so a caller who makes an error of the warning can make the call again.
-    """
-    if i in read.rows.refused:
-        return
-    read.rows.refused[i] = reason
-    if monitor.repository is None and not monitor.warned:
-        warn(
-            f"row {read.id[i]!r} is rejected, as every row is with a gap that nothing fills: {reason}. Fit one to "
-            "complete history, Monitor(query, fl.Repository.fit(history, query)), or give such a cell a list of "
-            "(value, weight) pairs.",
-            RowsWarning,
-            stacklevel=6,
-        )
-        monitor.warned = True
+    looked: Looked
+    uncertain: UncertainRows  # NaN where no imputer is able
+    revised: Revised | None  # the gaps that they revise; None: there is no hindsight
+    fate: Ints  # (n,) TAKEN, UNABLE, COPY or KNOWN, see `kernels.sensors.Candidates`
 
 
-def _answered_at_once(monitor: Monitor, rows: Decoded, which: Ints | None) -> Decoded:
-    """The rows, of which those `which` (None: all) count, with what imputers give that cannot wait."""
-    return rows if monitor.chain is None or not rows.gaps else answered_at_once(monitor.chain, rows, which)
+class Intake:
+    """Imputes the rows of one monitor as they come: remembers sensors' readings, and keeps score on hidden values."""
+
+    def __init__(self, chain: Chain | None, *, eager: bool, scoring: bool) -> None:
+        self.chain, self.eager = chain, eager and chain is not None
+        self.state: SensorState | None = None if chain is None or chain.sensors is None else chain.sensors.state()
+        self.scorer = Scorer(chain) if chain is not None and scoring else None
+        self.scored: Sums = {}
+
+    def impute(
+        self, rows: Decoded, which: Ints | None, sensors: Sequence[Any], copies: Copies, stale: Flags | None = None
+    ) -> Imputed:
+        """Impute the rows `which` (None: all), and decide which count; these join their sensors' readings.
+
+        sensors: the names of their sensors; empty, where none are remembered. copies: positions in `which`.
+        stale (which,): rows whose gaps do not matter.
+        """
+        context, revised, fate = self._pass_sensors(rows, which, sensors, copies, stale)
+        looked = look(self.chain, rows, which, context, at_once=False)
+        eager = self.chain if self.eager else None
+        uncertain = bounded(self.chain, looked) if eager is None else filled(eager, looked)
+        hindsight = self.chain is not None and self.chain.hindsight
+        return Imputed(looked, uncertain, revised if hindsight else None, fate)
+
+    def unable(self, rows: Decoded, which: Ints, sensors: Sequence[Any], stale: Flags, needs: Flags) -> Flags:
+        """(which,) rows with gaps that nothing can fill, if all of them were taken; nothing changes. See `needs_of`."""
+        if self.state is None:
+            return np.asarray(needs.any(axis=1))
+        trial = Intake(self.chain, eager=False, scoring=False)
+        trial.state = self.state.part(sensors)
+        return np.asarray(trial._pass_sensors(rows, which, sensors, [], stale)[2] == UNABLE)
+
+    def _pass_sensors(
+        self, rows: Decoded, which: Ints | None, sensors: Sequence[Any], copies: Copies, stale: Flags | None
+    ) -> tuple[Floats | None, Revised | None, Ints]:
+        """Contexts, revised gaps and fates. Now and then a known value is hidden, to keep score."""
+        chain, n = self.chain, len(rows.arrived) if which is None else len(which)
+        needs = needs_of(chain, rows, which, stale)
+        if chain is None or (self.state is None and self.scorer is None):
+            return None, None, fates(needs, copies, n)
+        every = slice(None) if which is None else which
+        uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
+        missing, values = np.isnan(uncertain.lo), chain.values(uncertain, rows.raw[every])
+        hiding = None if self.scorer is None else self.scorer.hiding(rows.arrived[every], values)
+        context, revised = None, None
+        if self.state is None:
+            fate = fates(needs, copies, n)
+        else:
+            wanted = np.asarray(np.isnan(values).any(axis=1))
+            gaps = gaps_of(chain.query, missing, rows.expires[every])
+            asked = SensorRows(sensors, rows.arrived[every], values, wanted, gaps=gaps, hiding=hiding)
+            version = None if rows.version is None else rows.version[every]
+            asked = chain.undecided(asked, copies, needs, np.ones(n, np.bool_), version)
+            context, revised, fate = chain.take(self.state, asked)
+        if self.scorer is not None and hiding is not None:
+            hidden = hiding.hidden.part(fate[hiding.hidden.row] == TAKEN)
+            for _, one in self.scorer.score(Evidence(values, missing, rows.source, which), hidden, rows.kind):
+                add(self.scored, one)
+        return context, revised, fate
 
 
-def _sensors(monitor: Monitor, read: Named, keys: Keys, which: Ints | None) -> list[Any]:
-    """What the sensors of these rows are called; nothing, where none are remembered."""
-    if monitor.intake is None or monitor.intake.state is None:
-        return []
-    if which is None:
-        return sensor_names(read.id, keys)
-    some = which.tolist()
-    return sensor_names([read.id[k] for k in some], None if keys is None else [keys[k] for k in some])
-
-
-def _of_groups(parts: Parts, which: Ints, keys: Keys) -> dict[Key, Parts]:
-    """The parts, those of the rows `which`, by their groups."""
-    if keys is None:
-        return {(): parts} if len(which) else {}
-    by_key = _by_key(keys, which, 0, numbered=True)
-    return {key: parts.part(np.array(some, np.int64)) for key, some in by_key.items()}
-
-
-def _among(which: Ints, some: Collection[int] | Ints) -> Flags:
-    """(which,) those that are among some others, mostly none."""
-    return np.isin(which, list(some)) if len(some) else np.zeros(len(which), np.bool_)
+# --- one call of a monitor ---
 
 
 class _Call:
-    """The rows and removals of one call, beside what their groups know of their ids."""
+    """The rows of a call, where every row counts for itself."""
 
-    def __init__(self, monitor: Monitor, read: Named, keys: Keys) -> None:
-        self.monitor, self.read, self.keys = monitor, read, keys
+    def __init__(self, monitor: Monitor, read: Named) -> None:
+        self.monitor, self.read, self.rows = monitor, read, read.rows
+        self.keys: Sequence[Key] | None = list(zip(*read.by, strict=True)) if monitor.query.by else None
+        self.unfilled: int | None = None  # the first row that is rejected for a gap
+        self.incomplete = 0  # rows whose gaps were filled
+
+    def decide(self) -> TakenRows:
+        """What each group gets; what is rejected stands in `rows.refused`."""
+        self._refuse_entered()
+        self.rows = filled_at_once(self.monitor.chain, self.rows, self.rows.left())
+        rows, which = self.rows, self.rows.left()
+        copies = self.copies(which, None)
+        known, (_, uncertain, revised, fate) = self.impute(which, copies)
+        numbers = np.arange(len(rows.arrived)) if which is None else which
+        rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
+        some = slice(None) if which is None else which
+        batch = Batch(
+            objects(self.ids(which)), rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
+        )
+        revisions = self._revisions(numbers, revised)
+        if (left := rows.left()) is not None and len(left) < len(numbers):  # some are rejected by now
+            batch, numbers = batch.part(np.flatnonzero(np.isin(numbers, left))), left
+        return TakenRows(self.by_group(batch, numbers), revisions, {})
+
+    def count_stale(self) -> None:
+        """Count the rows that are stale: there are none."""
+
+    def _refuse_entered(self) -> None:
+        """Refuse the rows that have entered already."""
+        rows, clock = self.rows, self.monitor.clock
+        if not len(rows.arrived) or extent(rows.arrived)[0] > clock:
+            return
+        left = rows.left()
+        which = np.arange(len(rows.arrived)) if left is None else left
+        for key, at in self.groups_of(which).items():
+            group, some = self.monitor.groups.get(key), which[at]
+            if isinstance(group, Group):
+                again = entered(group, self.ids(some), rows.arrived[some], clock)
+                rows.refused.update((int(some[k]), DUPLICATE) for k in again)
+
+    def copies(self, which: Ints | None, version: Ints | None) -> Copies:
+        """Of the rows `which`, in their order, those that share a stamp: their positions, the best first."""
+        arrived = self.rows.arrived if which is None else self.rows.arrived[which]
+        stamps = stamp_names(self.names(which), arrived, version)
+        return copies_of(stamps, partial(self._contents, which))
+
+    def _contents(self, which: Ints | None) -> Contents:
+        rows = self.rows
+        every = Contents(rows.raw, rows.expires, rows.uncertain, np.array(self.monitor.query.signs))
+        return every if which is None else every.part(which)
+
+    def impute(self, which: Ints | None, copies: Copies, stale: Flags | None = None) -> tuple[Floats, Imputed]:
+        """What imputers keep of these rows, and the rows imputed. A row with a gap that nothing can fill is refused."""
+        monitor, rows, every = self.monitor, self.rows, slice(None) if which is None else which
+        found = monitor.intake.impute(rows, which, self.sensors(which), copies, stale)
+        looked, uncertain, _, fate = found
+        if len(looked.lacking):
+            for k, reason in unfilled(uncertain, looked, rows.raw[every], monitor.query, monitor.repository).items():
+                if fate[k] != COPY and (stale is None or not stale[k]):
+                    self.refuse_gap(k if which is None else int(which[k]), reason)
+            done = ~np.isnan(uncertain.lo[looked.lacking]).any(axis=1) & (fate[looked.lacking] != COPY)
+            self.incomplete += int(np.count_nonzero(done))
+        return looked.of_all(), found
+
+    def refuse_gap(self, i: int, reason: str) -> None:
+        """Refuse a row with a gap that nothing can fill."""
+        if i not in self.rows.refused:
+            self.rows.refused[i] = reason
+            self.unfilled = i if self.unfilled is None else self.unfilled
+
+    def _revisions(self, numbers: Ints, revised: Revised | None) -> dict[Key, Revisions]:
+        """What the rows of these numbers revise, by their groups."""
+        if revised is None or not len(revised.reading):
+            return {}
+        chain, rows, which = self.monitor.chain, self.rows, numbers[revised.reading]
+        assert chain is not None
+        values = chain.values(rows.uncertain.part(which), rows.raw[which])
+        ids = objects(self.ids(which))
+        return self.by_group(Revisions(ids, revised.target, rows.arrived[which], revised.cells, values), which)
+
+    def ids(self, which: Ints | None) -> list[Any]:
+        """The ids of the rows `which`; None: all."""
+        return self.read.id if which is None else [self.read.id[k] for k in which.tolist()]
+
+    def keys_of(self, which: Ints | None) -> Sequence[Key] | None:
+        """The groups of the rows `which` (None: all); None: there is one group."""
+        return self.keys if self.keys is None or which is None else [self.keys[k] for k in which.tolist()]
+
+    def names(self, which: Ints | None) -> list[Any]:
+        """What distinguishes the ids of these rows: in one group they do themselves."""
+        ids, keys = self.ids(which), self.keys_of(which)
+        return ids if keys is None else list(zip(keys, ids, strict=True))
+
+    def sensors(self, which: Ints | None) -> list[Any]:
+        """What the sensors of these rows are called; nothing, where none are remembered."""
+        return [] if self.monitor.intake.state is None else sensor_names(self.ids(which), self.keys_of(which))
+
+    def groups_of(self, which: Ints) -> dict[Key, Ints]:
+        """By their groups, the positions in `which` of the rows."""
+        if self.keys is None:
+            return {(): np.arange(len(which))} if len(which) else {}
+        found: dict[Key, list[int]] = {}
+        for position, k in enumerate(which.tolist()):
+            found.setdefault(self.keys[k], []).append(position)
+        return {key: np.array(some, np.int64) for key, some in found.items()}
+
+    def by_group(self, parts: Parts, which: Ints) -> dict[Key, Parts]:
+        """The parts, those of the rows `which`, by their groups."""
+        if self.keys is None:
+            return {(): parts} if len(which) else {}
+        return {key: parts.part(some) for key, some in self.groups_of(which).items()}
+
+
+class _LatestCall(_Call):
+    """The rows and removals of a call, where each id has one current row."""
+
+    def __init__(self, monitor: Monitor, read: Named) -> None:
+        super().__init__(monitor, read)
         n, version = len(read.id), read.rows.version
         self.gone = read.rows.removals()  # (n,)
         self.version = np.zeros(n, np.int64) if version is None else version  # (n,)
         first, last = extent(read.rows.arrived) if n else (0.0, 0.0)
         self.oldest = first
-        self.at_once = version is None and first == last  # then the rows are in their order as they came
+        self.as_it_came = version is None and first == last  # then rows are taken in their order
+        self.stale = np.empty(0, np.int64)  # the rows that are
 
-    def in_turn(self) -> tuple[Ints, Ints, Copies]:
-        """The rows by their times, of one instant the greatest version first; those that are stale; and copies."""
-        rows = self.read.rows
-        which = np.flatnonzero(~self.gone)
-        if rows.refused:
-            which = which[~_among(which, rows.refused)]
-        ignored = which[self._stale(which)]
-        if not self.at_once:
-            which = which[np.lexsort((~self.version[which], rows.arrived[which]))]
-        named = stamp_names(self.names(which), rows.arrived[which], self.version[which])
-        return which, ignored, copies_of(named, partial(_contents, rows, which, self.monitor.query.signs))
+    def decide(self) -> TakenRows:
+        monitor, read = self.monitor, self.read
+        columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
+        if len(columns):
+            which, imputed = self._carry(columns)
+            copies: Copies = []
+        else:
+            if self.rows.gaps:
+                self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
+            which, copies = self._in_turn()
+            imputed = np.zeros((len(which), 0), np.bool_)
+        rows, stale = self.rows, _among(which, self.stale)
+        every = None if len(which) == len(read.id) and self.as_it_came else which
+        known, (_, uncertain, _, fate) = self.impute(every, copies, stale)
+        if len(columns):  # what was imputed is no fact, should the next row lack it
+            known = np.hstack((known, imputed))
+        ids, some = objects(read.id), slice(None) if every is None else which
+        cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
+        batch = Batch(ids[some], *cells, self.version[some])
+        if len(self.stale) or rows.refused or copies:
+            stay = ~(stale | _among(which, rows.refused) | (fate == COPY))
+            batch, which = batch.part(stay), which[stay]
+        removed = np.flatnonzero(self.gone)
+        removals = Removals(ids[removed], rows.arrived[removed], self.version[removed])
+        return TakenRows(self.by_group(batch, which), {}, self.by_group(removals, removed))
 
-    def names(self, which: Ints) -> list[Any]:
-        """What distinguishes the ids of these rows: in one group they do themselves."""
-        ids, keys, some = self.read.id, self.keys, which.tolist()
-        return [ids[k] for k in some] if keys is None else [(keys[k], ids[k]) for k in some]
+    def count_stale(self) -> None:
+        for key, some in self.groups_of(self.stale).items():
+            if (group := self._group(key)) is not None:
+                group.ignore(self.rows.arrived[self.stale[some]])
+
+    def _candidates(self) -> Ints:
+        """The rows, but for removals and what is refused."""
+        stay = ~self.gone
+        stay[list(self.rows.refused)] = False
+        return np.flatnonzero(stay)
+
+    def _in_turn(self) -> tuple[Ints, Copies]:
+        """The rows by their times, of one instant the greatest version first; and copies. Finds what is stale."""
+        which, arrived = self._candidates(), self.rows.arrived
+        self.stale = which[self._is_stale(which)]
+        if not self.as_it_came:
+            which = which[np.lexsort((~self.version[which], arrived[which]))]
+        return which, self.copies(which, self.version[which])
+
+    def _is_stale(self, which: Ints) -> Flags:
+        """(which,) the rows that are older than what their groups know of their ids."""
+        out, arrived = np.zeros(len(which), np.bool_), self.rows.arrived
+        if self.oldest > self.monitor.clock:
+            return out
+        behind = np.flatnonzero(arrived[which] <= self.monitor.clock)  # what is newer than the clock is newer than all
+        for key, at in self.groups_of(which[behind]).items():
+            some = which[behind[at]]
+            if (group := self._group(key)) is not None:
+                out[behind[at]] = group.is_stale(self.ids(some), arrived[some], self.version[some])
+        return out
 
     def _group(self, key: Key) -> LatestGroup | None:
         group = self.monitor.groups.get(key)
         return group if isinstance(group, LatestGroup) else None
 
-    def _stale(self, which: Ints) -> Flags:
-        """(which,) the rows that are older than what their groups know of their ids."""
-        out, arrived = np.zeros(len(which), np.bool_), self.read.rows.arrived
-        if self.oldest > self.monitor.clock:
-            return out
-        behind = np.flatnonzero(arrived[which] <= self.monitor.clock)  # what is newer than the clock is newer than all
-        for key, places in _by_key(self.keys, which[behind], 0, numbered=True).items():
-            some = which[behind[places]]
-            if (group := self._group(key)) is not None:
-                ids = [self.read.id[k] for k in some.tolist()]
-                out[behind[places]] = group.is_stale(ids, arrived[some], self.version[some])
-        return out
+    def _carry(self, columns: Ints) -> tuple[Ints, Flags]:
+        """The rows in turn, one of each stamp, with what they carry over in these columns, then with what imputers give
+        that cannot wait; and (which, columns) the cells that nothing is carried over to.
 
-    def ignore(self, which: Ints) -> None:
-        """Count these rows, which are stale."""
-        for key, some in _by_key(self.keys, which, 0).items():
-            if (group := self._group(key)) is not None:
-                group.ignore(self.read.rows.arrived[some])
+        What is rejected gives nothing, and is no copy of another: then once more without it, of each id the first.
+        """
+        refused = self.rows.refused
+        while True:
+            before = len(refused)
+            which, copies = self._in_turn()
+            which = np.delete(which, others(copies)) if copies else which
+            carried = self._carried(which, columns)
+            rows = filled_at_once(self.monitor.chain, carried, which)
+            if len(refused) == before:
+                self._refuse_first(rows, which, columns, copied=bool(copies))
+            if len(refused) == before:
+                self.rows = rows
+                return which, np.isnan(carried.uncertain.lo[which][:, columns])
 
-    def carried(self, which: Ints, columns: Ints) -> Decoded:
+    def _refuse_first(self, rows: Decoded, which: Ints, columns: Ints, *, copied: bool) -> None:
+        """Refuse rows with gaps that nothing can fill, as many as are sure of it. `copied`: some have copies."""
+        monitor, stale = self.monitor, _among(which, self.stale)
+        needs = needs_of(monitor.chain, rows, which, stale)
+        if needs is None:
+            return
+        number: dict[Any, int] = {}
+        name = np.array([number.setdefault(each, len(number)) for each in self.names(which)], np.int64)
+        all_may = copied and monitor.chain is not None  # a copy may have what it lacks
+        carried = np.arange(needs.shape[1]) if all_may else columns
+        unable = monitor.intake.unable(rows, which, self.sensors(which), stale, needs)
+        for k in refused_first(monitor.chain, needs, unable, carried, name, rows.arrived[which]).tolist():
+            i, j = int(which[k]), int(np.flatnonzero(needs[k])[0])
+            self.refuse_gap(i, why_rejected(monitor.query, j, rows.raw[i, j], monitor.repository))
+
+    def _carried(self, which: Ints, columns: Ints) -> Decoded:
         """The rows with what they carry over in these columns."""
-        rows = self.read.rows
+        rows = self.rows
         needy = which[np.isnan(rows.uncertain.lo[which][:, columns]).any(axis=1)]
         if not len(needy):
             return rows
@@ -285,92 +446,20 @@ class _Call:
         return rows._replace(raw=raw, uncertain=put(rows.uncertain, some, uncertain))
 
     def _standing(self, number: dict[Any, int], columns: Ints) -> Standing:
-        """What the groups know of these ids."""
-        names, found = list(number), []
-        ids = names if self.keys is None else [id for _, id in names]
-        for key, some in _by_key(None if self.keys is None else [key for key, _ in names], None, len(names)).items():
+        """What the groups know of these ids; number: of their names."""
+        ids_of: dict[Key, list[Any]] = {}
+        numbers_of: dict[Key, list[int]] = {}
+        for name, k in number.items():
+            key, id = ((), name) if self.keys is None else name
+            ids_of.setdefault(key, []).append(id)
+            numbers_of.setdefault(key, []).append(k)
+        clock, found = self.monitor.clock, []
+        for key, ids in ids_of.items():
             if (group := self._group(key)) is not None:
-                asked = [ids[k] for k in some]
-                found.append(standing_of(group, asked, np.array(some), columns, self.monitor.clock))
+                found.append(standing_of(group, ids, np.array(numbers_of[key]), columns, clock))
         return join_standing(found, len(self.monitor.query.names))
 
 
-def _contents(rows: Decoded, which: Ints | None, signs: Sequence[float]) -> Contents:
-    """What rows hold."""
-    every = Contents(rows.raw, rows.expires, rows.uncertain, np.array(signs))
-    return every if which is None else every.part(which)
-
-
-def _revisions(monitor: Monitor, read: Named, keys: Keys, every: Any, revised: Revised | None) -> dict[Key, Revisions]:
-    """What the rows revise, by their groups; `every`: the rows that `revised` speaks of."""
-    if revised is None or not len(revised.reading):
-        return {}
-    assert monitor.chain is not None
-    rows, which = read.rows, np.arange(len(read.id))[every][revised.reading]
-    values = monitor.chain.values(rows.uncertain.part(which), rows.raw[which])
-    ids = objects([read.id[k] for k in which.tolist()])
-    found = Revisions(ids, revised.target, rows.arrived[which], revised.cells, values)
-    if keys is None:
-        return {(): found}
-    by_key = _by_key(keys, which, len(which), numbered=True)
-    return {key: found.part(np.array(some, np.int64)) for key, some in by_key.items()}
-
-
-def _refuse_entered(monitor: Monitor, read: Named, keys: Keys) -> None:
-    """Refuse the rows that have entered already."""
-    rows, left = read.rows, read.rows.left()
-    if not len(rows.arrived) or extent(rows.arrived)[0] > monitor.clock:
-        return
-    for key, which in _by_key(keys, left, len(read.id)).items():
-        again = entered(_group(monitor, key), [read.id[k] for k in which], rows.arrived[which], monitor.clock)
-        rows.refused.update((which[k], DUPLICATE) for k in again)
-
-
-def _group(monitor: Monitor, key: Key) -> Group | None:
-    group = monitor.groups.get(key)
-    return group if isinstance(group, Group) else None
-
-
-def _impute(
-    monitor: Monitor, read: Named, keys: Keys, which: Ints | None, copies: Copies, ignored: Flags | None = None
-) -> tuple[Floats, UncertainRows, Revised | None, Ints]:
-    """What imputers keep of these rows, their clouds, what they revise, and what becomes of them.
-
-    Those with a gap that no imputer can fill are refused. `ignored` (which,): rows whose gaps do not matter.
-    """
-    rows, every = read.rows, slice(None) if which is None else which
-    asked = Asked(which, _sensors(monitor, read, keys, which), copies, ignored)
-    looked, uncertain, revised, fate = _imputed(monitor, rows, asked)
-    if len(looked.lacking):
-        places = np.arange(len(rows.arrived))[every]
-        for k, reason in unable(uncertain, looked, rows.raw[every], monitor.query, monitor.repository).items():
-            if fate[k] != COPY and (ignored is None or not ignored[k]):
-                _refuse_gap(monitor, read, int(places[k]), reason)
-        imputed = ~np.isnan(uncertain.lo[looked.lacking]).any(axis=1) & (fate[looked.lacking] != COPY)
-        monitor.counts["incomplete"] += int(np.count_nonzero(imputed))
-    return looked.of_all(), uncertain, revised, fate
-
-
-def _imputed(monitor: Monitor, rows: Decoded, asked: Asked) -> Imputed:
-    """What imputers make of the rows, if there are any."""
-    if monitor.intake is not None:
-        return monitor.intake.impute(rows, asked)
-    looked = unlooked(rows, asked.which)
-    needs = lacking_context(None, rows, asked.which, asked.spared) if len(looked.lacking) else None
-    return Imputed(looked, looked.uncertain, None, decided(needs, asked.copies, len(looked.uncertain.lo)))
-
-
-def _count(monitor: Monitor, rows: Decoded) -> None:
-    refused, most = rows.refused, monitor.rejects.maxlen or 0
-    monitor.rejects.extend(Reject(rows.row(i), refused[i]) for i in sorted(refused)[-most:])  # no more are kept
-    monitor.counts["rows"] += len(rows.arrived)
-    monitor.counts["rejected"] += len(refused)
-    monitor.counts["outside_limits"] += 0 if rows.outside is None else int(rows.outside.sum())
-
-
-def _by_key(keys: Keys, which: Ints | None, n: int, *, numbered: bool = False) -> dict[Key, list[int]]:
-    """The rows `which` (None: all n) by their groups; `numbered`: by their places in `which`."""
-    out: dict[Key, list[int]] = {}
-    for place, k in enumerate(range(n) if which is None else which.tolist()):
-        out.setdefault(() if keys is None else keys[k], []).append(place if numbered else k)
-    return out
+def _among(which: Ints, some: Collection[int] | Ints) -> Flags:
+    """(which,) those that are among some others, mostly none."""
+    return np.isin(which, list(some)) if len(some) else np.zeros(len(which), np.bool_)

@@ -27,10 +27,10 @@ from fogline.engine.group import Group
 from fogline.engine.store import AnyGroup
 from fogline.errors import ClockError, FoglineError, RowsError
 from fogline.impute.chain import Chain, Tally, chain_of
-from fogline.impute.intake import Intake
-from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
+from fogline.impute.own import ImputeFunction, as_imputer
+from fogline.impute.protocol import Imputer
 from fogline.impute.scores import Score, by_age, listed
-from fogline.intake import NOTHING, TakenRows, take
+from fogline.intake import NOTHING, Intake, TakenRows, take
 from fogline.kernels.uncertain import extent
 from fogline.query import Query
 from fogline.repository.repository import Repository
@@ -98,7 +98,7 @@ class Monitor:
         self._how = remember, hindsight, eager
         self.chain: Chain | None = chain_of(repository, query, asked, remember=remember, hindsight=hindsight)
         scoring = remember and imputer is None  # imputers of the user's own are not scored
-        self.intake = None if self.chain is None else Intake(self.chain, eager=eager, scoring=scoring)
+        self.intake = Intake(self.chain, eager=eager, scoring=scoring)
         self.places = places
         self.clock = -np.inf
         self.shown: pa.DataType | None = None  # the kind of the last `now`

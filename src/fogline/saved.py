@@ -103,15 +103,10 @@ def unpack(saved: Any, what: str = "snapshot of a monitor") -> tuple[dict[str, A
         for name, kind, shape in header["arrays"]:
             arrays[name] = np.frombuffer(content, kind, math.prod(shape), at).reshape(shape).copy()  # beyond the end is
             at += arrays[name].nbytes  # an error, so a length that is too large takes no memory
-        if version == COARSE_SUMS and "logs" in arrays:
-            forget_sums(arrays)
+        if version == COARSE_SUMS and "logs" in arrays:  # too coarse to go on with: a count of -1 has them made anew
+            arrays["logs"] = np.zeros((len(arrays["logs"]), 2), np.int64)
+            arrays["zeros"] = np.full(len(arrays["zeros"]), -1, np.int64)
         return header, arrays
-
-
-def forget_sums(arrays: Arrays) -> None:
-    """Exchange sums that are too coarse to go on with: a count of -1 states that they are to be made anew."""
-    arrays["logs"] = np.zeros((len(arrays["logs"]), 2), np.int64)
-    arrays["zeros"] = np.full(len(arrays["zeros"]), -1, np.int64)
 
 
 def as_bytes(values: Any, kind: pa.DataType | None) -> NDArray[np.uint8]:

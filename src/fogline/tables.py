@@ -22,7 +22,7 @@ from fogline.engine.answer import FRONT, check_front, check_top, means, represen
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.intake import bounded, look, put
+from fogline.impute.fill import bounded, look, put
 from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_beaten
 from fogline.kernels.uncertain import ends
 from fogline.query import CHANGE_COLUMNS, UNHELD, Query, alpha_of, ways_of
@@ -88,7 +88,7 @@ def skyline(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which of the rows that are in are asked for."""
+    """Which of the rows that are in are asked for: those of a front, or so many that stand for all."""
 
     front: str
     top: int | None
@@ -123,11 +123,11 @@ class _Wanted:
 def _by_query(
     frame: Frame, query: Query, repository: Repository | None, alpha: float | None, wanted: _Wanted
 ) -> pa.Table:
-    """The answer to a query as a table, of these rows and with what was asked for beside."""
+    """The answer to a query as an Arrow table; only the rows that are asked for, with `row`, `front`, `stands_for`."""
     alpha = query.alpha if alpha is None else alpha
     level = wanted.alpha(alpha)
     asked = query if level == query.alpha else Query.from_dict(query.to_dict() | {"alpha": level})
-    found, judged = _answered(frame, asked, repository)
+    found, judged = answered(frame, asked, repository)
     which, more = wanted.of(judged, alpha)
     shown = {} if wanted == _Wanted("likely", None) else more
     return _with(found.take(pa.array(which)), {ROW: frame.labels(judged.rows[which])} | shown)
@@ -141,18 +141,18 @@ def _with(table: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
 
 
 def answered(table: Any, query: Query, repository: Repository | None = None) -> tuple[pa.Table, Judged]:
-    """The answer over a table: by…, id, probability, exact, within, attributes, in its order; and what is known of its
-    rows."""
-    return _answered(opened(table), query, repository)
+    """The answer over a table, in its order, and what is known of the rows in it.
 
-
-def _answered(frame: Frame, query: Query, repository: Repository | None) -> tuple[pa.Table, Judged]:
+    Columns: by…, id, probability, exact, within, attributes.
+    """
+    frame = opened(table)
     if query.latest:
         raise QueryError(
             "skyline looks at all rows of a table, and latest asks for the newest of each id; give the table to "
             "Monitor(query).advance(now, table), or keep the newest rows yourself and leave latest out."
         )
-    plain = usual_table(table_of(frame.arrow)) if frame.arrow is not None else _as_it_came(frame, query)
+    arrow = frame.arrow
+    plain = _as_it_came(frame, query) if arrow is None else usual_table(table_of(arrow))
     judged, read = judge(plain, query, repository)
     for i, reason in read.rows.refused.items():
         if UNHELD in reason:  # others are left out, as of a stream; of this one a float would be shown that is not it
@@ -231,7 +231,7 @@ class _TableQuestion:
         return self.frame.part(judged.rows[which], {beside(name, taken): values for name, values in added.items()})
 
     def _must_teach(self, cells: Mapping[Hashable, Measure]) -> None:
-        """Whatever has gaps must have some values too."""
+        """Gaps are learnt from the table itself, so every column must have values to learn from."""
         gaps = [name for name, each in cells.items() if each.gaps]
         for name, each in cells.items():
             if gaps and each.nothing:
@@ -367,7 +367,7 @@ class _Still:
         """Of the rows that are no points, those that no point surely dominates, with their distributions."""
         uncertain = self.rows.uncertain.part(which)
         if chain is not None and len(which):
-            looked = look(chain, self.rows, which, None, self.rows.refused)
+            looked = look(chain, self.rows, which)
             stay = self._undominated(which, bounded(chain, looked, rough=True), best)
             which, looked = which[stay], looked.part(stay)
             few = looked.uncertain.part(looked.lacking)

@@ -33,8 +33,10 @@ def embedded():
 
 
 @pytest.fixture(autouse=True)
-def no_warm_up(monkeypatch):
+def quickly(monkeypatch):
+    """Kernels are there, and the shift before was a short one."""
     monkeypatch.setattr(run, "warm_up", lambda query: None)
+    monkeypatch.setattr(run, "earlier_shift", partial(earlier_shift, readings=3_000))
 
 
 def shown(options, *, plain=True, width=100, height=30):
@@ -249,6 +251,7 @@ def test_each_plain_way_is_judged_for_what_it_does_to_a_gap():
 def busy():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "warm_up", lambda query: None)
+        patch.setattr(run, "earlier_shift", partial(earlier_shift, readings=3_000))
         return shown(DemoOptions(seconds=1, speed=500))[1]
 
 
@@ -271,7 +274,8 @@ def test_at_80_columns_nothing_is_cut_off_and_missing_values_show_their_range(bu
     assert any(re.search(r"\? [0-9.]+–[0-9.]+", line) for line in lines)
 
 
-def test_the_plain_demo_reports_what_it_does_and_ends_with_a_summary():
+def test_the_plain_demo_reports_what_it_does_and_ends_with_a_summary(monkeypatch):
+    monkeypatch.setattr(run, "earlier_shift", earlier_shift)
     text, _ = shown(DemoOptions(seconds=4, sensors=100, seed=5, speed=75))
     assert "learning from 12,000 readings" in text
     assert len(re.findall(r"^\d\d:\d\d:\d\d .* answer \d+:", text, re.MULTILINE)) == 8
@@ -304,7 +308,6 @@ def test_an_interrupted_demo_still_sums_up(monkeypatch, after, words, plain):
 
 
 def test_without_pyspark_the_demo_runs_in_this_process_and_states_so(monkeypatch):
-    monkeypatch.setattr(run, "earlier_shift", partial(earlier_shift, readings=2_000))
     monkeypatch.setattr(run, "find_spec", lambda name: None)
     monkeypatch.setattr(run, "on_spark", None)
     result = fogline("demo", "--plain", "--seconds", "1", "--sensors", "60", "--speed", "600")
@@ -349,8 +352,6 @@ def test_asked_for_the_newest_readings_the_demo_answers_the_same_and_reports_sen
 
 
 def test_the_newest_readings_need_no_spark(monkeypatch):
-    few = partial(earlier_shift, readings=2_000)
-    monkeypatch.setattr(run, "earlier_shift", few)
     monkeypatch.setattr(run, "on_spark", None)
     result = fogline("demo", "--latest", "--plain", "--seconds", "1", "--sensors", "60", "--speed", "600")
     assert result.exit_code == 0

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fogline.cli import app
 from fogline.demo import DemoOptions, run, show
+from fogline.demo.control_room import earlier_shift
 from fogline.demo.display import frame
 from fogline.demo.output_engine import into_folder
 from fogline.demo.run import embedded
@@ -24,8 +25,10 @@ OPTIONS = DemoOptions(seconds=3, sensors=60, seed=3)
 
 
 @pytest.fixture(autouse=True)
-def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are there, and the shift before was a short one."""
     monkeypatch.setattr(run, "warm_up", lambda query: None)
+    monkeypatch.setattr(run, "earlier_shift", partial(earlier_shift, readings=3_000))
 
 
 def test_the_output_answers_as_a_monitor_does_and_explains_its_rows(tmp_path: Path) -> None:

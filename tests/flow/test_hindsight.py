@@ -25,7 +25,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt
-from fogline.impute.intake import bounded, look
+from fogline.impute.fill import bounded, look
 from fogline.kernels.uncertain import ends
 from fogline.repository.repository import Repository
 from fogline.spark.identity import identity_of
@@ -90,7 +90,7 @@ def test_rough_bounds_hold_what_later_readings_may_say():
     piece, context, _ = SensorStage(plan).impute(0, None, packets, MemoryCells())
     assert piece is not None
     assert plan.chain is not None
-    looked = look(plan.chain, piece.rows, None, context, piece.rows.refused)
+    looked = look(plan.chain, piece.rows, None, context)
     rough, exact = (bounded(plan.chain, looked, rough=each) for each in (True, False))
     filled = plan.chain.fill(exact, looked.of_all(), exact.start == BOUNDS_ONLY)
     low, high = ends(filled, np.arange(len(filled.lo)))

@@ -71,7 +71,7 @@ def history() -> dict[Any, float]:
     found = learnt().sensors
     assert found is not None
     state = found.state()
-    return {name: float(state.last_heard(k)) for (name,), k in state.number.items()}
+    return {name: float(state.last_read(k)) for (name,), k in state.number.items()}
 
 
 def monitored(query: fl.Query, table: pa.Table, borders: list[int], *, saved: bool = False) -> fl.Monitor:

@@ -25,6 +25,7 @@ from fogline.flow.parcel import Parcel
 from fogline.flow.state import MAGIC as STATE
 from fogline.repository import store
 from fogline.saved import MAGIC as PACKED
+from fogline.saved import opened, sealed
 from tests.flow.embedding import APPENDED, NEWEST, config_of
 from tests.formats import examples
 from tests.formats.examples import EXAMPLES, KEPT, RUNS, Example, kept_repository
@@ -102,7 +103,10 @@ def a_layout(root: Path, by: int) -> None:
 
 def a_repository(root: Path, by: int) -> None:
     shutil.copytree(examples.HISTORY, root / "r")
-    _in_json(root / "r" / "manifest.json", lambda known: known.update(format=known["format"] + by))
+    manifest = root / "r" / "manifest.json"
+    known = opened(manifest.read_bytes())
+    assert known is not None
+    manifest.write_text(sealed({**known, "format": known["format"] + by}))
     fl.Repository.load(root / "r")
 
 
@@ -141,6 +145,11 @@ def test_what_another_version_has_written_is_refused_with_the_way_out(read, tmp_
         (tmp_path / words[2:7]).mkdir()
         with pytest.raises(FoglineError, match=rf"has format \d+; this version of Fogline reads \d+.*{words}"):
             read(tmp_path / words[2:7], by)
+
+
+def test_a_repository_whose_tree_has_cells_is_refused_with_the_way_out():
+    with pytest.raises(fl.HistoryError, match=r"has format 7; this version of Fogline reads 8.* or fit it again"):
+        fl.Repository.load(KEPT / "repository-7")
 
 
 def test_a_field_of_about_that_this_version_does_not_know_is_refused_by_name(tmp_path):

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from fogline.arrays import ONE, Distributions, Floats, Revisions, empty_rows, objects
 from fogline.impute import knn
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.protocol import Evidence, Function, Hindsight, Imputer
+from fogline.impute.own import Function
+from fogline.impute.protocol import Evidence, Hindsight, Imputer
 from fogline.kernels.uncertain import pour
 from fogline.repository.repository import Repository
+from fogline.repository.sensors.state import SensorRows
 from fogline.rows.reader import Kinds, Named, Reader
 from tests.lab.examples import examples
 from tests.walks import NAMES, QUERY, walks
@@ -74,7 +76,7 @@ def evidence_for(chain: Chain) -> Evidence:
     every, context = np.ones(len(values), np.bool_), None
     if chain.sensors is not None:
         names = [(each,) for each in named.id]
-        context = chain.contexts(chain.sensors.state(), names, rows.arrived, values, every)
+        context = chain.take(chain.sensors.state(), SensorRows(names, rows.arrived, values, every)).context
     return Evidence(values, np.isnan(rows.uncertain.lo), rows.source, None, context)
 
 

@@ -12,8 +12,8 @@ import fogline as fl
 from fogline.arrays import Distributions
 from fogline.errors import HistoryError
 from fogline.impute.chain import chain_of
-from fogline.impute.protocol import Eager
-from fogline.impute.row import Whole, fewer
+from fogline.impute.protocol import Eager, fewer
+from fogline.impute.row import Whole
 from fogline.impute.written import distributions
 from tests.repository.naive import impute, reduced
 

@@ -13,8 +13,8 @@ import fogline as fl
 from fogline.errors import FoglineError, HistoryError, RowsError
 from fogline.impute import knn
 from fogline.impute.chain import Chain
-from fogline.impute.intake import filled, look
-from fogline.impute.protocol import as_imputer
+from fogline.impute.fill import filled, look
+from fogline.impute.own import as_imputer
 from fogline.repository.repository import Repository
 from fogline.rows.reader import Kinds, Reader
 from tests.walks import QUERY, walks
@@ -30,7 +30,7 @@ ROWS: list[dict[str, Any]] = [
 def cells(rows, imputer):
     """The cells of each attribute as lists of (value, weight), after the imputer was asked; weights add up to 1."""
     chain, decoded = Chain([as_imputer(imputer, PLAIN)], PLAIN), Reader(PLAIN).read(rows, Kinds()).rows
-    uncertain = filled(chain, look(chain, decoded, None, None, decoded.refused))
+    uncertain = filled(chain, look(chain, decoded))
     assert decoded.refused == {}
     out: dict[str, list[Any]] = {}
     for j, (name, sign) in enumerate(zip(PLAIN.names, PLAIN.signs, strict=True)):

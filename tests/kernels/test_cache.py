@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from functools import cache as cached
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,19 +60,27 @@ def kernel_files(package: Path) -> dict[str, Path]:
     return {".".join(path.relative_to(package).with_suffix("").parts): path for path in found}
 
 
+@cached
+def imports_of(path: Path, package: Path) -> set[Path]:
+    """The files of the package that a file imports itself, as Python parses it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} imports by relative name"
+            names = [str(node.module), *(f"{node.module}.{each}" for each in names)]
+        files = (package.joinpath(*name.split(".")).with_suffix(".py") for name in names)
+        found |= {each for each in files if each.is_file()}
+    return found
+
+
 def imported(path: Path, package: Path) -> set[Path]:
-    """The files of the package that a file imports, itself or through others, as Python parses it."""
+    """The files of the package that a file imports, itself or through others."""
     found, waiting = set(), {path}
     while waiting:
         one = waiting.pop()
         found.add(one)
-        for node in ast.walk(ast.parse(one.read_text(encoding="utf-8"))):
-            names = [each.name for each in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-            if isinstance(node, ast.ImportFrom):
-                assert not node.level, f"{one} imports by relative name"
-                names = [str(node.module), *(f"{node.module}.{each}" for each in names)]
-            files = (package.joinpath(*name.split(".")).with_suffix(".py") for name in names)
-            waiting |= {each for each in files if each.is_file()} - found
+        waiting |= imports_of(one, package) - found
     return found
 
 
@@ -101,7 +110,7 @@ def stamps(package: Path, edits: list[str]) -> list[dict[str, str]]:
 
 
 def run(package: Path, **more: str) -> list[str]:
-    env = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/proc/nowhere", **more}
+    env = {**os.environ, "PYTHONPATH": str(package), "HOME": "/proc/nowhere", **more}
     env = {name: value for name, value in env.items() if name not in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
     done = subprocess.run([sys.executable, "-c", BEATS], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

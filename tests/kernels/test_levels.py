@@ -1,4 +1,7 @@
-"""Does the machine code of each level of processors come to the same bits as that of this one?"""
+"""Does machine code for the least of processors come to the same bits as that for this one?
+
+`make test-packaging` tries every level, and more streams.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ ANSWERS = Path(__file__).with_name("answers.py")
 
 
 @pytest.mark.slow
-def test_every_level_comes_to_the_same_bits_as_this_processor(tmp_path):
+def test_the_lowest_level_comes_to_the_same_bits_as_this_processor(tmp_path):
     found = {}
-    for level in (None, *levels()):
+    for level in (None, levels()[-1]):
         chosen = {} if level is None else {"NUMBA_CPU_NAME": level.cpu, "NUMBA_CPU_FEATURES": level.features}
         path = tmp_path / (level.cpu if level else "own")
         subprocess.run([sys.executable, ANSWERS, path, "--few"], env={**os.environ, **chosen}, check=True)
         found[path.name] = path.read_text(encoding="utf-8")
-    assert found.keys() >= {"own", LEVELS[-1].cpu}
+    assert found.keys() == {"own", LEVELS[-1].cpu}
     assert len(set(found.values())) == 1

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.repository.access import IndexAccess, SortedAccess
-from fogline.repository.index import Index
+from fogline.repository.access import SortedAccess, TreeAccess
 from fogline.repository.repository import LEVEL_0
 from fogline.repository.rules import load, parse
 from tests.repository import naive
@@ -99,14 +98,14 @@ def test_the_lattice_knows_for_which_rows_any_combination_matches(history, rules
     assert high[there].tolist() == found.value[found.start[there] + found.size[there] - 1].tolist()
 
 
-def test_a_row_that_lacks_a_determinant_matches_nothing_through_the_index():
+def test_a_row_that_lacks_a_determinant_matches_nothing_through_the_tree():
     rng = np.random.default_rng(6)
     frame = pd.DataFrame({"a": rng.random(4000), "b": rng.random(4000)})
     frame["c"] = frame.a + frame.b
     query = fl.Query(attributes={"c": "max"}, id="id", time="t", last=1)
     repository = fl.Repository.fit(frame, query, rules=["a(0.1), b(0.1) -> c(1)"])
     history = repository.history
-    access = IndexAccess(Index.build(frame[["a", "b"]].to_numpy(), frame.c.to_numpy(), [0.1, 0.1]), ("a", "b"))
+    access = TreeAccess.build(history, "c", ("a", "b"))
     given_, centres = {"a": 0.1, "b": 0.1}, {"a": np.array([0.5, np.nan, 0.5]), "b": np.array([0.5, 0.5, np.nan])}
     table = SortedAccess.build(history, "c", None, "a", ("b",))
     for one, other in zip(access.find(given_, centres), table.find(given_, centres), strict=True):

@@ -143,6 +143,6 @@ def filled_by(found: Census, name: str, j: int, chain: Chain | None) -> str:
     """What will fill the gaps of attribute j, in the order in which it is asked."""
     if chain is None or not found.missing[name] + found.outside[name]:
         return ""
-    from fogline.impute.chain import in_order
+    from fogline.impute.chain import fillers
 
-    return f"\n    filled by {', else by '.join(in_order(chain, j))}"
+    return f"\n    filled by {', else by '.join(fillers(chain, j))}"

@@ -16,7 +16,7 @@ from fogline.engine.store import AnyGroup
 from fogline.flow.block import RowBlock
 from fogline.flow.piece import Piece
 from fogline.flow.plan import Plan
-from fogline.impute.intake import put
+from fogline.impute.fill import put
 
 
 class Carrying:

@@ -28,7 +28,8 @@ from fogline.flow.readings import ReadingStore, name_of
 from fogline.flow.recall import Recall
 from fogline.flow.screening import SMALL, Screening
 from fogline.flow.sensors import decoded
-from fogline.impute.intake import lacking_context, refused_first, why_rejected
+from fogline.impute.fill import needs_of, why_rejected
+from fogline.intake import refused_first
 from fogline.kernels.sensors import UNABLE
 from fogline.rows.cells import Reasons
 from fogline.rows.names import DUPLICATE, Key, keyed, others
@@ -118,7 +119,7 @@ class Settling:
         rows, chain = piece.rows, self.plan.chain
         refused = np.zeros(len(rows.arrived), np.bool_)
         refused[list(rows.refused)] = True
-        needs = lacking_context(chain, rows, None, refused)
+        needs = needs_of(chain, rows, None, refused)
         if needs is None:
             return
         unable = np.asarray(needs.any(axis=1))

@@ -19,7 +19,7 @@ from fogline.flow.block import RowBlock, block_of
 from fogline.flow.machine import refuse_future, without_now
 from fogline.flow.newest import without_values
 from fogline.flow.plan import Plan
-from fogline.impute.intake import answered_at_once
+from fogline.impute.fill import filled_at_once
 from fogline.kernels.sorting import repeats
 from fogline.rows.cells import Reasons
 from fogline.rows.names import Contents, Copies, Key, coded, keyed, nameable
@@ -125,7 +125,7 @@ class Decoder:
 def asked_at_once(piece: Piece, plan: Plan) -> Piece:
     """The piece with what imputers give that cannot wait: they need the columns as they came."""
     assert plan.chain is not None
-    rows = answered_at_once(plan.chain, piece.rows, piece.rows.left())
+    rows = filled_at_once(plan.chain, piece.rows, piece.rows.left())
     return (
         piece if rows is piece.rows else replace(piece, rows=rows, block=piece.block._replace(uncertain=rows.uncertain))
     )

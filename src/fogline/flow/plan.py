@@ -20,7 +20,8 @@ from fogline.arrays import Floats
 from fogline.errors import FoglineError, QueryError
 from fogline.flow.lengths import AUTO, ahead_of, idle_of, lateness_of
 from fogline.impute.chain import Chain, chain_of
-from fogline.impute.protocol import ImputeFunction, Imputer, as_imputer
+from fogline.impute.own import ImputeFunction, as_imputer
+from fogline.impute.protocol import Imputer
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL, is_text

@@ -184,7 +184,7 @@ class ReadingStore:
 
     def _write(self, kept: SensorState, which: Sequence[int], oldest: Floats, cells: Cells) -> None:
         """Write these parts, and since when their sensors are silent."""
-        last, parts = kept.last_heard(slice(len(kept.names))), len(oldest)
+        last, parts = kept.last_read(slice(len(kept.names))), len(oldest)
         place = np.array([self._part(name, parts) for name in kept.names], np.int64)
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], np.arange(parts + 1))

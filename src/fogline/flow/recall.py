@@ -14,12 +14,12 @@ import pyarrow as pa
 from fogline.arrays import Flags, Floats, Ints, Revisions, objects
 from fogline.flow.piece import Piece, copies_in
 from fogline.flow.plan import Plan
-from fogline.impute.intake import lacking_context
+from fogline.impute.fill import needs_of
 from fogline.impute.scores import Scorer
 from fogline.kernels.sensors import COPY, TAKEN
-from fogline.repository.sensors.gaps import Gaps, Hidden, Revised, gaps_of
-from fogline.repository.sensors.state import Claims, Name, SensorState
-from fogline.rows.names import Key, in_order, stamps
+from fogline.repository.sensors.gaps import Hidden, Revised, gaps_of
+from fogline.repository.sensors.state import Name, SensorRows, SensorState
+from fogline.rows.names import Key
 
 
 class Recalled(NamedTuple):
@@ -60,24 +60,17 @@ class Recall:
         values[~read] = np.nan
         wanted = np.asarray(np.isnan(values).any(axis=1))
         hiding = None if self.scorer is None else self.scorer.hiding(rows.arrived, values)
-        gaps = Gaps(np.empty((0, values.shape[1]), np.bool_), np.empty(0))
+        gaps = None
         if chain.hindsight:
             gaps = gaps_of(self.query, np.isnan(rows.uncertain.lo), rows.expires)
             gaps.open[~read | _copies(kept, names, piece)] = False
-        claims = self._claims(piece, read, refused)
-        found = chain.settle(kept, names, rows.arrived, values, wanted, gaps, claims, piece.name, hiding)
-        context, revised, fate = found
-        opened = gaps.open.any(axis=1) & (fate == TAKEN) if chain.hindsight else np.zeros(n, np.bool_)
+        asked = SensorRows(names, rows.arrived, values, wanted, piece.name, gaps, hiding=hiding)
+        needs = needs_of(chain, rows, None, refused)
+        asked = chain.undecided(asked, copies_in(piece, self.plan), needs, read, rows.version)
+        context, revised, fate = chain.take(kept, asked)
+        opened = np.zeros(n, np.bool_) if gaps is None else gaps.open.any(axis=1) & (fate == TAKEN)
         hidden = None if hiding is None else hiding.hidden
         return Recalled(context, opened, revised if chain.hindsight else None, hidden, fate)
-
-    def _claims(self, piece: Piece, read: Flags, refused: Flags) -> Claims:
-        """Of which rows it is still to be decided whether they count."""
-        rows, n = piece.rows, len(piece.rows.arrived)
-        version, copies = rows.version if self.query.latest else None, copies_in(piece, self.plan)
-        corrects = np.zeros(n, np.int64) if self.query.latest and version is None else version
-        needs = lacking_context(self.chain, rows, None, refused)
-        return self.chain.claims(in_order(rows.arrived, version, copies), stamps(copies, n), needs, read, corrects)
 
     def revisions(
         self, kept: SensorState, names: Sequence[Name], piece: Piece, found: Recalled, stay: Ints

@@ -33,7 +33,7 @@ from fogline.flow.piece import Piece, asked_at_once, copies_in, numbered
 from fogline.flow.plan import Plan
 from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.watermark import HeardPair, few_pairs, together
-from fogline.impute.intake import Looked, bounded, look, unable, unlooked
+from fogline.impute.fill import Looked, bounded, look, unfilled
 from fogline.impute.protocol import Evidence
 from fogline.impute.scores import Scorer, Sums, add
 from fogline.kernels.cover import Lives, matter
@@ -219,14 +219,11 @@ class Screening:
         if not self.imputes:  # copies, too, wait for the moment they are due
             uncertain = rows.uncertain if which is None else rows.uncertain.part(which)
             return which, Looked(uncertain, np.empty(0, np.int64), np.empty((0, self.plan.width)))
-        if chain is None:
-            looked = unlooked(rows, which)
-        else:
-            near = context if context is None or which is None else context[which]
-            looked = look(chain, rows, which, near, rows.refused, at_once=False)
-            looked = looked._replace(uncertain=bounded(chain, looked, rough=True))
+        near = context if context is None or which is None else context[which]
+        looked = look(chain, rows, which, near, at_once=False)
+        looked = looked._replace(uncertain=bounded(chain, looked, rough=True))
         raw = rows.raw if which is None else rows.raw[which]
-        for k, reason in unable(looked.uncertain, looked, raw, self.query, self.plan.repository).items():
+        for k, reason in unfilled(looked.uncertain, looked, raw, self.query, self.plan.repository).items():
             rows.refused.setdefault(k if which is None else int(which[k]), reason)
         self._refuse_copies(piece)
         left = rows.left()

@@ -59,7 +59,7 @@ def may_go_together(plan: Plan) -> bool:
 
     Those that are to be explained are loaded; so are all, where even small ones may be too large.
     """
-    query, hindsight = plan.query, plan.chain is not None and plan.chain.gaining
+    query, hindsight = plan.query, plan.chain is not None and plan.chain.revising
     waits = plan.settles or plan.lateness or hindsight
     tight = plan.max_state is not None and plan.max_state < SMALL
     return not (query.latest or query.last is not None or waits or plan.explain or plan.views or tight)

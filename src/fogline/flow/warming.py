@@ -26,11 +26,12 @@ from fogline.flow.heard import Cell
 from fogline.flow.plan import Plan, make_plan
 from fogline.flow.sensors import SensorStage
 from fogline.flow.stages import dealt, screened
-from fogline.impute.protocol import ImputeFunction
+from fogline.impute.own import ImputeFunction
 from fogline.kernels.compile import CARRIED, copy_used, count_used, levels
 from fogline.monitor import Monitor
 from fogline.query import Query, Rule
-from fogline.repository.index import Index
+from fogline.repository.access import TreeAccess
+from fogline.repository.history import Column, History
 from fogline.repository.repository import Repository
 from fogline.tables import skyline
 
@@ -128,12 +129,12 @@ def _share(rows: pa.Table) -> None:
 
 
 def _look_up(random: np.random.Generator) -> None:
-    """An index is chosen only where it is found to be faster, which may differ from machine to machine."""
-    points = random.uniform(0, 100, (600, 2))
-    built = Index.build(points, points[:, 0], np.full(2, 10.0))
-    for index in (built, Index.from_arrays(built.arrays())):
-        for ask in (index.find, index.count, index.bounds):
-            ask(points[:50], np.full(2, 20.0))
+    """A tree is chosen only where a sorted table would read many rows."""
+    points = random.uniform(0, 100, (2, 600))
+    history = History({name: Column(each) for name, each in zip("ab", points, strict=True)}, 600)
+    access = TreeAccess.build(history, "a", ("a", "b"))
+    for ask in (access.find, access.count, access.bounds):
+        ask({"a": 20.0, "b": 20.0}, {"a": points[0, :50], "b": points[1, :50]})
 
 
 def _use(repository: Repository | None) -> None:

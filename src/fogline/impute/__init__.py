@@ -1,7 +1,8 @@
 """What may a gap be? Imputers, and the chain that asks them in order.
 
 `Monitor(query, imputer=…)` and `spark.watch(…, imputer=…)` take any object of the protocol `Imputer`, for instance
-`knn`, or a plain function from a record batch to distributions.
+`knn`, or a plain function from a record batch to distributions. To add an imputer, read `protocol` (what it is, with an
+example) and `chain.chain_of` (the list of those that are asked, in order).
 """
 
 from typing import TYPE_CHECKING
@@ -9,15 +10,15 @@ from typing import TYPE_CHECKING
 from fogline.face import offer
 
 if TYPE_CHECKING:
-    from fogline.impute.protocol import Evidence, Function, ImputeFunction, Imputer
-    from fogline.impute.row import Neighbours, knn
+    from fogline.impute.own import Function, ImputeFunction, Neighbours, knn
+    from fogline.impute.protocol import Evidence, Imputer
 
 __all__ = ["Evidence", "Function", "ImputeFunction", "Imputer", "Neighbours", "knn"]
 
 offer(
     __name__,
     {
-        "protocol": ("Evidence", "Function", "ImputeFunction", "Imputer"),
-        "row": ("Neighbours", "knn"),
+        "own": ("Function", "ImputeFunction", "Neighbours", "knn"),
+        "protocol": ("Evidence", "Imputer"),
     },
 )

@@ -1,4 +1,13 @@
-"""By what will the gaps of an attribute be filled, in which order, in words?"""
+"""Which imputer fills which gap? They are asked in order; the first that is able decides.
+
+`chain_of` makes the order. A chain gives gaps *bounds* first, the least and the greatest value each cell may have: a
+row whose box is surely dominated needs no distribution (paper: "imputation and query processing at the same time").
+`fill` makes distributions when they are needed. Imputed values never feed other imputations.
+
+With hindsight a cell's box is the *reach* of its imputers: what they answer now, and what they may come to when the
+row's sensor has been read again. Then `note` adds the reading to what is kept of the row, and `fill` gives the cell its
+last distribution, clipped to the box, which then narrows to the ends of the distribution.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +31,79 @@ from fogline.arrays import (
     empty_rows,
 )
 from fogline.errors import FoglineError
-from fogline.impute.protocol import Evidence, Hindsight, Imputer, part
-from fogline.impute.row import Constant, Mean, Others, Rules, Whole, fewer
+from fogline.impute.protocol import Evidence, Hindsight, Imputer, fewer, part
+from fogline.impute.row import Constant, Mean, Others, Rules, Whole
 from fogline.impute.sensor import Last, Past, RecentRule, readings
-from fogline.kernels.sensors import known_values
+from fogline.kernels.sensors import Candidates, known_values
 from fogline.kernels.uncertain import pour
 from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.repository.sensors.gaps import Gaps, Hiding, Revised
 from fogline.repository.sensors.model import SensorModel
-from fogline.repository.sensors.state import Claims, Name, SensorState
+from fogline.repository.sensors.state import SensorResult, SensorRows, SensorState
+from fogline.rows.names import Copies, in_order, stamps
 
 
-def in_order(chain: Chain, j: int) -> list[str]:
-    """The imputers that can fill gaps of attribute j, as they are asked: the first that is able fills the gap."""
+def chain_of(
+    repository: Repository | None,
+    query: Query,
+    imputer: Imputer | None = None,
+    *,
+    remember: bool = True,
+    hindsight: bool | None = None,
+) -> Chain | None:
+    """The user's own imputer and those of a repository, in the order in which they are asked; None if there are none.
+
+    `remember`: whether what sensors have read before counts. `hindsight`: whether later readings do; None: where that
+    was learnt and more than the newest row of each id counts.
+    """
+    sensors = _sensors(repository, query, remember, hindsight)
+    own = [] if imputer is None else [imputer]
+    if repository is None:
+        return Chain(own, query, own=imputer) if own else None
+    rules, others = Rules(repository, query), repository.others
+    values, counts = [each.values for each in rules.lattices], [each.counts for each in rules.lattices]
+    by_sensor: list[Imputer] = []
+    if sensors is not None:
+        sensors.check_keys(query)
+        by_sensor += [RecentRule(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
+        by_sensor += [Last(sensors, query)] if repository.method == "last" else []
+        by_sensor += [Past(sensors, query)] if sensors.transitions else []
+    order: list[Imputer] = [
+        *own,
+        *by_sensor,  # what the user has stated about the recent past, then what was learnt of it
+        *([Others(others, repository.history.columns, query)] if others else []),
+        *([rules] if repository.rules else []),
+        Mean(values, counts) if repository.method == "mean" else Whole(values, counts, repository.values),
+    ]
+    return Chain(order, query, sensors, values=repository.values, own=imputer)
+
+
+def _sensors(repository: Repository | None, query: Query, remember: bool, hindsight: bool | None) -> SensorModel | None:
+    """The repository's sensors, if they are remembered, with hindsight or without."""
+    if query.latest and hindsight:
+        raise FoglineError(
+            "hindsight is on, and only the newest row of each id counts (latest): a sensor's next reading replaces "
+            "the row whose gap it would revise; leave hindsight out."
+        )
+    sensors = None if repository is None or not remember else repository.sensors
+    if hindsight and (sensors is None or not sensors.hindsight):
+        why = "the repository has not learnt from both sides of gaps (fit it with hindsight, from a history of sensors)"
+        if repository is None or not remember:
+            why = "there is no repository" if repository is None else "sensors' readings are not remembered"
+        raise FoglineError(f"hindsight is on, and {why}; leave hindsight out, and it is on where it was learnt.")
+    if sensors is None:
+        return None
+    without = query.latest or hindsight is False
+    return replace(sensors.without_hindsight() if without else sensors, most=query.max_sensors)
+
+
+def fillers(chain: Chain, j: int) -> list[str]:
+    """In words, the imputers that can fill gaps of attribute j, in the order in which they are asked."""
     return [words for each in chain.imputers if (words := _words(each, chain, j))]
 
 
 def _words(imputer: Imputer, chain: Chain, j: int) -> str:
-    """What fills a gap of attribute j; empty: this imputer never does."""
+    """How an imputer fills gaps of attribute j; empty: it never does."""
     if isinstance(imputer, Past):
         later = ", revised by its next reading" if chain.hindsight and chain.opens[j] else ""
         return f"the sensor's own past{later}" if imputer.number[j] >= 0 else ""
@@ -60,21 +123,6 @@ def _words(imputer: Imputer, chain: Chain, j: int) -> str:
     return imputer.name
 
 
-# --- chain ---
-# Who fills which gap? Imputers are asked in order; the first that is able decides.
-#
-# A chain gives rows with gaps *bounds* first, the least and the greatest value each missing cell may have: a row
-# whose
-# box is surely beaten needs no distribution (paper: "imputation and query processing at the same time"). `fill` makes
-# distributions of bounds when it comes to that. Imputed values never feed other imputations.
-#
-# With hindsight the box of a cell is the *reach* of its imputers: what they may say now, and what they may come to
-# when
-# the row's sensor has spoken again. When it has, `note` adds the reading to what is kept of the row, and `fill` gives
-# the
-# cell its last distribution, clipped to the box in force, which then narrows to the ends of the distribution.
-
-
 class Answer(NamedTuple):
     """What one imputer gives for one attribute of some rows."""
 
@@ -89,13 +137,14 @@ class Tally:
     """What hindsight has done so far."""
 
     revised: int = 0  # cells that were given their last distribution
-    clipped: float = 0.0  # the mass of such distributions that lay outside the box in force
+    clipped: float = 0.0  # the mass of such distributions that lay outside their boxes
 
 
 class Chain:
-    """Imputers in the order in which they are asked. `sensors`: whose readings give rows their context, if any do.
+    """Imputers in the order in which they are asked.
 
-    `values`: how many a distribution has at most; those by the imputer `own`, the user's, stay as they are.
+    `sensors`: those whose readings give rows their contexts; None: rows have none. `values`: how many a distribution
+    has at most; those by `own`, the user's imputer, stay as they are.
     """
 
     def __init__(
@@ -111,19 +160,21 @@ class Chain:
         self.most, self.own = values, own
         self.signs = np.array(query.signs)
         order = query.names if sensors is None else sensors.names
-        self.in_state = np.array([order.index(name) for name in query.names])  # (d,) attributes, as sensors have them
-        self.lasting = [each for each in self.imputers if each.lasting]
+        self.in_state = np.array([order.index(name) for name in query.names])  # (d,) as sensors number them
+        self.lasting = [each for each in self.imputers if each.lasting]  # asked when it matters; others at once
         ends = np.cumsum([0, *(each.width for each in self.lasting)]).tolist()
         self.at = {id(each): slice(*span) for each, span in zip(self.lasting, pairwise(ends), strict=True)}
-        self.width = ends[-1]
-        self.gaining = {id(each): each for each in self.lasting if isinstance(each, Hindsight)}
+        self.width = ends[-1]  # numbers kept of a row; `at`: those of each imputer
+        self.revising = {id(each): each for each in self.lasting if isinstance(each, Hindsight)}
         blank = np.full((1, self.width), np.nan)
-        asked = [(each, blank[:, self.at[number]]) for number, each in self.gaining.items()]
+        asked = [(each, blank[:, self.at[number]]) for number, each in self.revising.items()]
+        # (d,) attributes of which a later reading may revise gaps
         self.opens = np.array([any(each.open(one, j)[0] for each, one in asked) for j in range(len(self.signs))])
         self.tally = Tally()
         self.shared = self._shared()
         whole = [each for each in self.lasting if isinstance(each, Constant)]
-        self.always = np.array([any(each.able(blank, j)[0] for each in whole) for j in range(len(self.signs))])  # (d,)
+        # (d,) attributes that have an answer for every gap
+        self.always = np.array([any(each.able(blank, j)[0] for each in whole) for j in range(len(self.signs))])
 
     @property
     def hindsight(self) -> bool:
@@ -138,70 +189,57 @@ class Chain:
         return out
 
     def at_once(self, rows: Evidence, known: Floats, uncertain: UncertainRows) -> UncertainRows:
-        """The clouds with distributions by imputers that cannot wait, where they come before all that are able."""
+        """The rows with distributions by imputers that cannot wait, where these come before all that are able."""
         if len(self.lasting) == len(self.imputers):
             return uncertain
         return self._write(uncertain, list(self._at_once(rows, known, np.isnan(uncertain.lo))))
 
     def values(self, uncertain: UncertainRows, raw: Floats) -> Floats:
-        """(n, d) attributes as the user sees them, where they came as single, plausible values; raw (n, d): as they
-        came.
+        """(n, d) attributes as the user sees them, where they came as single, plausible values; NaN where imputed.
 
-        What an imputer has filled in is not among them.
+        raw (n, d): the values as they came.
         """
         values: Floats = known_values(uncertain.lo, raw, self.signs)
         return values
 
-    def contexts(
-        self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags,
-        code: Ints | None = None, hiding: Hiding | None = None,
-    ) -> Floats:  # fmt: skip
-        """(n, w) what the sensors of the wanted rows have read before, NaN for the others; then the rows join the
-        state.
+    def take(self, state: SensorState, rows: SensorRows) -> SensorResult:
+        """The rows pass their sensors (`SensorState.take`), attributes in the query's order, as in what is returned.
 
-        `code` (n,): which of the names a row has, if not its own. `hiding`: values that may be hidden, see `scoring`.
+        The context is that of all rows here (n, w): NaN where it is not wanted.
         """
         assert self.sensors is not None
-        out = np.full((len(arrived), self.sensors.width), np.nan)
-        out[wanted] = state.update(names, arrived, readings(values, self.sensors, self.query), wanted, code, hiding)
-        return out
-
-    def watch(
-        self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags, gaps: Gaps,
-        code: Ints | None = None, hiding: Hiding | None = None,
-    ) -> tuple[Floats, Revised]:  # fmt: skip
-        """As `contexts`, and which gaps the rows revise, of earlier rows or of each other.
-
-        gaps: the cells that are to be imputed, attributes in the query's order, as in what is returned.
-        """
-        return self.settle(state, names, arrived, values, wanted, gaps, None, code, hiding)[:2]
-
-    def settle(
-        self, state: SensorState, names: Sequence[Name], arrived: Floats, values: Floats, wanted: Flags, gaps: Gaps,
-        claims: Claims | None, code: Ints | None = None, hiding: Hiding | None = None,
-    ) -> tuple[Floats, Revised, Ints]:  # fmt: skip
-        """As `watch`, and (n,) what becomes of each row: see `SensorState.settle`."""
-        assert self.sensors is not None
-        opened, came = self._of_sensors(gaps.open & self.opens), readings(values, self.sensors, self.query)
-        asked = wanted, code, gaps._replace(open=opened), claims
-        found, revised, fate = state.settle(names, arrived, came, *asked, hiding)
-        out = np.full((len(arrived), self.sensors.width), np.nan)
-        out[wanted] = found
+        gaps = rows.gaps
+        if gaps is not None:
+            gaps = gaps._replace(open=self._of_sensors(gaps.open & self.opens))
+        values = readings(rows.values, self.sensors, self.query)
+        context, revised, fate = state.take(rows._replace(values=values, gaps=gaps))
+        out = np.full((len(rows.time), self.sensors.width), np.nan)
+        out[rows.wanted] = context
         if self.sensors.names != self.query.names:
             revised = revised._replace(cells=revised.cells[:, self.in_state])
-        return out, revised, fate
+        return SensorResult(out, revised, fate)
 
-    def claims(self, order: Ints, stamp: Ints, needs: Flags | None, read: Flags, version: Ints | None) -> Claims:
-        """Rows of which it is still to be decided whether they count; needs (n, d): see `needs`."""
+    def undecided(
+        self, rows: SensorRows, copies: Copies, needs: Flags | None, read: Flags, version: Ints | None
+    ) -> SensorRows:
+        """The rows, of which their sensors decide which count.
+
+        copies: rows that share a stamp, the best first; needs (n, d): see `needs`; read (n,): rows that may be
+        readings; version (n,): orders rows of one instant where only the newest row of each id counts.
+        """
+        n, d = rows.values.shape
+        version = version if self.query.latest else None
+        corrects = np.zeros(n if self.query.latest else 0, np.int64) if version is None else version
+        lacked = np.empty((0, d), np.bool_) if needs is None else needs
         assert self.sensors is not None
-        last = any(isinstance(each, Last) for each in self.imputers)
-        some = None if needs is None else self._of_sensors(needs)
-        return Claims(order, stamp, some, np.full(len(self.sensors.names), last), read, version)
+        last = np.full(len(self.sensors.names), any(isinstance(each, Last) for each in self.imputers))
+        candidates = Candidates(stamps(copies, n), self._of_sensors(lacked), last, read, corrects)
+        return rows._replace(order=in_order(rows.time, version, copies), candidates=candidates)
 
     def needs(self, rows: Evidence) -> Flags | None:
-        """(n, d) the gaps of rows that no imputer can fill unless their sensors' past shows it; None: there are none.
+        """(n, d) the gaps that no imputer can fill without the sensor's past; None: there are none.
 
-        rows: without context. O(gaps) where an attribute's whole history is unknown, and else O(1).
+        rows: without context. O(gaps) if some attribute is lacking in the whole history, and else O(1).
         """
         asked = rows.missing & ~self.always
         which = np.flatnonzero(asked.any(axis=1))
@@ -216,7 +254,7 @@ class Chain:
         return out if out.any() else None
 
     def _of_sensors(self, cells: Flags) -> Flags:
-        """Cells with attributes in the query's order, in that of the sensors."""
+        """Cells (n, d) in the query's order of attributes, in that of the sensors."""
         assert self.sensors is not None
         if self.sensors.names == self.query.names:
             return cells
@@ -225,18 +263,19 @@ class Chain:
         return out
 
     def note(self, known: Floats, revisions: Revisions) -> Floats:
-        """(n, width) what is kept of rows, after a later reading of each one's sensor."""
+        """(n, width) what is kept of rows, with a later reading of each one's sensor noted."""
         out = known.copy()
-        for number, each in self.gaining.items():
+        for number, each in self.revising.items():
             at = self.at[number]
             out[:, at] = each.note(known[:, at], revisions)
         return out
 
     def bound(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, rough: bool = False) -> UncertainRows:
-        """The clouds with boxes where `gaps` (n, d) are: VAGUE where they are apart, NaN where no imputer is able.
+        """The rows with boxes where `gaps` (n, d) are; NaN where no imputer is able.
 
-        They are the ends of the distribution that `fill` gives, or where a later reading may change it, of all that it
-        may become. `rough`: or beyond, where that is quicker, and VAGUE in any case.
+        A box is the ends of the distribution that `fill` gives, or where a later reading may change it, of all that it
+        may become. Where these are apart the cell has bounds only. `rough`: boxes may be wider, where that is quicker,
+        and cells have bounds only in any case.
         """
         lo, hi, start = uncertain.lo.copy(), uncertain.hi.copy(), uncertain.start.copy()
         for j, rows in missing(gaps):
@@ -249,13 +288,13 @@ class Chain:
         return uncertain._replace(lo=lo, hi=hi, start=start)
 
     def _box(self, known: Floats, j: int, rows: Ints, rough: bool) -> tuple[Floats, Floats]:
-        """(rows,) the least and the greatest value that any imputer may give, up to the first that is able now."""
+        """(rows,) the least and the greatest value that an imputer may give, up to the first that is able now."""
         low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
         left = np.arange(len(rows))
         for each in self.lasting:
             kept = known[rows[left], self.at[id(each)]]
-            if (gaining := self.gaining.get(id(each))) is not None:
-                ends, able = gaining.reach(kept, j, rough=rough), each.able(kept, j)
+            if (revising := self.revising.get(id(each))) is not None:
+                ends, able = revising.reach(kept, j, rough=rough), each.able(kept, j)
             else:
                 ends = each.bounds(kept, j, rough=rough)
                 able = ~np.isnan(ends[0])
@@ -269,44 +308,41 @@ class Chain:
         return low, high
 
     def open(self, known: Floats, j: int, until: Imputer) -> Flags:
-        """(n,) whether a later reading may still change the answer about attribute j of `until`, or of one before."""
+        """(n,) whether a later reading may still change the answer about attribute j, by `until` or one before."""
         out = np.zeros(len(known), np.bool_)
         for each in self.lasting[: self.lasting.index(until) + 1]:
-            if (gaining := self.gaining.get(id(each))) is not None:
-                out |= gaining.open(known[:, self.at[id(each)]], j)
+            if (revising := self.revising.get(id(each))) is not None:
+                out |= revising.open(known[:, self.at[id(each)]], j)
         return out
 
-    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
-        """The clouds with distributions where `gaps` (n, d) are, none beyond the box that the cell has.
+    def fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, sharing: bool = False) -> UncertainRows:
+        """The rows with distributions where `gaps` (n, d) are, none beyond the box that the cell has.
 
-        The box of a cell that no later reading can change becomes the ends of the distribution.
+        The box of a cell that no later reading can change becomes the ends of the distribution. `sharing`: a cell that
+        gets just the list that `shared` has for its attribute is SHARED, and has no values of its own.
         """
-        return self._fill(uncertain, known, gaps, sharing=False)
-
-    def fill_sharing(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
-        """As `fill`; but a cell that gets what `shared` lists for its attribute is SHARED, and has no values."""
-        return self._fill(uncertain, known, gaps, sharing=True)
-
-    def _fill(self, uncertain: UncertainRows, known: Floats, gaps: Flags, *, sharing: bool) -> UncertainRows:
         answers = list(self.search(known, gaps))
         final = [~self.open(known[each.rows], each.attribute, each.imputer) for each in answers]
         for each, done in zip(answers, final, strict=True):
-            if id(each.imputer) in self.gaining and self.opens[each.attribute]:
+            if id(each.imputer) in self.revising and self.opens[each.attribute]:
                 self.tally.revised += int(np.count_nonzero(done))
         return self._write(uncertain, answers, final, sharing=sharing)
 
+    def fill_sharing(self, uncertain: UncertainRows, known: Floats, gaps: Flags) -> UncertainRows:
+        """`fill` as groups call it, which hold the shared lists once."""
+        return self.fill(uncertain, known, gaps, sharing=True)
+
     def _shared(self) -> UncertainRows:
-        """One cloud: the distributions that the last imputer gives every row, if it is such a one."""
+        """One row with the lists that the last imputer gives every row, if it is a `Constant`."""
         d, row, blank = len(self.signs), np.zeros(1, np.int64), np.full((1, len(self.signs)), np.nan)
-        answers = []
-        for each in self.lasting[-1:]:
-            if isinstance(each, Constant):
-                found = [each.distributions(np.empty((1, 0)), j) for j in range(d)]
-                answers = [Answer(j, row, each, one) for j, one in enumerate(found) if one.size[0] > 1]
+        answers, last = [], self.lasting[-1] if self.lasting else None
+        if isinstance(last, Constant):
+            found = [last.distributions(np.empty((1, 0)), j) for j in range(d)]
+            answers = [Answer(j, row, last, one) for j, one in enumerate(found) if one.size[0] > 1]
         return self._write(empty_rows(1, d, 0)._replace(lo=blank, hi=blank.copy()), answers)
 
     def search(self, known: Floats, gaps: Flags, after: Imputer | None = None) -> Iterator[Answer]:
-        """The distributions of all missing cells; `after`: by the imputers behind this one only."""
+        """The distributions of all missing cells; `after`: by the imputers after this one only."""
         asked = self.lasting[self.lasting.index(after) + 1 :] if after is not None else self.lasting
         for j, rows in missing(gaps):
             for each in asked:
@@ -320,7 +356,7 @@ class Chain:
                     break
 
     def _at_once(self, rows: Evidence, known: Floats, gaps: Flags) -> Iterator[Answer]:
-        """The cells that fall to imputers that cannot wait."""
+        """The distributions of cells that fall to imputers that cannot wait."""
         looked = {id(each): each.look(rows) for each in self.imputers if not each.lasting}
         for j, left in missing(gaps):
             for each in self.imputers:
@@ -341,7 +377,7 @@ class Chain:
         *,
         sharing: bool = False,
     ) -> UncertainRows:
-        """The clouds with these distributions; `final`: the cells whose boxes become their ends, as all without box."""
+        """The rows with these distributions. Boxes of `final` cells become their ends, as do all that are not there."""
         used, (n, d) = len(uncertain.value), uncertain.lo.shape
         out = empty_rows(n, d, used + sum(int(each.found.size.sum()) for each in answers))
         for name in ("lo", "hi", "start", "size"):
@@ -364,7 +400,7 @@ class Chain:
         out.start[rows, j] = SHARED
 
     def _are_shared(self, answer: Answer, uncertain: UncertainRows) -> Flags:
-        """(q,) which cells get the list that is shared, and have just its ends as their box, or none."""
+        """(q,) which cells get the shared list, and have just its ends as their box, or none."""
         j, rows = answer.attribute, answer.rows
         if answer.imputer is not self.lasting[-1] or self.shared.start[0, j] < 0:
             return np.zeros(len(rows), np.bool_)
@@ -376,57 +412,3 @@ def missing(gaps: Flags) -> list[tuple[int, Ints]]:
     """Per attribute that any row lacks, the rows that lack it."""
     lacked = np.asarray(gaps.any(axis=0)).tolist()
     return [(j, np.flatnonzero(gaps[:, j])) for j, some in enumerate(lacked) if some]
-
-
-def chain_of(
-    repository: Repository | None,
-    query: Query,
-    imputer: Imputer | None = None,
-    *,
-    remember: bool = True,
-    hindsight: bool | None = None,
-) -> Chain | None:
-    """The imputers of a repository, after the user's own; None if there is neither.
-
-    `remember`: whether sensors' own readings count; `hindsight`: also later ones, by default where that was learnt and
-    more than the newest row of each id counts.
-    First what a user has stated about the recent past, then what was learnt of the sensor's past, then of the row's
-    other attributes, then rules, then the whole history.
-    """
-    if query.latest:
-        if hindsight:
-            raise FoglineError(
-                "hindsight is on, and only the newest row of each id counts (latest): a sensor's next reading replaces "
-                "the row whose gap it would revise; leave hindsight out."
-            )
-        hindsight = False
-    sensors = None if repository is None or not remember else repository.sensors
-    if hindsight and (sensors is None or not sensors.hindsight):
-        raise FoglineError(
-            f"hindsight is on, and {_why_not(repository, remember)}; leave hindsight out, and it is on where it was "
-            "learnt."
-        )
-    asked = [] if imputer is None else [imputer]
-    if repository is None:
-        return Chain(asked, query, own=imputer) if asked else None
-    rules = Rules(repository, query)
-    level_0 = [each.values for each in rules.lattices], [each.counts for each in rules.lattices]
-    if sensors is not None:
-        sensors.check_keys(query)
-        sensors = replace(sensors.without_hindsight() if hindsight is False else sensors, most=query.max_sensors)
-        asked += [RecentRule(rule, r, sensors, query) for r, rule in enumerate(sensors.recent)]
-        asked += [Last(sensors, query)] if repository.method == "last" else []
-        asked += [Past(sensors, query)] if sensors.transitions else []
-    asked += [Others(repository.others, repository.history.columns, query)] if repository.others else []
-    asked += [rules] if repository.rules else []
-    asked.append(Mean(*level_0) if repository.method == "mean" else Whole(*level_0, repository.values))
-    return Chain(asked, query, sensors, values=repository.values, own=imputer)
-
-
-def _why_not(repository: Repository | None, remember: bool) -> str:
-    """Why there can be no hindsight."""
-    if repository is None:
-        return "there is no repository"
-    if not remember:
-        return "sensors' readings are not remembered"
-    return "the repository has not learnt from both sides of gaps (fit it with hindsight, from a history of sensors)"

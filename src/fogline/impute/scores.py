@@ -1,13 +1,24 @@
-"""What do scores add up to, over all ages and by age?
+"""How good are imputed values, on the stream itself?
 
-Of values that were hidden for a moment (`scoring`) only sums are kept, per attribute, rule, and age of the last value
-that could be seen; they travel in parcels, lie in health files and in snapshots, and become scores when they are read.
+Of about one row in 128 one known value is hidden for a moment, imputed as if it were missing, and compared with the
+truth: how far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its
+ends and in its central 80 %, and how far off the imputers after the one that answered would be. The rows alone decide
+which values may be hidden (of a call, the first 20 are), and no answer depends on it.
+
+The longer an attribute has been silent, the less is known of it. So for every second of these values up to four values
+before it are hidden as well, every other time also what the sensor's other attributes have read since. Of the values
+that end a real silence (8 times as long as usual) one in eight is hidden, and after a long one (64 times) each.
+
+Only sums are kept, per attribute, rule, and age of the last value that an imputer could see. They travel with messages,
+lie in health files and snapshots, and become scores when they are read.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,19 +27,24 @@ import pyarrow as pa
 from fogline.arrays import Distributions, Flags, Floats
 from fogline.errors import FoglineError
 from fogline.impute.chain import Answer, Chain
-from fogline.impute.protocol import Evidence, Imputer
+from fogline.impute.protocol import Evidence, Imputer, ends
 from fogline.impute.row import Constant
-from fogline.impute.sensor import Age, in_words, order, step_of
+from fogline.impute.sensor import OWN
 from fogline.kernels.score import central, crps
 from fogline.kernels.sensors import Trials, hidden
+from fogline.query import duration
 from fogline.repository.sensors.gaps import Hidden, Hiding
 
 if TYPE_CHECKING:
     from fogline.repository.repository import Repository
 
-
-ENOUGH, DRIFT = 100, 1.5  # cells before anything is reported; how many times the error of the fit is drift
+SHARE, AFTER_SILENCE = 128, 8  # of so many rows one, and of so many that end a silence one, has a value hidden
+MOST = 20  # hidden values of one call: more hardly change scores
+CENTRAL = 0.8  # the share of a distribution that is central
+ENOUGH, DRIFT = 100, 1.5  # cells before anything is reported; so many times the error of the fit is drift
 FEW = 0.6  # a smaller share of truths in the central 80 % is wrongly sure
+
+Age = str | float  # see `step_of`
 
 
 class Sum(NamedTuple):
@@ -39,16 +55,12 @@ class Sum(NamedTuple):
     otherwise: float
     inside: int
     central: int
-    singles: int  # cells that were hidden alone, …
+    singles: int  # cells that were hidden alone …
     singles_error: float  # … and their part of the error
 
     def plus(self, more: Sum) -> Sum:
         """With more cells."""
-        a, b = self, more
-        return Sum(
-            a.cells + b.cells, a.error + b.error, a.otherwise + b.otherwise, a.inside + b.inside, a.central + b.central,
-            a.singles + b.singles, a.singles_error + b.singles_error,
-        )  # fmt: skip
+        return Sum._make(a + b for a, b in zip(self, more, strict=True))
 
 
 Key = tuple[str, str, Age]  # attribute, rule, age of the last value that could be seen
@@ -57,7 +69,7 @@ Sums = dict[Key, Sum]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one rule, or one imputer, does for one attribute."""
+    """How well one rule, or one imputer, imputes one attribute."""
 
     attribute: str
     rule: str
@@ -103,33 +115,30 @@ class Score:
 
 
 def add(sums: Sums, more: Sums) -> None:
-    """Count more cells as well."""
+    """Add more cells to the sums."""
     for key, one in more.items():
         sums[key] = sums[key].plus(one) if key in sums else one
 
 
 def listed(sums: Sums, repository: Repository | None) -> list[Score]:
-    """How rules do, over all ages."""
+    """A score per attribute and rule, over all ages."""
     fitted: dict[tuple[str, str], float | None] = {}
     if repository is not None and repository.sensors is not None:
-        from fogline.impute.sensor import OWN
-
         fitted = {(name, OWN): each.error or None for name, each in repository.sensors.transitions.items()}
     totals: dict[tuple[str, str], Sum] = {}
-    for (attribute, rule, _), one in sorted(sums.items(), key=_place):
+    for (attribute, rule, _), one in _in_order(sums):
         before = totals.get((attribute, rule))
         totals[attribute, rule] = one if before is None else before.plus(one)
     return [_score(*key, one, fitted.get(key), None) for key, one in totals.items()]
 
 
 def by_age(sums: Sums) -> list[Score]:
-    """How rules do, by the age of the last value that could be seen; without what was known when they were fitted."""
-    return [_score(name, rule, one, None, age) for (name, rule, age), one in sorted(sums.items(), key=_place)]
+    """A score per attribute, rule and age; `fitted` is not known by age."""
+    return [_score(attribute, rule, one, None, age) for (attribute, rule, age), one in _in_order(sums)]
 
 
-def _place(item: tuple[Key, Sum]) -> tuple[str, str, float]:
-    attribute, rule, age = item[0]
-    return attribute, rule, order(age)
+def _in_order(sums: Sums) -> list[tuple[Key, Sum]]:
+    return sorted(sums.items(), key=lambda item: (*item[0][:2], _rank(item[0][2])))
 
 
 def _score(attribute: str, rule: str, one: Sum, fitted: float | None, age: Age | None) -> Score:
@@ -139,7 +148,7 @@ def _score(attribute: str, rule: str, one: Sum, fitted: float | None, age: Age |
 
 
 def wrongly_sure(scores: Iterable[Score]) -> list[str]:
-    """Where an imputer is wrongly sure, one line per attribute and rule; scores: by age."""
+    """A line per attribute and rule that is wrongly sure; scores: by age."""
     found: dict[tuple[str, str], list[str]] = {}
     for each in scores:
         if each.wrongly_sure and each.central is not None:
@@ -169,74 +178,48 @@ def from_plain(saved: Iterable[list[Any]]) -> Sums:
     return out
 
 
-# --- scoring ---
-# How good are imputed values, on the stream itself?
-#
-# Of one row in a hundred or so, one known value is hidden, imputed as if it were missing, and held against the truth:
-# how
-# far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its ends, and
-# in
-# its central 80 %, and how far off the imputers behind the one that answered would be. Which cells may be hidden
-# depends
-# on the rows alone (of those that come at once only the first few are), and no answer depends on it.
-#
-# Gaps are not all of one kind: the longer an attribute has been silent, the less is known of it. So for every second
-# of
-# these values up to four before it are hidden as well, every other time also what the sensor's other attributes have
-# read
-# since then; and of the values that end a real silence (8 times as long as is usual) one in eight is hidden, after a
-# long
-# one (64 times) every one. Scores are kept by the age of the last value that an imputer could see.
-
-SHARE, AFTER_SILENCE = 128, 8  # of so many rows, one; and of those that follow on a silence
-MOST = 20  # cells of one call: beyond, scores hardly change
-CENTRAL = 0.8  # how much of a distribution is central
-
-
 def chosen(time: Floats, values: Floats) -> Trials:
     """Which values may be hidden; values (n, d), NaN = missing."""
     found: Trials = hidden(np.ascontiguousarray(time), np.ascontiguousarray(values), SHARE, AFTER_SILENCE)
     return found
 
 
-_Cell = tuple[int, float, float, int, int]  # how a Sum begins
-
-
-class _Asked(NamedTuple):
-    """Rows with a hidden value each."""
-
-    known: Floats  # (n, width) what imputers keep of them
-    gaps: Flags  # (n, d) which value is hidden
-    truth: Floats  # (n,) what it is
-
-
 class Scorer:
-    """Keeps score for one chain."""
+    """Keeps score for one chain: `hiding` before rows pass their sensors, `score` after."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
 
     def hiding(self, time: Floats, values: Floats) -> Hiding:
-        """Which values of rows may be hidden: the question to the state of their sensors, if there is one."""
+        """Which values of these rows may be hidden. Where sensors are remembered, their state decides which are."""
         return Hiding(chosen(time, values), MOST, self.chain.in_state)
 
     def score(self, rows: Evidence, these: Hidden, kind: pa.DataType | None) -> list[tuple[int, Sums]]:
-        """What comes of hiding values of these rows: of which row, and its part of the sums. `kind`: of the clock."""
+        """Impute the hidden values: of each its row, and what it adds to the sums. `kind`: of the clock."""
         if not len(these.row):
             return []
         each, some = np.arange(len(these.row)), replace(rows.part(these.row), context=these.context)
         truth, gaps = some.values[each, these.attribute], np.zeros(some.values.shape, np.bool_)
         gaps[each, these.attribute] = True
-        asked = _Asked(self.chain.evidence(some.hiding(these.attribute)), gaps, truth)
-        ages, found = self._ages(these, kind), []
-        for answer in self.chain.search(asked.known, gaps):
-            for k, key, one in self._scored(answer, asked):
-                alone = int(these.single[k])
-                found.append((int(these.row[k]), {(*key, ages[k]): Sum(*one, alone, alone * one[1])}))
-        return found
+        known = self.chain.evidence(some.hiding(these.attribute))
+        ages, out = self._ages(these, kind), []
+        for answer in self.chain.search(known, gaps):
+            j, which, imputer, found = answer
+            true, (low, high) = truth[which], ends(found)
+            error = _errors(imputer, j, found, true)
+            otherwise = self._otherwise(answer, known, truth)
+            otherwise = np.where(np.isnan(otherwise), error, otherwise)
+            inside = (low <= true) & (true <= high)
+            middle = central(found.start, found.size, found.value, found.often, true, CENTRAL)
+            name, rules = self.chain.query.names[j], imputer.sources(j)
+            for k, m in enumerate(which.tolist()):
+                off, alone = float(error[k]), int(these.single[m])
+                one = Sum(1, off, float(otherwise[k]), int(inside[k]), int(middle[k]), alone, alone * off)
+                out.append((int(these.row[m]), {(name, rules[found.source[k]], ages[m]): one}))
+        return out
 
     def _ages(self, these: Hidden, kind: pa.DataType | None) -> list[Age]:
-        """How old the last value is that can be seen of what is hidden, in steps."""
+        """How old the last visible value of each hidden one's attribute is, in steps."""
         age, stamps = np.full(len(these.row), np.nan), kind is not None and pa.types.is_timestamp(kind)
         if these.context is not None and self.chain.sensors is not None:
             for j, name in enumerate(self.chain.query.names):
@@ -244,30 +227,71 @@ class Scorer:
                 age[which] = self.chain.sensors.age(name, these.context[which])
         return [step_of(each, stamps=stamps) for each in age.tolist()]
 
-    def _scored(self, answer: Answer, asked: _Asked) -> Iterable[tuple[int, tuple[str, str], _Cell]]:
-        """Which of the hidden values, attribute and rule, and how well it was imputed."""
-        j, rows, imputer, found = answer
-        truth = asked.truth[rows]
-        error, otherwise = _errors(imputer, j, found, truth), self._otherwise(answer, asked)
-        middle = central(found.start, found.size, found.value, found.often, truth, CENTRAL)
-        for k, row in enumerate(rows.tolist()):
-            low, high = found.value[found.start[k]], found.value[found.start[k] + found.size[k] - 1]
-            inside, off = int(low <= truth[k] <= high), float(error[k])
-            instead = off if np.isnan(otherwise[k]) else float(otherwise[k])
-            key = self.chain.query.names[j], imputer.sources(j)[found.source[k]]
-            yield row, key, (1, off, instead, inside, int(middle[k]))
-
-    def _otherwise(self, answer: Answer, asked: _Asked) -> Floats:
-        """(q,) the errors of the imputers behind the one that answered; NaN where there is none."""
-        only, out = np.zeros(asked.gaps.shape, np.bool_), np.full(len(answer.rows), np.nan)
-        only[answer.rows, answer.attribute] = True
-        for j, rows, imputer, found in self.chain.search(asked.known, only, after=answer.imputer):
-            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, asked.truth[rows])
+    def _otherwise(self, answer: Answer, known: Floats, truth: Floats) -> Floats:
+        """(q,) the errors of the imputers after the one that answered; NaN where there is none."""
+        gaps: Flags = np.zeros((len(known), len(self.chain.query.names)), np.bool_)
+        gaps[answer.rows, answer.attribute] = True
+        out = np.full(len(answer.rows), np.nan)
+        for j, rows, imputer, found in self.chain.search(known, gaps, after=answer.imputer):
+            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, truth[rows])
         return out
 
 
 def _errors(imputer: Imputer, j: int, found: Distributions, truth: Floats) -> Floats:
-    """(q,) how far each distribution lies from its truth."""
+    """(q,) the CRPS of each distribution."""
     if isinstance(imputer, Constant):  # it may have a hundred thousand values
         return np.array([imputer.crps(j, each) for each in truth.tolist()])
     return np.asarray(crps(found.start, found.size, found.value, found.often, truth))
+
+
+# Ages come in steps. Where the clock shows timestamps: up to 5 or 30 minutes, 1, 2 or 6 hours, 1, 4, 16, 64 … days;
+# where it shows numbers: up to a power of four of its unit. A step is named by its upper end, as a query names a
+# lifetime: a duration in words, or a number.
+
+UNKNOWN = "unknown"  # no value is known
+_FIRST = ("5 min", "30 min", "1 h", "2 h", "6 h", "1 day")
+
+
+def step_of(age: float, *, stamps: bool) -> Age:
+    """The step in which an age lies, NaN: no value is known; in microseconds where the clock shows `stamps`.
+
+    >>> step_of(3e8, stamps=True), step_of(3e8 + 1, stamps=True), step_of(2e12, stamps=True)
+    ('5 min', '30 min', '64 days')
+    >>> step_of(1, stamps=False), step_of(1.5, stamps=False), step_of(0.25, stamps=False)
+    (1.0, 4.0, 0.25)
+    """
+    if math.isnan(age):
+        return UNKNOWN
+    if not stamps:
+        return _power(age)
+    for each in _FIRST:
+        if age <= duration(each):
+            return each
+    return f"{_power(age / duration(_FIRST[-1])):g} days"
+
+
+def _power(age: float) -> float:
+    """The least power of four that is no less."""
+    power = 4.0 ** math.ceil(math.log(age, 4))
+    return power * 4 if power < age else power / 4 if power / 4 >= age else power
+
+
+def _rank(age: Age) -> float:
+    """Greater for greater ages; an unknown one is the greatest."""
+    return math.inf if age == UNKNOWN else float(duration(age)) if isinstance(age, str) else age
+
+
+def in_words(age: Age) -> str:
+    """The step, from its lower end to its upper.
+
+    >>> in_words("5 min"), in_words("2 h"), in_words("4 days"), in_words("16 days"), in_words(1.0), in_words("unknown")
+    ('up to 5 min', '1 h to 2 h', '1 day to 4 days', '4 to 16 days', '0.25 to 1', 'unknown')
+    """
+    if age in (UNKNOWN, _FIRST[0]):
+        return UNKNOWN if age == UNKNOWN else f"up to {age}"
+    for lower, upper in pairwise((*_FIRST, "4 days")):
+        if upper == age:
+            return f"{lower} to {upper}"
+    if isinstance(age, str):
+        return f"{float(age.split()[0]) / 4:g} to {age}"
+    return f"{age / 4:g} to {age:g}"

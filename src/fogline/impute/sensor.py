@@ -1,93 +1,31 @@
-"""How old is the last known value, in a few steps that make sense on any clock?
+"""Imputers that know what the row's sensor has read before: `Past`, `Last`, `RecentRule`.
 
-Where the clock shows timestamps an age is up to 5 or 30 minutes, 1, 2 or 6 hours, a day, and then 4, 16, 64 days and so
-on; where it shows numbers, up to a power of four of its unit. A step is named by its upper end as a query names a
-lifetime: a duration in words, or a number.
+All three answer from the row's *context*: what the state of sensors knew of its sensor when the row came (see
+`repository.sensors.state`). Where the state knows nothing they are not able.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Revisions
 from fogline.impute.protocol import Evidence, ends, listed, nothing, points, spread
 from fogline.kernels.explaining import note_next
-from fogline.query import Query, Rule, duration
+from fogline.query import Query, Rule
 from fogline.repository.sensors.model import SensorModel
-
-Age = str | float
-
-UNKNOWN = "unknown"  # no value is known
-_FIRST = ("5 min", "30 min", "1 h", "2 h", "6 h", "1 day")
-
-
-def step_of(age: float, *, stamps: bool) -> Age:
-    """The step in which an age lies, NaN: no value is known; in microseconds where the clock shows `stamps`.
-
-    >>> step_of(3e8, stamps=True), step_of(3e8 + 1, stamps=True), step_of(2e12, stamps=True)
-    ('5 min', '30 min', '64 days')
-    >>> step_of(1, stamps=False), step_of(1.5, stamps=False), step_of(0.25, stamps=False)
-    (1.0, 4.0, 0.25)
-    """
-    if math.isnan(age):
-        return UNKNOWN
-    if not stamps:
-        return _power(age)
-    for each in _FIRST:
-        if age <= duration(each):
-            return each
-    return f"{_power(age / duration(_FIRST[-1])):g} days"
-
-
-def _power(age: float) -> float:
-    """The least power of four that is no less."""
-    power = 4.0 ** math.ceil(math.log(age, 4))
-    return power * 4 if power < age else power / 4 if power / 4 >= age else power
-
-
-def order(age: Age) -> float:
-    """Greater for greater ages; an unknown one is the greatest."""
-    return math.inf if age == UNKNOWN else float(duration(age)) if isinstance(age, str) else age
-
-
-def in_words(age: Age) -> str:
-    """The step, from its lower end to its upper.
-
-    >>> in_words("5 min"), in_words("2 h"), in_words("4 days"), in_words("16 days"), in_words(1.0), in_words("unknown")
-    ('up to 5 min', '1 h to 2 h', '1 day to 4 days', '4 to 16 days', '0.25 to 1', 'unknown')
-    """
-    if age in (UNKNOWN, _FIRST[0]):
-        return UNKNOWN if age == UNKNOWN else f"up to {age}"
-    for lower, upper in pairwise((*_FIRST, "4 days")):
-        if upper == age:
-            return f"{lower} to {upper}"
-    if isinstance(age, str):
-        return f"{float(age.split()[0]) / 4:g} to {age}"
-    return f"{age / 4:g} to {age:g}"
-
-
-# --- past ---
-# What may a missing value be, by the sensor's own past?
-#
-# `Past`: the sensor's last value plus the changes that followed on contexts like this one in history (a `Transition`
-# per
-# attribute), and once the sensor has spoken again, what lay between such values. `Last`: the last value again.
-# `RecentRule`: a user's rule about what the same sensor read lately. All three answer from the context that the
-# sensor's
-# state gave the row when it came; where the state knows nothing, they are not able.
+from fogline.repository.sensors.transition import Lacking, Transition
 
 OWN = "sensor's own past"
 
 
 class Past:
-    """Keeps the context of a row's attributes, the readings it came with and, with hindsight, what was read next.
+    """Imputes by the transitions that were learnt: the sensor's last value, plus the changes that followed on such
+    contexts in history; once the sensor has been read again, by what lay between two such readings.
 
-    What was read next is, per attribute, the first value that was noted, and how much later it came. About attribute j
-    only those count that came no later than that of j itself: so an answer that was revised stays as it is.
+    Keeps the context, the row's own values and, with hindsight, per attribute the next value that was read and how much
+    later it came. For attribute j only next values count that came no later than that of j: so a revised answer stays.
     """
 
     name, lasting = OWN, True
@@ -95,7 +33,7 @@ class Past:
     def __init__(self, sensors: SensorModel, query: Query) -> None:
         self.sensors, self.query, self.names = sensors, query, query.names
         self.context = sensors.own_width
-        self.came = self.context + len(sensors.names)  # numbers that are there when a row comes; the next ones follow
+        self.came = self.context + len(sensors.names)  # numbers known when the row comes; next values follow
         self.width = self.came + (2 * len(sensors.names) if sensors.hindsight else 0)
         self.limits = [query.limits.get(name, (-np.inf, np.inf)) for name in query.names]
         self.number = [sensors.names.index(name) if name in sensors.transitions else -1 for name in query.names]
@@ -150,7 +88,7 @@ class Past:
         if after_last.all():
             return self._reach(known, j, rough)
         low, high = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        low[opened], high[opened] = self.sensors.span(self.names[j], *self.limits[j])
+        low[opened], high[opened] = self._transition(j).span(*self.limits[j])
         if final.any():
             low[final], high[final] = self.bounds(known[final], j, rough=rough)
         if after_last.any():
@@ -161,20 +99,21 @@ class Past:
         able = self.able(known, j)
         if not able.any():
             return nothing(len(known))
-        if able.all():
-            return self.sensors.distributions(*self._asked(known, j))
-        return spread(self.sensors.distributions(*self._asked(known[able], j)), able)
+        some = known if able.all() else known[able]
+        return spread(self._transition(j).distributions(self._lacking(some, j), *self.limits[j]), able)
 
     def sources(self, j: int) -> Sequence[str]:
         return (self.name,)
 
-    def _asked(self, known: Floats, j: int) -> tuple[str, Floats, Floats, Floats | None, float, float]:
-        """The question to the sensors' model: attribute, values, context, what came next, limits."""
+    def _transition(self, j: int) -> Transition:
+        return self.sensors.transitions[self.names[j]]
+
+    def _lacking(self, known: Floats, j: int) -> Lacking:
         context, values = known[:, : self.context], known[:, self.context : self.came]
-        return self.names[j], values, context, self._after(known, j), *self.limits[j]
+        return self.sensors.lacking(self.names[j], values, context, self._after(known, j))
 
     def _after(self, known: Floats, j: int) -> Floats | None:
-        """(n, d, 2) the next values and their ages, as far as they count for attribute j; NaN elsewhere."""
+        """(n, d, 2) the next values, and how much later they came, that count for attribute j; NaN elsewhere."""
         if not self.gains[j] or np.isnan(known[:, self.came + 2 * self.number[j] + 1]).all():
             return None
         after = known[:, self.came :].reshape(len(known), -1, 2).copy()
@@ -182,33 +121,30 @@ class Past:
         return after
 
     def _bounds(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        asked = self._asked(known, j)
-        revised = self._revised(known, j)
+        asked, revised = self._lacking(known, j), self._revised(known, j)
         if not rough or revised.all():
-            return self.sensors.bounds(*asked)
-        low, high = self.sensors.rough_reach(asked[0], asked[2], *self.limits[j])
+            return self._transition(j).bounds(asked, *self.limits[j])
+        low, high = self._transition(j).rough_reach(asked, *self.limits[j])
         if revised.any():
             low[revised], high[revised] = self._bounds(known[revised], j, False)
         return low, high
 
     def _reach(self, known: Floats, j: int, rough: bool) -> tuple[Floats, Floats]:
-        name, context, limits = self.names[j], known[:, : self.context], self.limits[j]
-        if rough:
-            return self.sensors.rough_reach(name, context, *limits)
-        return self.sensors.reach(name, known[:, self.context : self.came], context, *limits)
+        transition, asked = self._transition(j), self._lacking(known, j)
+        return transition.rough_reach(asked, *self.limits[j]) if rough else transition.reach(asked, *self.limits[j])
 
     def _has_last(self, known: Floats, j: int) -> Flags:
         return np.asarray(~np.isnan(self.sensors.last(self.names[j], known)))
 
     def _revised(self, known: Floats, j: int) -> Flags:
-        """(n,) for which rows it is known what attribute j was next."""
+        """(n,) for which rows the next value of attribute j is known."""
         if not self.gains[j]:
             return np.zeros(len(known), np.bool_)
         return np.asarray(~np.isnan(known[:, self.came + 2 * self.number[j] + 1]))
 
 
 class Last:
-    """Keeps the last value of each attribute."""
+    """Imputes the last value again. Keeps it, of each attribute."""
 
     name, lasting = "last value", True
 
@@ -238,7 +174,7 @@ class Last:
 
 
 class RecentRule:
-    """One rule about what the same sensor read lately. Keeps what the rule finds."""
+    """Imputes by one rule about what the same sensor read lately. Keeps the values that the rule finds."""
 
     lasting = True
 
@@ -266,7 +202,7 @@ class RecentRule:
 
 
 def readings(values: Floats, sensors: SensorModel, query: Query) -> Floats:
-    """(n, attributes of the sensors) what the rows read, in the order in which contexts have it."""
+    """(n, attributes of the sensors) the rows' values, in the order that contexts have."""
     if sensors.names == query.names:
         return values
     out = np.full((len(values), len(sensors.names)), np.nan)

@@ -1,7 +1,7 @@
-"""What may each missing value be, written out?
+"""What may each missing value be, written out for people and other programs?
 
-One line per possible value of each missing cell: the row's name, the value, how likely it is, and by which rule. A
-table for people and other programs; the monitor itself keeps clouds.
+`distributions` gives a table with one line per possible value of each missing cell. `completed` fills each gap with one
+number. `imputed_cells` states what was imputed for live rows, at first and now.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import SETTLED, Flags, Floats, Ints, objects
+from fogline.arrays import SETTLED, Distributions, Flags, Floats, Ints, objects
 from fogline.errors import RowsError
 from fogline.impute.chain import Answer, Chain, chain_of
 from fogline.impute.protocol import Evidence, Hindsight
 from fogline.impute.row import Rules, Whole
 from fogline.query import Query
 from fogline.repository.repository import Repository
-from fogline.repository.sensors.state import SensorState, sensor_names
+from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
 from fogline.results import ImputedCell, UncertainRow
 from fogline.rows.clock import write_times
 from fogline.rows.reader import Decoded, Kinds, Named, Reader
@@ -28,6 +28,20 @@ from fogline.rows.table import opened
 CELLS = pa.schema(
     [("attribute", pa.string()), ("value", pa.float64()), ("probability", pa.float64()), ("rule", pa.string())]
 )
+FILLED = "filled"  # the column that names what was filled
+CLOSE = 1e-9  # weights that differ by less are the same
+
+Pairs = tuple[tuple[float, float], ...]  # values with their probabilities
+
+
+def distributions(rows: Any, query: Query, repository: Repository) -> Any:
+    """One line per possible value of each missing cell: by…, id, time, attribute, value, probability, rule.
+
+    A pandas frame of these for rows that are one, a Polars frame for those that are one, else an Arrow table. Rows that
+    cannot be read have no lines.
+    """
+    frame = opened(rows)
+    return frame.like(DistributionTable(query, repository).write(frame))
 
 
 class DistributionTable:
@@ -45,30 +59,24 @@ class DistributionTable:
         return written(answers, which, self._names(named), self.chain)
 
     def search(self, rows: Any) -> tuple[Named, Ints, list[Answer]]:
-        """The rows as they were read, which of them can be taken, and the distributions of their gaps."""
+        """The rows as they were read, the numbers of those that can be taken, and the distributions of their gaps."""
         named = self.reader.read(rows, self.kinds)
         self.kinds = named.kinds
         left = named.rows.left()
         which = np.arange(len(named.id)) if left is None else left
         uncertain = named.rows.uncertain.part(which)
-        gaps = np.isnan(uncertain.lo)
-        evidence = Evidence(
-            self.chain.values(uncertain, named.rows.raw[which]),
-            gaps,
-            named.rows.source,
-            which,
-            self._contexts(named, which),
-        )
+        gaps, values = np.isnan(uncertain.lo), self.chain.values(uncertain, named.rows.raw[which])
+        evidence = Evidence(values, gaps, named.rows.source, which, self._contexts(named, which, values))
         return named, which, list(self.chain.search(self.chain.evidence(evidence), gaps))
 
-    def _contexts(self, named: Named, which: Ints) -> Floats | None:
+    def _contexts(self, named: Named, which: Ints, values: Floats) -> Floats | None:
+        """(which, w) what the rows' sensors have read before."""
         if self.state is None:
             return None
         keys = list(zip(*named.by, strict=True)) if named.by else None
         names = sensor_names([named.id[k] for k in which], None if keys is None else [keys[k] for k in which])
-        values = self.chain.values(named.rows.uncertain.part(which), named.rows.raw[which])
         wanted = np.asarray(np.isnan(values).any(axis=1))
-        return self.chain.contexts(self.state, names, named.rows.arrived[which], values, wanted)
+        return self.chain.take(self.state, SensorRows(names, named.rows.arrived[which], values, wanted)).context
 
     def _names(self, named: Named) -> dict[str, pa.Array]:
         """The columns that name rows."""
@@ -79,7 +87,7 @@ class DistributionTable:
 
 
 def times_of(rows: Decoded, kinds: Kinds) -> pa.Array:
-    """The arrivals as the clock shows them; null where there is none."""
+    """The rows' times as the clock shows them; null where there is none."""
     there = np.isfinite(rows.arrived)
     shown = write_times(np.where(there, rows.arrived, 0.0), kinds.time)
     return shown if there.all() else pa.compute.if_else(pa.array(there), shown, None)
@@ -100,9 +108,9 @@ def written(answers: list[Answer], which: Ints, names: dict[str, pa.Array], chai
 
 
 def _cells(answer: Answer, query: Query) -> tuple[Ints, dict[str, pa.Array]]:
+    """The lines of one answer: which row each is about, and its columns."""
     found, size = answer.found, answer.found.size
-    ends = np.cumsum(size)
-    at = np.repeat(found.start - (ends - size), size) + np.arange(int(ends[-1]))
+    at, ends = _positions(found)
     often = found.often[at]
     total = np.add.reduceat(often, ends - size)
     rules = objects(list(answer.imputer.sources(answer.attribute)))[np.repeat(found.source, size)]
@@ -115,32 +123,12 @@ def _cells(answer: Answer, query: Query) -> tuple[Ints, dict[str, pa.Array]]:
     return np.repeat(answer.rows, size), columns
 
 
-def distributions(rows: Any, query: Query, repository: Repository) -> Any:
-    """One line per possible value of each missing cell: by…, id, time, attribute, value, probability, rule.
-
-    A pandas frame of these for rows that are one, a Polars frame for those that are one, else an Arrow table. Rows that
-    cannot be read have no lines.
-    """
-    frame = opened(rows)
-    return frame.like(DistributionTable(query, repository).write(frame))
-
-
-# --- completed ---
-# What do rows look like when each gap is one number?
-#
-# A gap gets the median of its distribution: as likely too low as too high. A column beside the rows names the cells
-# that
-# were filled, each with the rule or imputer that gave its distribution. What one number cannot say is how sure it is;
-# for
-# that the distributions themselves are there (`fogline.impute.written`), and they are what answers are made of.
-
-FILLED = "filled"  # the column that names what was filled
-
-
 def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
-    """The rows with each gap filled, in their order and with all their columns; what was filled stands in `filled`.
+    """The rows with each gap filled by the median of its distribution: as likely too low as too high.
 
-    A value outside the query's limits is a gap. A row that cannot be taken, such as one without a time, stays as it is.
+    They keep their order and their columns. A column `filled` names the cells that were filled, each with the rule or
+    imputer that gave its distribution. A value outside the query's limits is a gap. A row that cannot be taken, such as
+    one without a time, stays as it is.
     """
     for name in query.names:
         if name in rows.schema.names and pa.types.is_nested(rows.schema.field(name).type):
@@ -163,38 +151,38 @@ def completed(rows: pa.Table, query: Query, repository: Repository) -> pa.Table:
 
 
 def incomplete(rows: pa.Table, query: Query) -> int:
-    """How many of such rows still have a gap."""
+    """How many of these rows still have a gap."""
     gaps = [rows.column(name).is_null().to_numpy() for name in query.names]
     return int(np.any(gaps, axis=0).sum())
 
 
 def medians(answer: Answer) -> Floats:
     """(q,) the least value of each distribution that half of it does not exceed."""
-    start, size, value, often, _ = answer.found
-    ends = np.cumsum(size)
-    at = np.repeat(start - (ends - size), size) + np.arange(int(ends[-1]) if len(ends) else 0)
-    total = np.cumsum(often[at])
+    found, size = answer.found, answer.found.size
+    at, ends = _positions(found)
+    total = np.cumsum(found.often[at])
     before = np.concatenate(([0.0], total))[ends - size]
     half = before + (total[ends - 1] - before) / 2
-    found = np.clip(np.searchsorted(total, half * (1 - 1e-12)), ends - size, ends - 1)
-    return np.asarray(value[at[found]])
+    middle = np.clip(np.searchsorted(total, half * (1 - 1e-12)), ends - size, ends - 1)
+    return np.asarray(found.value[at[middle]])
 
 
-# --- imputed ---
-# What was imputed for rows that are live, at first and now, and by whom?
-#
-# Asked of the numbers that are kept of a row, as `fill` asks them; nothing else is remembered. Values that a row came
-# with as distributions, or that an imputer gave at once, are none of the chain's: there the chain would answer
-# otherwise.
-
-Pairs = tuple[tuple[float, float], ...]
-CLOSE = 1e-9  # weights that differ by less are the same
+def _positions(found: Distributions) -> tuple[Ints, Ints]:
+    """Where in the pool the values of all distributions lie, one after the other, and (q,) where each ends there."""
+    ends = np.cumsum(found.size)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(found.start - (ends - found.size), found.size) + np.arange(total), ends
 
 
 def imputed_cells(
     chain: Chain, known: Floats, values: Floats, uncertain: Sequence[UncertainRow]
 ) -> list[tuple[ImputedCell, ...]]:
-    """Of each row, one per missing value: known (n, width), values (n, d) that were taken, their n clouds now."""
+    """What was imputed for each row's missing values, at first and now, and by which rule.
+
+    known (n, width): what is kept of the rows, which is asked as `fill` asks it; nothing else is remembered. values
+    (n, d): as they were taken; uncertain: the n rows as they are now. Values that a row came with as distributions, or
+    that an imputer gave at once, are left out: the chain would answer otherwise.
+    """
     gaps = np.isnan(values) & ~(known == SETTLED).any(axis=1)[:, None]
     now = _answers(chain, known, gaps)
     before = _as_it_came(chain, known)
@@ -211,7 +199,7 @@ def imputed_cells(
 
 
 def _as_it_came(chain: Chain, known: Floats) -> Floats:
-    """What was kept of rows before any later reading was noted."""
+    """What was kept of the rows before any later reading was noted."""
     if not chain.hindsight:
         return known
     out = known.copy()
@@ -228,11 +216,11 @@ class _Answer(NamedTuple):
     by: str  # the rule or the imputer
     open: bool  # whether it may still change
     imputer: str
-    rows: int | None  # of history, that it rests on; None: that is not counted
+    rows: int | None  # how many rows of history it rests on; None: that is not counted
 
 
 def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[tuple[int, int], _Answer]:
-    """By row and attribute what the chain gives, for all rows at once; by attribute first."""
+    """What the chain gives for all rows, by row and attribute."""
     out = {}
     for j, rows, imputer, found in chain.search(known, gaps):
         sources, opened = imputer.sources(j), chain.open(known[rows], j, imputer).tolist()
@@ -248,7 +236,7 @@ def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[tuple[int, int], 
 
 
 def _clipped(pairs: Pairs, low: float, high: float) -> Pairs:
-    """What lies outside goes to the nearest end."""
+    """The pairs with values outside moved to the nearest end."""
     out: dict[float, float] = {}
     for value, weight in pairs:
         inside = min(max(value, low), high)

@@ -1,10 +1,10 @@
-"""How do cells get out of Arrow's memory without a Python call per column?
+"""Cells of a record batch, read without a Python call per column.
 
-A record batch is exported once through the Arrow C data interface; the kernel walks its structs and buffers. At 30
-rows a tick the calls, not the numbers, are what costs.
+The batch is exported once through the Arrow C data interface; the kernel walks its structs and buffers. At 30 rows a
+tick the calls, not the numbers, are what costs.
 
-The layout is fixed by the interface's specification: a struct of ten 8-byte fields, of which length, offset, buffers
-and children are used here.
+The interface's specification fixes the layout: a struct of ten 8-byte fields, of which length, offset, buffers and
+children are used here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fogline.arrays import EARLIEST, EXACT, LATEST, ONE, Floats, Ints, Uncertain
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.uncertain import fill_cell
 
-BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what `cells` thinks of a cell, added up; 0: it is fine
+BAD_NUMBER, BAD_WEIGHT, OUTSIDE = 1, 2, 4  # what is wrong with a cell, added up; 0: nothing
 NUMBERS, LISTS = 0, 1  # a column of doubles, or of list<struct<value: double, weight: double>>
 NO_CLOCK, WHOLES, REALS, STAMPS = -1, 0, 1, 2  # a column of instants: int64, float64 or timestamp('us')
 
@@ -110,9 +110,8 @@ def _numbers(column, j, wanted, found):
         if x < wanted.low[j] or x > wanted.high[j]:
             found.code[i, j] |= OUTSIDE
             x = np.nan
-        found.uncertain.lo[i, j] = found.uncertain.hi[i, j] = (
-            x * wanted.sign[j] + 0.0
-        )  # + 0.0: there is no negative zero
+        x = x * wanted.sign[j] + 0.0  # + 0.0: there is no negative zero
+        found.uncertain.lo[i, j] = found.uncertain.hi[i, j] = x
 
 
 @inner
@@ -180,11 +179,12 @@ def _instants(column, kind, n):
 
 @kernel
 def cells(address, columns, clock):
-    """The wanted columns (see `Wanted`) of a record batch as clouds, oriented, values outside [low, high] dropped.
+    """The wanted columns (see `Wanted`) of a record batch as uncertain rows, oriented; values outside [low, high] are
+    dropped, equal ones merged, weights normalised.
 
-    Equal values are merged, weights normalised. Returns the values as they came (n, d), the clouds' arrays, a code per
-    cell (n, d), all codes or-ed together, and whether a cell is missing; then the instants of the clock's column, if
-    it is one that can be read here (`clock`: which, and its kind), and whether they are all fine.
+    Returns the values as they came (n, d), the arrays of the uncertain rows, a code for each cell (n, d), all codes
+    or-ed together, and whether a cell is missing; then the instants of the clock's column, if it can be read here
+    (`clock`: which column, and its kind), and whether each of them is there and can be shown.
     """
     wanted = Wanted(*columns)  # a plain tuple: Numba takes three times as long to recognise a named one
     n, _, _, children = _struct(address)
@@ -210,7 +210,7 @@ def cells(address, columns, clock):
 
 
 def read(batch: Any, columns: tuple[Any, ...], clock: tuple[int, int]) -> tuple[Any, ...]:
-    """`cells` of a pyarrow record batch: (raw, clouds, code, codes, missing, instants, whether those are fine).
+    """`cells` of a record batch: (raw, uncertain rows, code, codes, missing, instants, whether those are fine).
 
     `columns`: what to read, as the fields of `Wanted`.
     """

@@ -1,7 +1,7 @@
-"""Which ids were heard in which stretch of time?
+"""Which ids sent rows in which stretch of time?
 
-A *cell* is a stretch of a group's time. A sketch of a cell is the least hashes of the ids heard there: a function of
-the set of ids alone, however rows are cut, and two of them join into that of both sets.
+A *cell* is a stretch of a group's time. The sketch of a cell is the least hashes of the ids that sent rows there. It
+depends on the set of ids alone, however rows are cut into batches, and two sketches merge into that of both sets.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 from fogline.kernels.compile import inner, kernel
 
 KEPT = 32  # hashes of a sketch; fewer ids than that are counted exactly
-FARTHEST = 2.0**51  # stretches beyond are one: their numbers could not be distinguished from the next
+FARTHEST = 2.0**51  # stretches beyond are one: as floats their numbers would not differ from the next
 
 
 @inner
-def _mix(x):
-    """64 bits, well mixed (splitmix64)."""
+def mixed(x):
+    """64 bits, well mixed: the end of splitmix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -27,7 +27,7 @@ def hash_numbers(values):
     """(n,) uint64: hashes of 64-bit integers."""
     out = np.empty(values.shape[0], np.uint64)
     for i in range(values.shape[0]):
-        out[i] = _mix(np.uint64(values[i]) + np.uint64(0x9E3779B97F4A7C15))
+        out[i] = mixed(np.uint64(values[i]) + np.uint64(0x9E3779B97F4A7C15))
     return out
 
 
@@ -39,7 +39,7 @@ def hash_texts(ends, letters):
         h = np.uint64(0xCBF29CE484222325)
         for k in range(ends[i], ends[i + 1]):
             h = (h ^ np.uint64(letters[k])) * np.uint64(0x100000001B3)
-        out[i] = _mix(h)
+        out[i] = mixed(h)
     return out
 
 

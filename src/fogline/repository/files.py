@@ -1,59 +1,106 @@
-"""How does an array lie in a file, and is it the one that was written?
+"""How do the parts of a repository lie on disk, and are they what was written?
 
-A file holds one array, as NumPy writes it. Its reference, which the manifest lists, has its size and a checksum; both
-are looked at when the file is opened, so that a copy which is torn is an error and not another answer. The checksum is
-of the whole file, or, where that is large, of pieces that are spread evenly over it, both ends included: opening costs
-a bounded time, however long the history is.
+`Files.put` writes a value: its arrays into files, one each, as NumPy writes them; all else becomes an entry, which is
+plain JSON. `Files.get` makes the value of an entry again, with its arrays mapped into memory, not copied. A value is an
+array, texts, a number, a mapping, a sequence, or one of the classes of a repository (`CLASSES`), field by field. So a
+class whose fields change needs nothing here but another version of the format (`store.FORMAT`).
 
-Whatever was written is on the disk, not only on its way there, when `put` or `write` returns.
+The reference of a file has its size and a checksum. Both are looked at when it is opened, so that a torn copy is an
+error and not another answer. The checksum is of the whole file, or, where that is large, of pieces that are spread
+evenly over it, both ends included: opening takes a bounded time, however long the history is.
+
+What was written is on the disk, not only on its way there, when `put` or `write` returns.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fogline.errors import FoglineError, HistoryError
 from fogline.kernels.forest import Forest
+from fogline.kernels.rtree import RTree
 from fogline.kernels.sorted import Sorted
 from fogline.query import Rule
-from fogline.repository.access import Access, IndexAccess, SortedAccess, readonly
-from fogline.repository.history import Column, Words
-from fogline.repository.index import Index
+from fogline.repository.access import SortedAccess, TreeAccess, readonly
+from fogline.repository.history import Column, History, Words
 from fogline.repository.lattice import Choice, Lattice
 from fogline.repository.others import ByOthers, Linear
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.transition import Transition
 
-if TYPE_CHECKING:
-    from fogline.repository.access import Access
-
-
 PIECES, PIECE = 256, 65_536  # of a file that is larger than all of them together, so many are looked at
+ARRAY, TEXTS, MAPPING = "array", "texts", "mapping"  # what an entry {kind: content} is, if not the name of a class
+_CLASSES: tuple[Any, ...] = (
+    Rule, Words, Column, History, Choice, Lattice, SortedAccess, Sorted, TreeAccess, RTree, Linear, ByOthers, Forest,
+    Transition, SensorModel,
+)  # fmt: skip
+CLASSES = {each.__name__: each for each in _CLASSES}
+FIELDS = {each: getattr(each, "_fields", None) or tuple(one.name for one in fields(each)) for each in _CLASSES}
 
-Reference = list[Any]  # name, size in bytes, checksum: as JSON has it
+Entry = Any  # as JSON has it: None, a number, a text, a list of entries, or {kind: content}
+Reference = list[Any]  # of a file: name, size in bytes, checksum
 
 
 class Files:
-    """Arrays of one folder, by reference. `part` begins the names of those that are put."""
+    """The values of one folder. `part` begins the names of the files that are put."""
 
-    def __init__(self, folder: Path, part: str = "") -> None:
+    def __init__(self, folder: Path, part: str = "array") -> None:
         self.folder, self.part = folder, part
         self.count = 0
-        self.written: dict[int, dict[str, Any]] = {}  # by id: the entry of what several parts share
-        self.read: dict[str, Access] = {}  # by entry: the same, read once
+        self.known: dict[int, tuple[Any, Entry]] = {}  # by id: arrays and texts that lie in the folder already
+        self.read: dict[str, Any] = {}  # by entry: the same, each mapped once
 
-    def put(self, array: NDArray[Any]) -> Reference:
-        """Write an array."""
+    def put(self, value: Any) -> Entry:
+        """The entry of a value, whose arrays are in the folder now; what is there already is not written again."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if id(value) in self.known:
+            return self.known[id(value)][1]
+        if isinstance(value, np.ndarray):
+            return self._remember(value, {ARRAY: self._write(value)})
+        if isinstance(value, pa.Array):
+            return self._remember(value, {TEXTS: [self._write(array) for array in Words(value).arrays()]})
+        if isinstance(value, Mapping):
+            return {MAPPING: {name: self.put(each) for name, each in value.items()}}
+        if type(value) in FIELDS:
+            return {type(value).__name__: {name: self.put(getattr(value, name)) for name in FIELDS[type(value)]}}
+        if isinstance(value, Sequence):
+            return [self.put(each) for each in value]
+        raise TypeError(f"{type(value).__name__} is nothing that a repository holds")
+
+    def get(self, entry: Entry) -> Any:
+        """The value of an entry; sequences are tuples, arrays read-only."""
+        if isinstance(entry, list):
+            return tuple(map(self.get, entry))
+        if not isinstance(entry, dict):
+            return entry
+        ((kind, content),) = entry.items()
+        if kind not in (ARRAY, TEXTS):
+            values = {name: self.get(each) for name, each in content.items()}
+            return values if kind == MAPPING else CLASSES[kind](**values)
+        if (key := repr(entry)) not in self.read:
+            array = kind == ARRAY
+            value = self._read(*content) if array else Words.from_arrays(*(self._read(*each) for each in content)).texts
+            self._remember(value, entry)
+            self.read[key] = value
+        return self.read[key]
+
+    def _remember(self, value: Any, entry: Entry) -> Entry:
+        self.known[id(value)] = value, entry  # with the value, so that nothing else gets its id
+        return entry
+
+    def _write(self, array: NDArray[Any]) -> Reference:
         self.count += 1
         path = self.folder / f"{self.part}-{self.count}.npy"
         with path.open("wb") as file:
@@ -62,9 +109,8 @@ class Files:
             os.fsync(file.fileno())
         return [path.name, path.stat().st_size, checksum(path)]
 
-    def get(self, reference: Reference) -> NDArray[Any]:
-        """An array, read-only and not copied. (An empty one cannot be mapped.)"""
-        name, size, expected = reference
+    def _read(self, name: str, size: int, expected: int) -> NDArray[Any]:
+        """The array of a file, if that is the one that was written. (An empty one cannot be mapped.)"""
         if Path(name).name != name:
             raise _torn(self.folder, f"names {name!r}, which is no file of this folder")
         path = self.folder / name
@@ -74,7 +120,7 @@ class Files:
                 raise _torn(path, f"has {found:,} bytes where {size:,} were written")
             if checksum(path) != expected:
                 raise _torn(path, f"has the {size:,} bytes that were written, but not the same ones")
-            return np.asarray(np.load(path, mmap_mode="r") if size > 128 else np.load(path))
+            return readonly(np.load(path, mmap_mode="r") if size > 128 else np.load(path))
         except FileNotFoundError:
             raise _torn(path, "is not there") from None
         except FoglineError:
@@ -146,189 +192,3 @@ def make_folder(folder: Path) -> None:
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
-
-
-# --- entries ---
-# How do the parts of a repository become arrays on disk, and parts again?
-#
-# `put_…` writes the arrays of a part and returns its entry in the manifest, which is plain JSON; `get_…` makes the
-# part
-# of an entry, with its arrays mapped, not copied.
-
-Entry = dict[str, Any]
-
-
-def put_rule(rule: Rule) -> Entry:
-    """The entry of a rule: Rule(**entry) is the same again."""
-    return {"given": dict(rule.given), "then": rule.then, "within": rule.within}
-
-
-def put_column(column: Column, files: Files) -> Entry:
-    """Write a column."""
-    return {
-        "values": files.put(column.values),
-        "words": None if column.words is None else put_words(column.words, files),
-    }
-
-
-def get_column(saved: Mapping[str, Any], files: Files) -> Column:
-    """The column of an entry."""
-    return Column(files.get(saved["values"]), None if saved["words"] is None else get_words(saved["words"], files))
-
-
-def put_words(words: Words, files: Files) -> list[Reference]:
-    """Write words."""
-    return [files.put(array) for array in words.arrays()]
-
-
-def get_words(saved: list[Reference], files: Files) -> Words:
-    """The words of an entry."""
-    ends, letters = map(files.get, saved)
-    return Words.from_arrays(ends, letters)
-
-
-def put_lattice(lattice: Lattice, files: Files) -> Entry:
-    """Write a lattice with its accesses; its rules are those of the repository."""
-    choices = [
-        {
-            "rules": each.rules,
-            "given": dict(each.given),
-            "expected": each.expected,
-            "measured": dict(each.measured),
-            "access": _put_access(each.access, files),
-        }
-        for each in lattice.choices
-    ]
-    level_0 = {"values": files.put(lattice.values), "counts": files.put(lattice.counts)}
-    return {"then": lattice.then, **level_0, "choices": choices}
-
-
-def get_lattice(saved: Mapping[str, Any], rules: tuple[Rule, ...], files: Files) -> Lattice:
-    """The lattice of an entry, in a repository with these rules."""
-    choices = tuple(
-        Choice(
-            tuple(each["rules"]),
-            each["given"],
-            each["expected"],
-            _get_access(each["access"], files),
-            each["measured"],
-        )
-        for each in saved["choices"]
-    )
-    usable = tuple(rule for rule in rules if rule.then == saved["then"])
-    return Lattice(saved["then"], usable, choices, files.get(saved["values"]), files.get(saved["counts"]))
-
-
-def _put_access(access: Access, files: Files) -> Entry:
-    if id(access) not in files.written:
-        if isinstance(access, SortedAccess):
-            arrays = {name: files.put(array) for name, array in access.table._asdict().items()}
-            about = {"kind": "sorted", "lead": access.lead, "key": access.key, "others": access.others}
-        else:
-            assert isinstance(access, IndexAccess)
-            arrays = {name: files.put(array) for name, array in access.index.arrays().items()}
-            about = {"kind": "index", "names": access.names}
-        files.written[id(access)] = {"arrays": arrays, **about}
-    return files.written[id(access)]
-
-
-def _get_access(saved: Entry, files: Files) -> Access:
-    key = json.dumps(saved, sort_keys=True)
-    if key not in files.read:
-        arrays = {name: files.get(file) for name, file in saved["arrays"].items()}
-        if saved["kind"] == "sorted":
-            table = Sorted(**{name: readonly(array) for name, array in arrays.items()})
-            files.read[key] = SortedAccess(table, saved["lead"], saved["key"], tuple(saved["others"]))
-        else:
-            files.read[key] = IndexAccess(Index.from_arrays(arrays), tuple(saved["names"]))
-    return files.read[key]
-
-
-def put_forest(forest: Forest, files: Files) -> Entry:
-    """Write trees."""
-    return {name: files.put(array) for name, array in forest._asdict().items()}
-
-
-def get_forest(saved: Mapping[str, Any], files: Files) -> Forest:
-    """The trees of an entry."""
-    return Forest(**{name: readonly(files.get(file)) for name, file in saved.items()})
-
-
-_NUMBERS = ("step", "oldest", "pad", "error", "without", "nothing", "error_last", "error_between")  # of a transition
-
-
-def put_transition(transition: Transition, files: Files) -> Entry:
-    """Write a transition."""
-    return {
-        "before": put_forest(transition.before, files),
-        "between": None if transition.between is None else put_forest(transition.between, files),
-        "grid": files.put(transition.grid),
-        "whole": files.put(transition.whole),
-        "widths": files.put(transition.widths),
-        **{name: getattr(transition, name) for name in _NUMBERS},
-    }
-
-
-def get_transition(saved: Mapping[str, Any], files: Files) -> Transition:
-    """The transition of an entry."""
-    return Transition(
-        get_forest(saved["before"], files),
-        None if saved["between"] is None else get_forest(saved["between"], files),
-        readonly(files.get(saved["grid"])),
-        whole=readonly(files.get(saved["whole"])),
-        widths=readonly(files.get(saved["widths"])),
-        **{name: saved[name] for name in _NUMBERS},
-    )
-
-
-def put_others(others: ByOthers, files: Files) -> Entry:
-    """Write what other attributes explain about one."""
-    trees = {name: files.put(array) for name, array in others.trees._asdict().items()}
-    lines = None if others.lines is None else [files.put(array) for array in others.lines]
-    about = {name: getattr(others, name) for name in ("given", "step", "error", "without", "nothing")}
-    return {"trees": trees, "lines": lines, "grid": files.put(others.grid), **about}
-
-
-def get_others(saved: Mapping[str, Any], files: Files) -> ByOthers:
-    """What other attributes explain, of an entry."""
-    trees = Forest(**{name: readonly(files.get(file)) for name, file in saved["trees"].items()})
-    lines = None if saved["lines"] is None else Linear(*(readonly(files.get(file)) for file in saved["lines"]))
-    grid, about = readonly(files.get(saved["grid"])), (saved[name] for name in ("step", "error", "without", "nothing"))
-    return ByOthers(tuple(saved["given"]), lines, trees, grid, *about)
-
-
-def put_sensors(
-    sensors: SensorModel | None, files: Files, transitions: Mapping[str, Entry] | None = None
-) -> Entry | None:
-    """Write a model of sensors; `transitions`: their entries, where they are written already."""
-    if sensors is None:
-        return None
-    written = {name: put_transition(each, files) for name, each in sensors.transitions.items() if transitions is None}
-    return {
-        "names": sensors.names,
-        "keys": sensors.keys,
-        "longest": None if np.isinf(sensors.longest) else sensors.longest,
-        "transitions": written if transitions is None else dict(transitions),
-        "recent": [put_rule(rule) for rule in sensors.recent],
-        "time": sensors.time,
-        "sensors": [put_words(Words(part), files) for part in sensors.known],
-        "times": files.put(sensors.times),
-        "values": files.put(sensors.values),
-    }
-
-
-def get_sensors(saved: Mapping[str, Any] | None, files: Files) -> SensorModel | None:
-    """The model of an entry."""
-    if saved is None:
-        return None
-    return SensorModel(
-        tuple(saved["names"]),
-        tuple(saved["keys"]),
-        np.inf if saved["longest"] is None else saved["longest"],
-        {name: get_transition(each, files) for name, each in saved["transitions"].items()},
-        tuple(Rule(**each) for each in saved["recent"]),
-        saved["time"],
-        tuple(get_words(each, files).texts for each in saved["sensors"]),
-        files.get(saved["times"]),
-        files.get(saved["values"]),
-    )

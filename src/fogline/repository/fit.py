@@ -1,12 +1,12 @@
 """How does a history become a repository?
 
-One recipe, whichever engine carries it: rules are given, or discovered for each attribute; those about the recent past
-are set apart, the others checked; for each attribute a lattice of their combinations is built; for each attribute it
-may be learnt how sensors change; what the sensors have read last is gathered.
+One recipe, whichever engine carries it out: rules are given, or discovered for each attribute; a lattice of their
+combinations is built for each attribute; where rules are discovered, it is also learnt how each attribute changes from
+reading to reading, and what the other attributes of a row explain about it; the newest readings of all sensors are
+gathered.
 
-What is done for each attribute depends on the history and on earlier steps alone, so an engine may run every attribute
-in a process of its own. It is handed `Work`: a function of the history and an attribute, and how its result is written
-to disk and read again, should it have to travel.
+What is done for one attribute (`Work`) depends on the history and on earlier steps alone. So an engine may do it in a
+process of its own, and carry the result back as it is written to disk (`repository/files`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ import numpy as np
 
 from fogline.errors import HistoryError
 from fogline.query import Query, Rule, duration
-from fogline.repository import files as entries
 from fogline.repository import lattice
-from fogline.repository.files import Files
-from fogline.repository.held_out import PLAIN, VALUES, check_method, discover_one
+from fogline.repository.held_out import PLAIN, VALUES, check_method, discover
 from fogline.repository.history import History, check_teaches
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers, learn_others
@@ -62,9 +60,12 @@ class Recipe:
         hindsight: bool = True,
         values: int | None = VALUES,
     ) -> Recipe:
-        """Rules in any form that `as_rules` reads."""
+        """Rules in any form that `as_rules` reads; those about the recent past are set apart."""
         check_method(method)
-        check_values(values)
+        if values is not None and (isinstance(values, bool) or not isinstance(values, int) or values < 4):
+            raise HistoryError(
+                f"values is {values!r}; it is a whole number from 4 on, or None for as many as there are."
+            )
         given = None if rules is None else tuple(as_rules(rules))
         recent = about_recent(given or (), query)
         others = None if given is None else tuple(rule for rule in given if rule not in recent)
@@ -86,22 +87,6 @@ class Recipe:
         return self.rules is None and self.method in ("held-out", "others")
 
 
-class Work(NamedTuple, Generic[T]):
-    """What is done for one attribute, and how its result is written (returns what to remember of it) and read again."""
-
-    title: str
-    do: Callable[[History, str], T]
-    write: Callable[[T, Files], Any]
-    read: Callable[[Any, Files], T]
-
-
-class Runner(Protocol):
-    """Where the work for each attribute is done."""
-
-    def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
-        """work.do(history, name) for each of the attributes."""
-
-
 class Fitted(NamedTuple):
     """The parts of a repository."""
 
@@ -114,8 +99,22 @@ class Fitted(NamedTuple):
     others: dict[str, ByOthers]
 
 
+class Work(NamedTuple, Generic[T]):
+    """What is done for one attribute: do(history, name)."""
+
+    title: str
+    do: Callable[[History, str], T]
+
+
+class Runner(Protocol):
+    """Where the work for each attribute is done."""
+
+    def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
+        """work.do(history, name) for each of the attributes."""
+
+
 class InProcess:
-    """Does the work for each attribute here and now, one after the other."""
+    """Does the work here and now, for one attribute after the other."""
 
     def __init__(self, history: History, progress: Progress | None = None) -> None:
         self.history, self.progress = history, progress
@@ -135,92 +134,54 @@ class InProcess:
 
 def fit(recipe: Recipe, history: History, runner: Runner) -> Fitted:
     """The recipe. `history` holds the same rows that the runner's work gets."""
-    query = recipe.query
-    recent = query.names if recipe.method == "last" else [rule.then for rule in recipe.recent]
+    query, names = recipe.query, recipe.query.names
+    recent = names if recipe.method == "last" else [rule.then for rule in recipe.recent]
     check_teaches(history, query, {*recent, *query.carry})
     rules = recipe.rules
     if rules is None:
-        rules = tuple(rule for found in runner.each(discovery(recipe), query.names) for rule in found)
+        rules = tuple(rule for found in runner.each(_discovering(recipe), names) for rule in found)
     check_rules(rules, history)
-    lattices = runner.each(building(rules), query.names)
-    learnt = runner.each(learning(recipe, rules), query.names) if recipe.learns else [None] * len(query.names)
-    transitions = {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
-    others = across(recipe, rules, runner, tuple(transitions))
+    lattices = dict(zip(names, runner.each(_building(rules), names), strict=True))
+    transitions = _found(names, runner.each(_learning(recipe, rules), names)) if recipe.learns else {}
+    looking = _looking_across(recipe, rules, tuple(transitions))
+    others = _found(names, runner.each(looking, names)) if recipe.looks_across else {}
     keep = recipe.method == "last"  # which needs nothing but what the sensors have read last
     sensors = gathered(history, query, recipe.longest, transitions, recipe.recent, keep_state=keep)
-    by_name = dict(zip(query.names, lattices, strict=True))
-    return Fitted(history, rules, by_name, sensors, recipe.name, recipe.values, others)
+    return Fitted(history, rules, lattices, sensors, recipe.name, recipe.values, others)
 
 
-def across(recipe: Recipe, rules: tuple[Rule, ...], runner: Runner, known: Collection[str]) -> dict[str, ByOthers]:
-    """What the other attributes of a row explain, for the attributes of which they explain more than rules do.
-
-    `known`: those of which the sensors' own past is known, so that less depends on it.
-    """
-    if not recipe.looks_across:
-        return {}
-    query = recipe.query
-    work: Work[ByOthers | None] = Work(
-        OTHERS,
-        lambda history, name: learn_others(history, query, name, rules, doubt=name not in known),
-        lambda found, files: None if found is None else entries.put_others(found, files),
-        lambda saved, files: None if saved is None else entries.get_others(saved, files),
-    )
-    learnt = runner.each(work, query.names)
-    return {name: each for name, each in zip(query.names, learnt, strict=True) if each is not None}
+def _found(names: tuple[str, ...], results: list[T | None]) -> dict[str, T]:
+    return {name: each for name, each in zip(names, results, strict=True) if each is not None}
 
 
-def discovery(recipe: Recipe) -> Work[list[Rule]]:
-    """Rules for one attribute."""
+def _discovering(recipe: Recipe) -> Work[list[Rule]]:
     query, method = recipe.query, recipe.method
-    return Work(
-        RULES,
-        lambda history, name: discover_one(history, query, name, method=method),
-        lambda rules, _: [entries.put_rule(rule) for rule in rules],
-        lambda saved, _: [Rule(**each) for each in saved],
-    )
+    return Work(RULES, lambda history, name: discover(history, query, name, method=method))
 
 
-def building(rules: tuple[Rule, ...]) -> Work[Lattice]:
-    """The lattice of one attribute."""
-    return Work(
-        LATTICES,
-        lambda history, name: lattice.build(history, name, rules),
-        entries.put_lattice,
-        lambda saved, files: entries.get_lattice(saved, rules, files),
-    )
+def _building(rules: tuple[Rule, ...]) -> Work[Lattice]:
+    return Work(LATTICES, lambda history, name: lattice.build(history, name, rules))
 
 
-def learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]:
-    """The transition of one attribute, or None where it does not pay."""
-    return Work(
-        TRANSITIONS,
-        _Learning(recipe, rules),
-        lambda found, files: None if found is None else entries.put_transition(found, files),
-        lambda saved, files: None if saved is None else entries.get_transition(saved, files),
-    )
+def _learning(recipe: Recipe, rules: tuple[Rule, ...]) -> Work[Transition | None]:
+    """None where a transition does not pay. The training set is made once in each process."""
+    made: list[TrainingSet | None] = []
 
-
-class _Learning:
-    """Learns for one attribute after the other; the training set is made once."""
-
-    def __init__(self, recipe: Recipe, rules: tuple[Rule, ...]) -> None:
-        self.recipe, self.rules = recipe, rules
-        self.training: list[TrainingSet | None] = []  # of the one history; empty before the first attribute
-
-    def __call__(self, history: History, name: str) -> Transition | None:
-        if not self.training:
-            self.training.append(TrainingSet.of(history, self.recipe.query, self.recipe.longest))
-        training = self.training[0]
-        if training is None:
+    def learn(history: History, name: str) -> Transition | None:
+        if not made:
+            made.append(TrainingSet.of(history, recipe.query, recipe.longest))
+        if made[0] is None:
             return None
-        return learn_transition(history, training, name, self.rules, hindsight=self.recipe.hindsight)
+        return learn_transition(history, made[0], name, rules, hindsight=recipe.hindsight)
+
+    return Work(TRANSITIONS, learn)
 
 
-def check_values(values: int | None) -> None:
-    """Is this a number of values that a distribution can be reduced to?"""
-    if values is not None and (isinstance(values, bool) or not isinstance(values, int) or values < 4):
-        raise HistoryError(f"values is {values!r}; it is a whole number from 4 on, or None for as many as there are.")
+def _looking_across(recipe: Recipe, rules: tuple[Rule, ...], known: Collection[str]) -> Work[ByOthers | None]:
+    """None where rules explain as much. `known`: attributes of which the sensors' own past is known: on them less
+    depends, so no doubt about them is spoken of."""
+    query = recipe.query
+    return Work(OTHERS, lambda history, name: learn_others(history, query, name, rules, doubt=name not in known))
 
 
 def fingerprint(fitted: Fitted) -> str:

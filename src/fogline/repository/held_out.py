@@ -231,7 +231,7 @@ def judge(history: History, then: str, rules: Sequence[Rule]) -> list[Quality]:
     return [held_out.judge(rule, history.rows) for rule in rules] if held_out.possible else []
 
 
-def discover_one(history: History, query: Query, then: str, *, method: str) -> list[Rule]:
+def discover(history: History, query: Query, then: str, *, method: str) -> list[Rule]:
     """Rules for one attribute of the query."""
     check_method(method)
     if method in PLAIN:

@@ -30,11 +30,11 @@ from fogline.show import quoted
 TEXTS = pa.large_string()
 
 
+@dataclass(frozen=True, eq=False)
 class Words:
     """Distinct texts; the code of each is its place."""
 
-    def __init__(self, texts: pa.Array) -> None:
-        self.texts = texts  # TEXTS, without nulls
+    texts: pa.Array  # TEXTS, without nulls
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Words:

@@ -1,18 +1,17 @@
 """Which combination of rules imputes a missing value, and what does it find?
 
 Rules for one attribute combine (paper, section 3.2): all that are usable first, then fewer, within a level in
-increasing expected number of matching rows, down to single rules; the first combination that matches any repository
-row gives the distribution. With none: level 0, the attribute's distribution over the whole repository, which stands
-beside the combinations as `values` and `counts`.
+increasing expected number of matching rows, down to single rules. The first combination that matches any row of the
+repository gives the distribution. With none it is level 0: the attribute's distribution over the whole repository.
 
-The expectation is fixed when fitting: the mean, over rows that hold all that is given, of the number of rows that
-match them and hold the attribute, self included.
+The expectation is fixed when fitting: the mean, over rows that hold all that is given, of the number of rows that match
+them and hold the attribute, self included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.errors import RuleError
 from fogline.kernels.uncertain import distinct
 from fogline.query import Rule
-from fogline.repository.access import Access, Centres, Planner
+from fogline.repository.access import Access, Accesses, Centres
 from fogline.repository.history import History
 from fogline.repository.rules import MOST, combine, subsets
 
@@ -35,12 +34,11 @@ class Choice:
     given: Mapping[str, float]
     expected: float  # rows that match, on average
     access: Access
-    measured: Mapping[str, float] = field(default_factory=dict)  # seconds per question of each access that was timed
 
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """The combinations for one attribute in the order in which they are tried, and what is left when none matches."""
+    """The combinations for one attribute in the order in which they are tried, and level 0 for when none matches."""
 
     then: str
     rules: tuple[Rule, ...]
@@ -62,10 +60,8 @@ class Lattice:
         start, length, source = np.zeros((3, size), np.int64)
         values, counts, filled = [np.empty(0)], [np.empty(0)], 0
         open_ = np.ones(size, np.bool_)
-        for k, rows in self._tries(centres, open_):
-            given = self.choices[k].given
-            found = self.choices[k].access.find(given, {name: centres[name][rows] for name in given})
-            first, many, value, count = distinct(*found)
+        for k, rows, given, asked in self._tries(centres, open_):
+            first, many, value, count = distinct(*self.choices[k].access.find(given, asked))
             hit = rows[many > 0]
             start[hit], length[hit], source[hit] = first[many > 0] + filled, many[many > 0], k
             open_[hit] = False
@@ -80,43 +76,32 @@ class Lattice:
             return self.choices[0].access.bounds(self.choices[0].given, centres)
         low, high = np.full((2, size), np.nan)
         open_ = np.ones(size, np.bool_)
-        for k, rows in self._tries(centres, open_):
-            given = self.choices[k].given
-            low[rows], high[rows] = self.choices[k].access.bounds(given, {name: centres[name][rows] for name in given})
+        for k, rows, given, asked in self._tries(centres, open_):
+            low[rows], high[rows] = self.choices[k].access.bounds(given, asked)
             open_[rows] = np.isnan(low[rows])
         return low, high
 
     def able(self, centres: Centres, size: int) -> Flags:
         """(size,) for which rows any combination matches."""
         open_ = np.ones(size, np.bool_)
-        for k, rows in self._tries(centres, open_):
-            given = self.choices[k].given
-            open_[rows] = self.choices[k].access.count(given, {name: centres[name][rows] for name in given}) == 0
+        for k, rows, given, asked in self._tries(centres, open_):
+            open_[rows] = self.choices[k].access.count(given, asked) == 0
         return ~open_
 
-    def _tries(self, centres: Centres, open_: Flags) -> Iterator[tuple[int, Ints]]:
-        """For each combination in order: the rows that may use it and are still open."""
+    def _tries(self, centres: Centres, open_: Flags) -> Iterator[tuple[int, Ints, Mapping[str, float], Centres]]:
+        """For each combination in order: its number, the rows that may use it and are still open, and the question."""
         there = {name: ~np.isnan(values) for name, values in centres.items()}
         for k, each in enumerate(self.choices):
-            able = open_.copy()
-            for name in each.given:
-                able &= there[name]
-            rows = np.flatnonzero(able)
+            rows = np.flatnonzero(np.all([open_, *(there[name] for name in each.given)], axis=0))
             if len(rows):
-                yield k, rows
+                yield k, rows, each.given, {name: centres[name][rows] for name in each.given}
 
-    def grown(self, more: History) -> Lattice:
-        """The same with more rows; what is expected stays as fitted."""
-        grown: dict[int, Access] = {}
-        for each in self.choices:
-            if id(each.access) not in grown:
-                grown[id(each.access)] = each.access.grown(self.then, more)
-        choices = tuple(replace(each, access=grown[id(each.access)]) for each in self.choices)
-        values, counts = _level_0(more, self.then)
-        both = np.concatenate((self.values, values))
-        merged, where = np.unique(both, return_inverse=True)
-        often = np.bincount(where, np.concatenate((self.counts, counts)), len(merged)).astype(np.float64)
-        return Lattice(self.then, self.rules, choices, merged, often)
+    def over(self, history: History) -> Lattice:
+        """The same combinations in the same order, over another history."""
+        known = {each.access.describe(): each.access for each in self.choices}  # combinations share accesses
+        loaded = {name: access.over(history, self.then) for name, access in known.items()}
+        choices = tuple(replace(each, access=loaded[each.access.describe()]) for each in self.choices)
+        return Lattice(self.then, self.rules, choices, *_level_0(history, self.then))
 
 
 def build(history: History, then: str, rules: Sequence[Rule]) -> Lattice:
@@ -124,12 +109,11 @@ def build(history: History, then: str, rules: Sequence[Rule]) -> Lattice:
     usable = tuple(rule for rule in rules if rule.then == then)
     if len(usable) > MOST:
         raise RuleError(f"{then!r} has {len(usable)} rules; at most {MOST} can be combined.")
-    planner = Planner(history, then, usable)
-    choices = []
+    accesses, choices = Accesses(history, then, usable), []
     for chosen in subsets(len(usable)):
         given = combine([usable[k] for k in chosen])
-        access, measured = planner.access(given)
-        choices.append(Choice(chosen, given, expected_matches(history, given, access), access, measured))
+        access = accesses.of(given)
+        choices.append(Choice(chosen, given, _expected(history, given, access), access))
     choices.sort(key=lambda each: (-len(each.rules), each.expected, each.rules))
     return Lattice(then, usable, tuple(choices), *_level_0(history, then))
 
@@ -141,7 +125,7 @@ def _level_0(history: History, then: str) -> tuple[Floats, Floats]:
     return values, counts.astype(np.float64)
 
 
-def expected_matches(history: History, given: Mapping[str, float], access: Access) -> float:
+def _expected(history: History, given: Mapping[str, float], access: Access) -> float:
     """The mean number of matching rows, over the rows (or a fixed sample of them) that hold all that is given."""
     rows = holders(history, tuple(given))
     if len(rows) > EXACT:

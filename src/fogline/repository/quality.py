@@ -16,7 +16,7 @@ import numpy as np
 from fogline.arrays import Ints
 from fogline.errors import HistoryWarning
 from fogline.query import Query, Rule
-from fogline.repository.access import Planner
+from fogline.repository.access import Accesses
 from fogline.repository.held_out import PLAIN, HeldOut
 from fogline.repository.history import History, read_history
 from fogline.repository.lattice import holders
@@ -180,7 +180,7 @@ def verify(rules: Iterable[Any], history: Any, query: Query, *, most: int = 10) 
 def _breakers(rule: Rule, history: History) -> Ints:
     """The rows that differ too much from some row they are close to."""
     rows = holders(history, (*rule.given, rule.then))
-    access, _ = Planner(history, rule.then, [rule]).access(rule.given)
+    access = Accesses(history, rule.then, [rule]).of(rule.given)
     low, high = access.bounds(rule.given, {name: history.columns[name].values[rows] for name in rule.given})
     own = history.columns[rule.then].values[rows]
     return rows[(own - low > rule.within) | (high - own > rule.within)]

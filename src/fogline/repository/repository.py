@@ -39,13 +39,10 @@ class Step:
     then: str
     rules: tuple[Rule, ...]
     expected: float  # rows that match, on average
-    way: str
-    measured: Mapping[str, float]  # seconds per question of the ways that competed; empty where one was clearly best
+    way: str  # how they are found
 
     def __str__(self) -> str:
-        timed = ", ".join(f"{name} {seconds * 1e6:.1f} µs" for name, seconds in self.measured.items())
-        rules = " and ".join(str(rule) for rule in self.rules)
-        return f"{rules}: about {self.expected:.3g} rows, {self.way}{f' ({timed})' if timed else ''}"
+        return f"{' and '.join(map(str, self.rules))}: about {self.expected:.3g} rows, {self.way}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +123,7 @@ class Repository:
         """A repository with more rows. Rules, and the order in which combinations are tried, stay as fitted."""
         more = read_history(rows, query).like(self.history)
         joined, sensors = self.history.joined(more), self.sensors
-        lattices = {name: each.grown(more) for name, each in self.lattices.items()}
+        lattices = {name: each.over(joined) for name, each in self.lattices.items()}
         if sensors is not None:
             if sensors.names != query.names:
                 raise HistoryError(f"this repository was fitted for {', '.join(sensors.names)}, in this order.")
@@ -166,13 +163,7 @@ class Repository:
     def explain(self) -> list[Step]:
         """What is tried for which attribute, in which order, and by which way its rows are found."""
         return [
-            Step(
-                name,
-                tuple(each.rules[k] for k in choice.rules),
-                choice.expected,
-                choice.access.describe(),
-                dict(choice.measured),
-            )
+            Step(name, tuple(each.rules[k] for k in choice.rules), choice.expected, choice.access.describe())
             for name, each in self.lattices.items()
             for choice in each.choices
         ]

@@ -1,12 +1,12 @@
-"""How does a repository lie on disk?
+"""Where do the versions of a repository lie, and which one is opened?
 
-A folder of versions. Each version is a subfolder with its arrays, one `.npy` file each, and a manifest that lists them;
-`manifest.json` of the folder names the newest. Loading maps the files into memory: nothing is copied, and processes of
-one machine share the pages.
+A folder of versions. Each version is a subfolder with its arrays, one `.npy` file each, and a manifest that lists them
+(`repository/files`); `manifest.json` of the folder names the newest. Loading maps the files into memory: nothing is
+copied, and processes of one machine share the pages.
 
 What is written once is never changed: saving makes a new version beside the others and then exchanges the folder's
-manifest, at once. So a repository can be saved over the one it was loaded from, a crash leaves what was there, of two
-that are saved at the same time both are complete and the later one counts, and a query that runs finds the version it
+manifest, at once. So a repository can be saved over the one it was loaded from, and a crash leaves what was there. Of
+two that are saved at the same time both are complete, and the later one counts. A query that runs finds the version it
 was started with, by its fingerprint, until `prune` removes that.
 """
 
@@ -17,30 +17,19 @@ import re
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fogline.documents import WRITTEN, read_small
 from fogline.errors import FoglineError, HistoryError, other_format
-from fogline.query import Rule
-from fogline.repository import files as entries
 from fogline.repository.files import Files, make_folder, must_be_writable, sync, write
 from fogline.repository.fit import Fitted
-from fogline.repository.history import History
 from fogline.saved import opened, sealed
 
-FORMAT = 7
+FORMAT = 8
 MANIFEST, VERSION = "manifest.json", "version-"
 ABANDONED = 86_400  # seconds after which a version that was never finished is one that never will be
-
-
-class Entries(NamedTuple):
-    """What the manifest lists of a repository's arrays."""
-
-    columns: dict[str, Any]
-    lattices: dict[str, Any]
-    sensors: Any
-    others: dict[str, Any]
 
 
 class Version(NamedTuple):
@@ -67,22 +56,12 @@ class Draft:
         make_folder(self.root)
         self.arrays.mkdir()
 
-    def files(self, part: str) -> Files:
-        """A place for the arrays of one part; parts may be written at the same time."""
-        return Files(self.arrays, part)
-
-    def finish(self, fitted: Fitted, fingerprint: str, written: Entries) -> None:
-        """Name what was written, all at once."""
-        manifest = {
-            "format": FORMAT,
-            "fingerprint": fingerprint,
-            "rows": fitted.history.rows,
-            "rules": [entries.put_rule(rule) for rule in fitted.rules],
-            "method": fitted.method,
-            "values": fitted.values,
-            **written._asdict(),
-        }
-        write(self.arrays / MANIFEST, sealed(manifest))
+    def finish(self, fitted: Fitted, fingerprint: str, files: Files | None = None) -> None:
+        """Write the parts and then name them, all at once. `files`: knows what lies in the subfolder already."""
+        files = files or Files(self.arrays)
+        parts = fitted._replace(history=replace(fitted.history, texts={}))._asdict()
+        entries = {name: files.put(each) for name, each in parts.items()}
+        write(self.arrays / MANIFEST, sealed({"format": FORMAT, "fingerprint": fingerprint, **entries}))
         sync(self.root)
         write(self.root / MANIFEST, sealed({"format": FORMAT, "newest": self.arrays.name}))
         sync(self.root.parent)
@@ -155,23 +134,10 @@ def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
     """Write everything."""
     draft = Draft(folder)
     try:
-        _fill(draft, fitted, fingerprint)
+        draft.finish(fitted, fingerprint)
     except BaseException:
         draft.discard()
         raise
-
-
-def _fill(draft: Draft, fitted: Fitted, fingerprint: str) -> None:
-    files = draft.files("column")
-    columns = {name: entries.put_column(column, files) for name, column in fitted.history.columns.items()}
-    lattices = {
-        name: entries.put_lattice(each, draft.files(f"lattice-{k}"))
-        for k, (name, each) in enumerate(fitted.lattices.items())
-    }
-    sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"))
-    files = draft.files("others")
-    others = {name: entries.put_others(each, files) for name, each in fitted.others.items()}
-    draft.finish(fitted, fingerprint, Entries(columns, lattices, sensors, others))
 
 
 def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, str]:
@@ -179,21 +145,11 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
     path = version_of(folder, fingerprint)
     manifest, files = _manifest(path), Files(path)
     try:
-        return _fitted(manifest, files), manifest["fingerprint"]
+        return Fitted(**{name: files.get(manifest[name]) for name in Fitted._fields}), manifest["fingerprint"]
     except FoglineError:
         raise
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(path, "holds arrays and a manifest that do not fit each other") from error
-
-
-def _fitted(manifest: dict[str, Any], files: Files) -> Fitted:
-    columns = {name: entries.get_column(each, files) for name, each in manifest["columns"].items()}
-    rules = tuple(Rule(**each) for each in manifest["rules"])
-    lattices = {name: entries.get_lattice(each, rules, files) for name, each in manifest["lattices"].items()}
-    sensors = entries.get_sensors(manifest["sensors"], files)
-    others = {name: entries.get_others(each, files) for name, each in manifest["others"].items()}
-    history = History(columns, manifest["rows"])
-    return Fitted(history, rules, lattices, sensors, manifest["method"], manifest["values"], others)
 
 
 def version_of(folder: str | Path, fingerprint: str | None) -> Path:

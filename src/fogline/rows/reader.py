@@ -27,7 +27,6 @@ from fogline.rows.table import Cleaner, RowSource
 from fogline.show import quoted
 
 _LARGEST = float(np.finfo(np.float64).max)
-_NO_CLOCK = 0, NO_CLOCK
 _MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}  # of a text in a column of removals
 T = TypeVar("T")
 
@@ -115,6 +114,15 @@ class Once:
         return found
 
 
+class _Layout(NamedTuple):
+    """Where attributes and instants lie in record batches of one schema, as `arrow.read` takes it."""
+
+    schema: pa.Schema
+    columns: tuple[Any, ...]  # the attributes: see `arrow.Wanted`
+    clock: tuple[int, int] = (0, NO_CLOCK)  # the column of instants, and how they lie; NO_CLOCK: not as can be read
+    kind: pa.DataType | None = None  # the kind of clock that they show
+
+
 class Reader:
     """Reads rows for one query.
 
@@ -128,10 +136,8 @@ class Reader:
         self.columns = None if also is None else frozenset(asked)
         self.cleaner = Cleaner(query.columns)
         limits = np.array([query.limits.get(name, (-np.inf, np.inf)) for name in query.names])
-        self.turn = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
-        self.schema: pa.Schema | None = None  # the last schema whose attributes could be read as they lie, …
-        self.places: tuple[Any, ...] = ()  # … where (columns, and their kinds), how they are oriented, and their limits
-        self.clock_place, self.clock_kind = _NO_CLOCK, None  # … and where its instants lie
+        self.oriented = np.array(query.signs), np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
+        self.layout: _Layout | None = None  # of the last batch whose attributes could be read as they lie
         self.once = Once()  # what is known of the rows at hand
 
     def read(self, rows: Any, kinds: Kinds) -> Named:
@@ -170,15 +176,9 @@ class Reader:
         query, unread, late = self.query, Reasons(), Reasons()
         self.once = Once() if once is None else once
         gone = self._gone(source, refused)
-        raw, uncertain, code, codes, gaps, instants, fine = self._cells(source, unread, gone)
-        if fine:
-            times = Times(instants, self.clock_kind, {})
-        else:
-            times = self._times(source.require(query.time, "time column"), query.time, self.clock or kind)
-            for i, reason in times.refused.items():
-                refused.setdefault(i, reason)
-            if not all_within(times.value, _LARGEST):
-                refuse(refused, ~np.isfinite(times.value), f"the time {query.time!r} is missing or not finite")
+        batch, layout = self._arrange(source, unread, gone)
+        raw, uncertain, code, codes, gaps, instants, fine = arrow.read(batch, layout.columns, layout.clock)
+        times = Times(instants, layout.kind, {}) if fine else self._arrivals(source, kind, refused)
         version, versions = self._version(source, versions, refused)
         expires, kind = self._expiry(source, times, join_kinds(kind, times.kind, query.time), late, gone)
         late |= {i: reason for i, reason in unread.items() if i not in late}
@@ -190,6 +190,16 @@ class Reader:
             outside[gone] = 0
         more = (gone, version, versions)
         return Decoded(source, kind, times.value, expires, raw, uncertain, outside, gaps, refused, *more)
+
+    def _arrivals(self, source: RowSource, kind: pa.DataType | None, refused: Reasons) -> Times:
+        """The instants of the clock's column; a row without one is refused."""
+        name = self.query.time
+        times = self._times(source.require(name, "time column"), name, self.clock or kind)
+        for i, reason in times.refused.items():
+            refused.setdefault(i, reason)
+        if not all_within(times.value, _LARGEST):
+            refuse(refused, ~np.isfinite(times.value), f"the time {name!r} is missing or not finite")
+        return times
 
     def _times(self, column: Any, name: str, kind: pa.DataType | None) -> Times:
         return self.once.get(("times", name, kind), lambda: read_times(column, name, kind))
@@ -234,18 +244,14 @@ class Reader:
             refuse(refused, expires.value < times.value, "it expires before it arrives")
         return expires.value, join_kinds(kind, expires.kind, f"{query.time}' with '{query.expires}")
 
-    def _cells(self, source: RowSource, refused: Reasons, gone: Flags | None) -> tuple[Any, ...]:
-        """What `arrow.read` gives; instants are fine only where the clock's column lies beside the attributes."""
-        batch = source.batch
-        if batch is None or self.schema is None or not batch.schema.equals(self.schema):
-            batch = self._arrange(source, refused, gone)
-        return arrow.read(batch, self.places, self.clock_place)
+    def _arrange(self, source: RowSource, refused: Reasons, gone: Flags | None) -> tuple[pa.RecordBatch, _Layout]:
+        """The attributes as columns that the kernel can read, and where they lie.
 
-    def _arrange(self, source: RowSource, refused: Reasons, gone: Flags | None) -> pa.RecordBatch:
-        """The attributes as columns that the kernel can read; remembers where they lie, if they already were.
-
-        Where all rows are removals the columns need not be there.
+        Where they can be read as they came, the layout is kept for the next batch of the schema. Where all rows are
+        removals the columns need not be there.
         """
+        if source.batch is not None and self.layout is not None and source.batch.schema.equals(self.layout.schema):
+            return source.batch, self.layout
         names, needless = list(self.query.names), gone is not None and bool(gone.all())
         given = [
             pa.nulls(source.length)
@@ -256,13 +262,12 @@ class Reader:
         columns = [self._read_cells(column, name, refused) for column, name in zip(given, names, strict=True)]
         kinds = np.array([LISTS if column.type == PAIRS else NUMBERS for column in columns])
         if source.batch is not None and all(a is b for a, b in zip(given, columns, strict=True)):
-            self.schema = source.batch.schema
-            self.places = np.array([self.schema.get_field_index(name) for name in names]), kinds, *self.turn
-            self.clock_place, self.clock_kind = _clock_of(self.schema, self.query.time)
-            return source.batch
-        self.schema, self.places = None, (np.arange(len(names)), kinds, *self.turn)
-        self.clock_place = _NO_CLOCK
-        return pa.RecordBatch.from_arrays(columns, names)
+            schema = source.batch.schema
+            at = np.array([schema.get_field_index(name) for name in names])
+            self.layout = _Layout(schema, (at, kinds, *self.oriented), *_clock_of(schema, self.query.time))
+            return source.batch, self.layout
+        self.layout, batch = None, pa.RecordBatch.from_arrays(columns, names)
+        return batch, _Layout(batch.schema, (np.arange(len(names)), kinds, *self.oriented))
 
     def _read_cells(self, column: Any, name: str, refused: Reasons) -> pa.Array:
         """An attribute's column, read once; what cannot be read refuses its row."""
@@ -342,12 +347,12 @@ def _clock_of(schema: pa.Schema, name: str) -> tuple[tuple[int, int], pa.DataTyp
     """Where the clock's column lies, how it can be read as it lies, and the kind of clock it shows."""
     at = schema.get_field_index(name)
     if at < 0:
-        return _NO_CLOCK, None
+        return (0, NO_CLOCK), None
     kind = schema.field(at).type
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return (at, STAMPS), pa.timestamp("us", kind.tz)
     found = {INTEGER: WHOLES, REAL: REALS}.get(kind)
-    return (_NO_CLOCK, None) if found is None else ((at, found), kind)
+    return ((0, NO_CLOCK), None) if found is None else ((at, found), kind)
 
 
 def refuse(refused: Reasons, bad: Flags | Any, reason: str) -> None:

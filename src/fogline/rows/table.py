@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.interchange
 
 from fogline.arrays import Ints
 from fogline.errors import QueryError, RowsError, did_you_mean
@@ -70,20 +69,26 @@ def opened(table: Any) -> Frame:
 
 def _from_interface(table: Any) -> pa.Table:
     """The table behind one of the interfaces, copied only where it must be."""
-    arrow = hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")
     try:
-        return pa.table(table) if arrow else pa.interchange.from_dataframe(table)
+        if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+            return pa.table(table)
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(table)
     except _UNCONVERTED as error:
         raise _no_table(table) from error
 
 
 def _no_table(given: Any) -> RowsError:
-    word = type(given).__name__
-    article = "an" if word[:1].lower() in "aeiou" else "a"
     return RowsError(
-        f"that is {article} {word}, and no table; rows come as a pandas, Polars or Arrow table, a DuckDB relation, a "
+        f"that is {_kind(given)}, and no table; rows come as a pandas, Polars or Arrow table, a DuckDB relation, a "
         "list of dicts or a dict of columns."
     )
+
+
+def _kind(given: Any) -> str:
+    word = type(given).__name__
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
 
 
 class Frame(ABC):
@@ -251,8 +256,8 @@ class _ColumnsFrame(Frame):
             single = isinstance(column, str | bytes | Mapping) or not hasattr(column, "__len__")
             if single or getattr(column, "ndim", 1) != 1:
                 raise RowsError(
-                    f"a dict is a table if it has a list of values for each column; {name!r} is "
-                    f"a {type(column).__name__}. A single row goes into a list: [row]."
+                    f"a dict is a table if it has a list of values for each column; {name!r} is {_kind(column)}. "
+                    "A single row goes into a list: [row]."
                 )
         sizes = {len(column): name for name, column in columns.items()}
         if len(sizes) > 1:
@@ -322,8 +327,8 @@ def _as_texts(values: list[Any]) -> pa.Array:
 def arrow_table(rows: Any) -> pa.Table:
     """All of a table as an Arrow table of usual types; a column that holds values of several kinds as texts."""
     frame = opened(rows)
-    if frame.arrow is not None:
-        return usual_table(table_of(frame.arrow))
+    if (arrow := frame.arrow) is not None:
+        return usual_table(table_of(arrow))
     names = [str(name) for name in frame.names]
     _must_differ(names)
     columns = [frame.column(name) for name in frame.names]

@@ -25,15 +25,14 @@ from pyspark.sql import functions as F
 
 from fogline.errors import HistoryError
 from fogline.query import Query
-from fogline.repository import files as entries
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
-from fogline.repository.fit import LATTICES, OTHERS, TRANSITIONS, Recipe, Work, fingerprint, longest_of
+from fogline.repository.fit import Recipe, Work, fingerprint, longest_of
 from fogline.repository.held_out import VALUES
 from fogline.repository.history import Column, History, Texts, Words, read_history, recoded, sorted_words
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
-from fogline.repository.store import Draft, Entries
+from fogline.repository.store import Draft
 from fogline.spark.errors import plainly
 from fogline.spark.progress import Progress, followed, silent
 from fogline.spark.share import temporary_folder
@@ -74,14 +73,8 @@ def _write(df: DataFrame, recipe: Recipe, kinds: Kinds, draft: Draft, progress: 
     rows, columns, texts = _columns(df, recipe.query, kinds, draft.arrays, progress)
     tasks = Tasks(df.sparkSession, draft.arrays, rows, columns, progress)
     fitted = recipes.fit(recipe, replace(tasks.history(), texts=texts), tasks)
-    names, transitions = recipe.query.names, tasks.written.get(TRANSITIONS, [])
-    learnt = {name: each for name, each in zip(names, transitions, strict=False) if each is not None}
-    sensors = entries.put_sensors(fitted.sensors, draft.files("sensors"), learnt)
     mark = fingerprint(fitted)
-    learnt_across = zip(names, tasks.written.get(OTHERS, []), strict=False)
-    others = {name: each for name, each in learnt_across if each is not None}
-    lattices = dict(zip(names, tasks.written[LATTICES], strict=True))
-    draft.finish(fitted, mark, Entries(columns, lattices, sensors, others))
+    draft.finish(fitted, mark, tasks.files)
     return mark
 
 
@@ -93,23 +86,23 @@ class Tasks:
     ) -> None:
         self.spark, self.arrays, self.progress = spark, arrays, progress
         self.rows, self.columns = rows, columns
-        self.written: dict[str, list[Any]] = {}  # title of the work -> the entry of each attribute
+        self.files = Files(arrays)  # knows what tasks have written, once it was read
 
     def history(self) -> History:
         """The history, mapped."""
-        return _mapped(self.rows, self.columns, self.arrays)
+        return _mapped(self.rows, self.columns, self.files)
 
     def each(self, work: Work[T], names: tuple[str, ...]) -> list[T]:
         arrays, rows, columns = self.arrays, self.rows, self.columns  # a task gets these, not the session
-        title, do, write = work.title, work.do, work.write
+        title, do = work.title, work.do
 
         def one(k: int) -> Any:
-            return write(do(_mapped(rows, columns, arrays), names[k]), _files(arrays, f"{title.split()[-1]}-{k}"))
+            files = _files(arrays, f"{title.split()[-1]}-{k}")
+            return files.put(do(_mapped(rows, columns, files), names[k]))
 
         with followed(self.spark, title, self.progress):
-            self.written[title] = _each(self.spark, len(names), one)
-        files = Files(arrays)
-        return [work.read(saved, files) for saved in self.written[title]]
+            entries = _each(self.spark, len(names), one)
+        return [self.files.get(entry) for entry in entries]
 
 
 def _columns(
@@ -126,9 +119,7 @@ def _columns(
     parts = sorted((row.asDict() for row in listed), key=lambda part: part["partition"])
 
     def join(k: int) -> Any:
-        return entries.put_column(
-            _joined(parts, names[k], k, kinds[names[k]].words, arrays), _files(arrays, f"column-{k}")
-        )
+        return _files(arrays, f"column-{k}").put(_joined(parts, names[k], k, kinds[names[k]].words, arrays))
 
     with followed(df.sparkSession, "joining columns", progress):
         columns = dict(zip(names, _each(df.sparkSession, len(names), join), strict=True))
@@ -189,7 +180,7 @@ def _write_part(
         for file in files:
             file.close()
     written = {
-        name: entries.put_words(Words.of(codes), Files(arrays, f"{part}.{name}")) for name, codes in words.items()
+        name: Files(arrays, f"{part}.words-{names.index(name)}").put(Words.of(codes)) for name, codes in words.items()
     }
     return {
         "partition": partition,
@@ -203,8 +194,7 @@ def _write_part(
 def _joined(parts: list[dict[str, Any]], name: str, k: int, before: Words | None, arrays: Path) -> Column:
     """One column of all partitions; words are numbered in their order, as everywhere."""
     files = Files(arrays)
-    known = [json.loads(part["words"]).get(name) for part in parts]
-    there = [None if each is None else entries.get_words(each, files) for each in known]
+    there = [files.get(json.loads(part["words"]).get(name)) for part in parts]
     texts = [each.texts for each in (before, *there) if each is not None]
     words = sorted_words(pa.concat_arrays(texts)) if texts else None
     values = np.empty(sum(part["rows"] for part in parts))
@@ -220,9 +210,8 @@ def _joined(parts: list[dict[str, Any]], name: str, k: int, before: Words | None
     return Column(values, words)
 
 
-def _mapped(rows: int, columns: Mapping[str, Any], arrays: Path) -> History:
-    files = Files(arrays)
-    return History({name: entries.get_column(each, files) for name, each in columns.items()}, rows)
+def _mapped(rows: int, columns: Mapping[str, Any], files: Files) -> History:
+    return History({name: files.get(each) for name, each in columns.items()}, rows)
 
 
 def _files(arrays: Path, part: str) -> Files:

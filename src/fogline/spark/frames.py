@@ -24,7 +24,8 @@ from fogline.flow.limits import STOP, GroupLimits
 from fogline.flow.output import Output, RunConfig
 from fogline.flow.resume import as_begun
 from fogline.flow.sink import Sink
-from fogline.impute.protocol import ImputeFunction, Imputer
+from fogline.impute.own import ImputeFunction
+from fogline.impute.protocol import Imputer
 from fogline.queries import asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository

@@ -29,7 +29,8 @@ from fogline.flow.plans import AnyPlan, Plans, kin_of, kin_of_bucket, parcel_of,
 from fogline.flow.sensors import SensorStage
 from fogline.flow.shelf import once
 from fogline.flow.spill import Carrier, Spill
-from fogline.impute.protocol import ImputeFunction, Imputer
+from fogline.impute.own import ImputeFunction
+from fogline.impute.protocol import Imputer
 from fogline.queries import Asked, asked_of
 from fogline.query import Query
 from fogline.repository.repository import Repository

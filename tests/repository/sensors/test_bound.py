@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fogline.kernels.sensors import LAST, PARTS
 from fogline.repository.sensors.gaps import Gaps
-from fogline.repository.sensors.state import READINGS, SensorState
+from fogline.repository.sensors.state import READINGS, SensorRows, SensorState
 
 D, NAN = 2, np.nan
 Row = tuple[str, float, tuple[float, float]]  # sensor, time, values
@@ -124,7 +124,7 @@ def test_gaps_leave_with_their_sensor_and_revisions_do_not_depend_on_the_cut(str
             time, values = np.array([t for _, t, _ in call]), np.array([each for *_, each in call]).reshape(-1, D)
             gaps = Gaps(np.isnan(values), time + 5)
             names = [(name,) for name, *_ in call]
-            _, revised = state.watch(names, time, values, np.ones(len(call), np.bool_), None, gaps)
+            revised = state.take(SensorRows(names, time, values, np.ones(len(call), np.bool_), gaps=gaps)).revised
             for i, target, _, some in zip(*revised, strict=True):
                 found.append((call[i][:2], float(target), tuple(some)))
             state.check()
@@ -159,13 +159,13 @@ def test_a_new_sensor_beyond_the_bound_costs_no_look_at_all_others(most, monkeyp
     state = SensorState(1, most=most)
     state.update(names, np.zeros(most), np.zeros((most, 1)), np.zeros(most, np.bool_))
     looked: list[int] = []
-    newest = state.last_heard
+    newest = state.last_read
 
     def counted(which: Any) -> Any:
         looked.append(np.size(which))
         return newest(which)
 
-    monkeypatch.setattr(state, "last_heard", counted)
+    monkeypatch.setattr(state, "last_read", counted)
     for k in range(200):
         state.update([(f"new {k}",)], np.array([1.0 + k]), np.zeros((1, 1)), np.zeros(1, np.bool_))
     state.check()

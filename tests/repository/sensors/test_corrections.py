@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fogline.kernels.sensors import TAKEN
-from fogline.repository.sensors.gaps import Gaps
-from fogline.repository.sensors.state import Claims, SensorState
+from fogline.kernels.sensors import TAKEN, Candidates
+from fogline.repository.sensors.state import SensorRows, SensorState
 
 NAN = float("nan")
 Reading = tuple[str, float, int, tuple[float, float]]  # sensor, time, version, values
@@ -33,9 +32,10 @@ def take(kept: SensorState, rows: Sequence[Reading], versions: bool = True) -> A
     names, time = [(row[0],) for row in rows], np.array([row[1] for row in rows])
     values = np.array([row[3] for row in rows]).reshape(-1, 2)
     version = np.array([row[2] if versions else 0 for row in rows], np.int64)
-    n, every, none = len(rows), np.ones(len(rows), np.bool_), Gaps(np.empty((0, 2), np.bool_), np.empty(0))
-    claims = Claims(np.arange(n), np.full(n, -1), None, np.zeros(2, np.bool_), every, version)
-    assert (kept.settle(names, time, values, every, None, none, claims)[2] == TAKEN).all()
+    n, every, none = len(rows), np.ones(len(rows), np.bool_), np.empty((0, 2), np.bool_)
+    candidates = Candidates(np.full(n, -1), none, np.zeros(2, np.bool_), every, version)
+    asked = SensorRows(names, time, values, every, order=np.arange(n), candidates=candidates)
+    assert (kept.take(asked).fate == TAKEN).all()
     kept.check()
 
 

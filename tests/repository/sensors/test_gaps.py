@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fogline.repository.sensors import gaps as module
 from fogline.repository.sensors.gaps import Gaps, Revised, joined
-from fogline.repository.sensors.state import READINGS, SensorState
+from fogline.repository.sensors.state import READINGS, SensorRows, SensorState
 
 D = 2
 NAN = float("nan")
@@ -27,7 +27,7 @@ rows = st.tuples(
 def watch(state: SensorState, call: list[Row]) -> tuple[Any, Revised]:
     time, values = np.array([r[1] for r in call]), np.array([r[2] for r in call]).reshape(len(call), D)
     kept = Gaps(np.isnan(values), np.array([r[3] for r in call]))
-    return state.watch([(r[0],) for r in call], time, values, np.ones(len(call), np.bool_), None, kept)
+    return state.take(SensorRows([(r[0],) for r in call], time, values, np.ones(len(call), np.bool_), gaps=kept))[:2]
 
 
 class Naive:

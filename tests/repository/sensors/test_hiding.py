@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fogline.arrays import Floats
 from fogline.kernels.sensors import AGE, LAST, PARTS, Recent, Trials
 from fogline.repository.sensors.gaps import Gaps, Hiding
-from fogline.repository.sensors.state import SensorState
+from fogline.repository.sensors.state import SensorRows, SensorState
 
 D, SENSORS = 2, "ab"
 RECENT = Recent(np.array([[np.nan, 1.5]]), np.array([4.0]), np.array([0]))  # b(1.5), at most 4 ago -> a
@@ -50,7 +50,7 @@ def trials_of(choices: list[Choice], n: int, *, sure: bool = True) -> Trials:
 def watch(state: SensorState, rows: list[Row], hiding: Hiding | None = None):
     time, values = np.array([row[1] for row in rows]), np.array([row[2] for row in rows]).reshape(len(rows), D)
     gaps, wanted = Gaps(np.isnan(values), time + 6), np.isnan(values).any(axis=1)
-    return state.watch([(row[0],) for row in rows], time, values, wanted, None, gaps, hiding)
+    return state.take(SensorRows([(row[0],) for row in rows], time, values, wanted, gaps=gaps, hiding=hiding))[:2]
 
 
 def expected(rows: list[Row], choice: Choice) -> Floats:

@@ -19,6 +19,7 @@ from fogline.repository.sensors import training as outages
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.state import SensorState
 from fogline.repository.sensors.training import TrainingSet
+from fogline.repository.sensors.transition import Lacking
 from tests.walks import NAMES, QUERY, walks
 
 FREE = -np.inf, np.inf
@@ -57,21 +58,26 @@ def errors(found: Distributions, truth: Floats) -> Floats:
     return np.asarray(crps(*found[:4], truth))
 
 
+def asked(model: SensorModel, *known: Floats | None) -> Lacking:
+    """Readings that lack heat: their values, contexts, and what came next."""
+    return model.lacking("heat", *known)  # type: ignore[arg-type]
+
+
 def test_two_sides_are_better_than_one():
-    model, rows = sensors(), Stream(hidden=3)
+    model, heat, rows = sensors(), sensors().transitions["heat"], Stream(hidden=3)
     assert model.hindsight
     blank = np.full_like(rows.values, np.nan)  # else damp, which moves as heat does, explains it all
-    past = model.distributions("heat", blank, rows.context, None, *FREE)
-    both = model.distributions("heat", blank, rows.context, rows.after, *FREE)
+    past = heat.distributions(asked(model, blank, rows.context, None), *FREE)
+    both = heat.distributions(asked(model, blank, rows.context, rows.after), *FREE)
     assert errors(both, rows.truth[:, 0]).mean() < 0.9 * errors(past, rows.truth[:, 0]).mean()
 
 
 def test_rows_whose_next_value_is_unknown_are_imputed_from_the_past():
-    model, rows = sensors(), Stream()
+    model, heat, rows = sensors(), sensors().transitions["heat"], Stream()
     some = rows.after.copy()
     some[::2] = np.nan
-    mixed, past = (model.distributions("heat", rows.values, rows.context, each, *FREE) for each in (some, None))
-    both = model.distributions("heat", rows.values, rows.context, rows.after, *FREE)
+    mixed, past = (heat.distributions(asked(model, rows.values, rows.context, each), *FREE) for each in (some, None))
+    both = heat.distributions(asked(model, rows.values, rows.context, rows.after), *FREE)
     for k in range(40):
         other = past if k % 2 == 0 else both
         one, two = (d.value[d.start[k] : d.start[k] + d.size[k]] for d in (mixed, other))
@@ -79,23 +85,23 @@ def test_rows_whose_next_value_is_unknown_are_imputed_from_the_past():
 
 
 def test_a_next_value_is_enough():
-    model, rows = sensors(), Stream()
-    found = model.distributions("heat", rows.values, np.full_like(rows.context, np.nan), rows.after, *FREE)
+    model, heat, rows = sensors(), sensors().transitions["heat"], Stream()
+    found = heat.distributions(asked(model, rows.values, np.full_like(rows.context, np.nan), rows.after), *FREE)
     far = np.abs(rows.truth[:, 0] - rows.after[:, 0, 0]).mean()
     assert errors(found, rows.truth[:, 0]).mean() < far
 
 
 @pytest.mark.parametrize("both", [False, True])
 def test_bounds_are_the_ends_and_the_reach_holds_them(both):
-    model, rows = sensors(), Stream(hidden=2)
+    model, heat, rows = sensors(), sensors().transitions["heat"], Stream(hidden=2)
     rows.context[:5, AGE] = 1e5  # far older than anything that was learnt
     after = rows.after if both else None
-    found = model.distributions("heat", rows.values, rows.context, after, -5.0, 8.0)
-    low, high = model.bounds("heat", rows.values, rows.context, after, -5.0, 8.0)
+    found = heat.distributions(asked(model, rows.values, rows.context, after), -5.0, 8.0)
+    low, high = heat.bounds(asked(model, rows.values, rows.context, after), -5.0, 8.0)
     np.testing.assert_array_equal(low, found.value[found.start])
     np.testing.assert_array_equal(high, found.value[found.start + found.size - 1])
-    least, most = model.reach("heat", rows.values, rows.context, -5.0, 8.0)
-    lowest, highest = model.rough_reach("heat", rows.context, -5.0, 8.0)
+    least, most = heat.reach(asked(model, rows.values, rows.context), -5.0, 8.0)
+    lowest, highest = heat.rough_reach(asked(model, rows.values, rows.context), -5.0, 8.0)
     assert (lowest <= least).all()
     assert (most <= highest).all()
     if both:
@@ -108,13 +114,13 @@ def test_bounds_are_the_ends_and_the_reach_holds_them(both):
 
 
 def test_what_is_imputed_grows_wider_with_age_until_it_is_the_whole_history():
-    model, rows = sensors(), Stream()
+    model, heat, rows = sensors(), sensors().transitions["heat"], Stream()
     widths = []
     for age in (1.0, 4.0, 16.0, 1e6):
         context = rows.context.copy()
         context[:, AGE] = age
         context[:, AGE + 1 :] = np.nan
-        low, high = model.bounds("heat", np.full_like(rows.values, np.nan), context, None, *FREE)
+        low, high = heat.bounds(asked(model, np.full_like(rows.values, np.nan), context, None), *FREE)
         widths.append((high - low).mean())
     assert widths == sorted(widths)
     assert widths[2] > 2 * widths[0]
@@ -181,7 +187,8 @@ def test_hindsight_can_be_left_out_and_is_kept_on_disk(tmp_path):
     assert loaded is not None
     assert loaded.hindsight
     one, two = (
-        each.distributions("heat", rows.values, rows.context, rows.after, *FREE) for each in (sensors(), loaded)
+        each.transitions["heat"].distributions(asked(each, rows.values, rows.context, rows.after), *FREE)
+        for each in (sensors(), loaded)
     )
     np.testing.assert_array_equal(one.value, two.value)
     grown = learnt().append(walks(steps=3, begin=200), QUERY).sensors

@@ -1,1 +1,1 @@
-"""What does history know of each sensor's own readings?"""
+"""What each sensor has read lately, and what a history knows of how sensors change."""

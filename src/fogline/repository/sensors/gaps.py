@@ -1,7 +1,8 @@
-"""What would be known of a sensor if a value that it has read were missing, and perhaps those before it, too?
+"""Open gaps: gaps of earlier rows that a sensor's next reading may still revise. And values that are hidden.
 
-The state of sensors is asked as rows pass (`SensorState.watch`), since what it knows of a sensor goes on with them. No
-context of a row, and nothing that is remembered, depends on it.
+A gap waits for the first reading of its sensor that is newer than all so far and has the attribute, until its row
+expires. It is revised once and then final (see `arrays.UncertainRows`, whose boxes never widen). The number is bounded:
+of a sensor in a long outage the newest MOST_OF_ONE rows are watched, and MOST_GAPS rows in all.
 """
 
 from __future__ import annotations
@@ -18,91 +19,28 @@ from fogline.kernels.gaps import FREE, LEFT, LOST, NONE, Pool
 from fogline.kernels.sensors import HiddenValues, Trials
 from fogline.query import Query
 
-
-class Hidden(NamedTuple):
-    """Values that are hidden, one of a row."""
-
-    row: Ints  # (m,)
-    attribute: Ints  # (m,)
-    single: Flags  # (m,) whether no value before it is hidden, nor was the attribute silent
-    context: Floats | None  # (m, w) what its sensor would have read before; None: sensors are not remembered
-
-    def part(self, which: Ints | Flags) -> Hidden:
-        """Some of them."""
-        context = None if self.context is None else self.context[which]
-        return Hidden(self.row[which], self.attribute[which], self.single[which], context)
-
-
-class Hiding:
-    """Values of the rows of a call that may be hidden, and which of them are.
-
-    As long as no state is asked those are the ones that are hidden in any case. `most`: so many at most. `at` (d,): the
-    numbers that the rows' attributes have in a state.
-    """
-
-    def __init__(self, trials: Trials, most: int, at: Ints) -> None:
-        self.trials, self.most, self.at = trials, most, at
-        which = np.flatnonzero(trials.sure)[:most]
-        row = trials.row[which]
-        self.hidden = Hidden(row, trials.attribute[row], np.ones(len(row), np.bool_), None)
-
-    def asked(self, order: Ints, width: int) -> HiddenValues:
-        """The question to a state whose contexts are so wide; order (n,): which row is where in the order of time."""
-        attribute, row, run, together, sure = self.trials
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        turn = np.argsort(place[row])
-        what = self.at[attribute[order]], place[row][turn], run[turn], together[turn], sure[turn]
-        cells = np.empty(self.most, np.int64), np.empty(self.most, np.int64), np.empty(self.most, np.bool_)
-        return HiddenValues(*what, *cells, np.empty((self.most, width)), np.zeros(1, np.int64))
-
-    def answered(self, asked: HiddenValues, order: Ints) -> None:
-        """Take what the state found."""
-        used = int(asked.used[0])
-        number = np.zeros(int(self.at.max()) + 1, np.int64)
-        number[self.at] = np.arange(len(self.at))
-        row, attribute = order[asked.reading[:used]], number[asked.which[:used]]
-        self.hidden = Hidden(row, attribute, asked.single[:used], asked.context[:used])
-
-
-def nothing(width: int) -> HiddenValues:
-    """No question."""
-    none, never = np.empty(0, np.int64), np.empty(0, np.bool_)
-    lots = none, none, none, never, never
-    return HiddenValues(*lots, none, none, never, np.empty((0, width)), np.zeros(1, np.int64))
-
-
-# --- gaps ---
-# Which gaps of earlier rows may a sensor's next reading still make better known?
-#
-# Each gap waits for the first reading of its sensor that is newer than every one so far and has the attribute, until
-# its
-# row expires. That happens once: a cell that was revised is final (see `arrays.Clouds`, whose boxes never widen).
-# Bounded by number too: of a sensor in a long outage the newest MOST_OF_ONE rows are watched, and MOST_GAPS rows in
-# all.
-
-MOST_OF_ONE = 1_000  # rows with open gaps of one sensor: an outage for the lifetime of a row is seldom longer
+MOST_OF_ONE = 1_000  # rows with open gaps of one sensor; few outages are longer
 MOST_GAPS = 1_000_000  # rows with open gaps of one state
 
 
 class Gaps(NamedTuple):
-    """Of the rows of a call."""
+    """The gaps of a call's rows that may be revised."""
 
-    open: Flags  # (n, d) which cells stay open
-    expires: Floats  # (n,)
+    open: Flags  # (n, d)
+    expires: Floats  # (n,) when each row expires
 
 
 def gaps_of(query: Query, missing: Flags, expires: Floats) -> Gaps:
-    """The gaps (n, d) of rows; a row of a count window expires by number, so that its time is not known."""
+    """The gaps (n, d) of rows. In a count window rows expire by number, so the time is not known: infinity."""
     return Gaps(missing, expires if query.last is None else np.full(len(expires), np.inf))
 
 
 class Revised(NamedTuple):
-    """What the readings of a call say about gaps, in the order of their times."""
+    """Which gaps the readings of a call revise, in the order of the readings' times."""
 
-    reading: Ints  # (m,) the reading's number among the rows of the call
-    target: Floats  # (m,) the arrival of the row with the gap
-    row: Ints  # (m,) its number in the call; -1: it came earlier
+    reading: Ints  # (m,) the reading's number in the call
+    target: Floats  # (m,) the arrival of the row with the gap; the sensor is the reading's
+    row: Ints  # (m,) that row's number in the call; -1: it came earlier
     cells: Flags  # (m, d) which of its cells
 
     def part(self, which: Any) -> Revised:
@@ -111,10 +49,10 @@ class Revised(NamedTuple):
 
 
 class GapList(NamedTuple):
-    """Open gaps, one sensor's after the other's, of a sensor the latest first: to be saved, parted and joined."""
+    """Open gaps, sensor by sensor, the latest first: to save, split and join. Its fields name saved arrays."""
 
     size: Ints  # (s,) how many each sensor has
-    heard: Floats  # (s,) when each sensor was heard last, -inf = never
+    heard: Floats  # (s,) the time of its newest reading, -inf = none
     time: Floats  # (g,)
     expires: Floats  # (g,)
     cells: Flags  # (g, d)
@@ -128,18 +66,18 @@ class GapList(NamedTuple):
 
 
 def joined(lists: Sequence[GapList]) -> GapList:
-    """Several lists as one, of all their sensors."""
+    """Lists of different sensors as one."""
     return GapList(*(np.concatenate(parts) for parts in zip(*lists, strict=True)))
 
 
-def no_gaps(heard: Floats, d: int) -> GapList:
-    """Sensors without gaps."""
+def no_gaps(newest: Floats, d: int) -> GapList:
+    """Sensors (s,) without gaps, with the times of their newest readings."""
     none = np.empty(0)
-    return GapList(np.zeros(len(heard), np.int64), np.asarray(heard), none, none, np.empty((0, d), np.bool_))
+    return GapList(np.zeros(len(newest), np.int64), np.asarray(newest), none, none, np.empty((0, d), np.bool_))
 
 
 class OpenGaps:
-    """The open gaps of all sensors of a state, by the numbers of the sensors."""
+    """The open gaps of all sensors of a state, by the sensors' numbers. See `kernels.gaps`."""
 
     def __init__(self, d: int, *, of_one: int = MOST_OF_ONE, most: int = MOST_GAPS) -> None:
         self.d, self.of_one, self.most = d, of_one, most
@@ -148,7 +86,7 @@ class OpenGaps:
 
     @property
     def lost(self) -> int:
-        """Rows with gaps that are not watched, since there were too many."""
+        """Rows whose gaps are not watched, because there were too many."""
         return int(self.account[LOST])
 
     @lost.setter
@@ -156,7 +94,7 @@ class OpenGaps:
         self.account[LOST] = rows
 
     def load(self, saved: GapList) -> None:
-        """Hold these, and no others."""
+        """Hold these gaps and no others."""
         n = len(saved.time)
         link = np.arange(1, n + 1)
         ends = np.cumsum(saved.size)
@@ -171,14 +109,14 @@ class OpenGaps:
         self.account[FREE], self.account[LEFT] = NONE, 0
 
     def make_room(self, sensors: int, gaps: int) -> None:
-        """Make sure that there are so many sensors, and free slots for so many gaps (as far as they are allowed)."""
+        """Make room for so many sensors, and free slots for so many gaps, up to `most` in all."""
         p = self.pool
         if sensors > len(p.head):
             more = sensors - len(p.head)
             p = p._replace(
                 head=np.append(p.head, np.full(more, NONE)),
                 size=np.append(p.size, np.zeros(more, np.int64)),
-                heard=np.append(p.heard, np.full(more, -np.inf)),
+                newest=np.append(p.newest, np.full(more, -np.inf)),
             )
         size, lacking = len(p.time), gaps - int(p.account[LEFT])
         if lacking > 0 and size < self.most:
@@ -196,24 +134,24 @@ class OpenGaps:
         self.pool = p
 
     def list(self, sensors: int) -> GapList:
-        """All of them, of the first so many sensors."""
+        """The gaps of the first so many sensors."""
         p = self.pool
         head, size = p.head[:sensors], p.size[:sensors]
         at = kernel.slots_of(head, p.link, size)
-        return GapList(size.copy(), p.heard[:sensors].copy(), p.time[at], p.expires[at], p.cells[at])
+        return GapList(size.copy(), p.newest[:sensors].copy(), p.time[at], p.expires[at], p.cells[at])
 
     def close(self, sensor: Ints, arrived: Floats, cells: Flags) -> None:
-        """These cells (n, d) of the rows of these sensors (-1: unknown) and times are open no longer."""
+        """Close these cells (n, d) of rows, by their sensors (-1: unknown) and times."""
         kernel.shut(self.pool, sensor, arrived, cells)
 
     def move(self, places: Ints, into: Ints, stay: int) -> None:
-        """Sensors in these places have others now; those from `stay` on are left, and have no gaps."""
+        """Move sensors from these numbers `into` others; from `stay` on, numbers are free and have no gaps."""
         p = self.pool
-        for array, empty in ((p.head, NONE), (p.size, 0), (p.heard, -np.inf)):
+        for array, empty in ((p.head, NONE), (p.size, 0), (p.newest, -np.inf)):
             array[into], array[stay:] = array[places], empty
 
     def retire(self, clock: Floats) -> None:
-        """Rows that expired a lifetime before the clocks of their sensors (s,) are no longer watched."""
+        """Drop the gaps of rows that expired a lifetime before their sensor's clock; clock (s,)."""
         found = self.list(len(clock))
         if len(found.time):
             sensor = np.repeat(np.arange(len(clock)), found.size)
@@ -223,7 +161,7 @@ class OpenGaps:
                 self.load(GapList(size, found.heard, found.time[stay], found.expires[stay], found.cells[stay]))
 
     def check(self, sensors: int) -> None:
-        """Assert that lists are in order, that none is empty or too long, and that every slot is in one of them."""
+        """Assert the invariant, and that every slot is either free or in one list."""
         p, found = self.pool, self.list(sensors)
         at = kernel.slots_of(p.head[:sensors], p.link, p.size[:sensors])
         assert len(np.unique(at)) == len(at), "a gap in two lists"
@@ -242,3 +180,56 @@ class OpenGaps:
 
 def _longer(array: NDArray[np.float64], more: int) -> Floats:
     return np.concatenate((array, np.zeros(more)))
+
+
+class Hidden(NamedTuple):
+    """Values that are hidden to keep score (`impute.scores`), at most one of a row."""
+
+    row: Ints  # (m,)
+    attribute: Ints  # (m,)
+    single: Flags  # (m,) whether no value before it is hidden and the attribute was not silent
+    context: Floats | None  # (m, w) the context it would have; None: sensors are not remembered
+
+    def part(self, which: Ints | Flags) -> Hidden:
+        """Some of them."""
+        context = None if self.context is None else self.context[which]
+        return Hidden(self.row[which], self.attribute[which], self.single[which], context)
+
+
+class Hiding:
+    """The values of a call that may be hidden, and those that are (`hidden`), at most `most`.
+
+    Without sensors the latter are those that are sure. Else the state of sensors decides: it gets `asked`, and what it
+    found is passed to `answered`. `at` (d,): the numbers that the rows' attributes have in the state.
+    """
+
+    def __init__(self, trials: Trials, most: int, at: Ints) -> None:
+        self.trials, self.most, self.at = trials, most, at
+        which = np.flatnonzero(trials.sure)[:most]
+        row = trials.row[which]
+        self.hidden = Hidden(row, trials.attribute[row], np.ones(len(row), np.bool_), None)
+
+    def asked(self, order: Ints, width: int) -> HiddenValues:
+        """For a state with contexts of this width; order (n,): the rows in the order of their times."""
+        attribute, row, run, together, sure = self.trials
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        turn = np.argsort(place[row])
+        what = self.at[attribute[order]], place[row][turn], run[turn], together[turn], sure[turn]
+        cells = np.empty(self.most, np.int64), np.empty(self.most, np.int64), np.empty(self.most, np.bool_)
+        return HiddenValues(*what, *cells, np.empty((self.most, width)), np.zeros(1, np.int64))
+
+    def answered(self, asked: HiddenValues, order: Ints) -> None:
+        """Take over what the state found."""
+        used = int(asked.used[0])
+        number = np.zeros(int(self.at.max()) + 1, np.int64)
+        number[self.at] = np.arange(len(self.at))
+        row, attribute = order[asked.reading[:used]], number[asked.which[:used]]
+        self.hidden = Hidden(row, attribute, asked.single[:used], asked.context[:used])
+
+
+def nothing_hidden(width: int) -> HiddenValues:
+    """No value may be hidden."""
+    none, never = np.empty(0, np.int64), np.empty(0, np.bool_)
+    lots = none, none, none, never, never
+    return HiddenValues(*lots, none, none, never, np.empty((0, width)), np.zeros(1, np.int64))

@@ -1,7 +1,7 @@
-"""What does the history know of its sensors?
+"""What a history knows of its sensors.
 
-A model of transitions per attribute, of rules about what the same sensor has read lately, and of the newest readings of
-every sensor, with which a stream begins. Any of the three may be all there is: `method="last"` needs only the readings.
+A transition per attribute, rules about what the same sensor has read lately, and the newest readings of every sensor,
+with which a stream begins. Any of the three may be all there is: `method="last"` needs only the readings.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Distributions, Floats
+from fogline.arrays import Floats
 from fogline.errors import HistoryError, RuleError
-from fogline.kernels import sensors as kernels
 from fogline.kernels.sensors import AGE, LAST, PARTS, Recent
 from fogline.query import Query, Rule
 from fogline.repository.history import TEXTS, History
@@ -29,11 +28,11 @@ from fogline.repository.sensors.transition import Lacking, Transition, by_attrib
 class SensorModel:
     """How sensors change, which rules speak of the recent past, and what each sensor has read last."""
 
-    names: tuple[str, ...]  # the attributes, in the order in which contexts have them
+    names: tuple[str, ...]  # the attributes, in the order that contexts have
     keys: tuple[str, ...]  # the columns that name a sensor
     longest: float  # how old a remembered reading may be, in units of the clock
     transitions: Mapping[str, Transition]
-    recent: tuple[Rule, ...]  # about what the sensor itself has read lately; `time` among what is given
+    recent: tuple[Rule, ...]  # about what the same sensor has read lately; `time` is among what is given
     time: str  # the clock's column
     known: tuple[pa.Array, ...]  # of each key, what it is for each sensor, as texts
     times: Floats  # (sensors, d, READINGS) of their newest readings, -inf = none
@@ -61,7 +60,7 @@ class SensorModel:
         return READINGS
 
     def state(self, which: Sequence[int] | None = None) -> SensorState:
-        """The state with which a stream begins; of these sensors only."""
+        """The state with which a stream begins; `which`: of these sensors only."""
         these = range(len(self.known_sensors)) if which is None else which
         known = [self.known_sensors[k] for k in these]
         begun = self.empty_state().holding(known, self.times[these], self.values[these])
@@ -69,15 +68,15 @@ class SensorModel:
         return begun
 
     def taken_over(self, kept: SensorState, names: Sequence[str]) -> SensorState:
-        """The readings of a state of another model, whose attributes had these names; its gaps are open no longer."""
-        (times, values), heard = kept.arrays(), kept.open_gaps().heard
+        """The readings of another model's state, whose attributes had these names; its gaps are closed."""
+        (times, values), newest = kept.arrays(), kept.open_gaps().heard
         shape = (len(times), len(self.names), READINGS)
         all_times, all_values = np.full(shape, -np.inf), np.full(shape, np.nan)
         for j, name in enumerate(self.names):
             if name in names:
                 all_times[:, j], all_values[:, j] = times[:, names.index(name)], values[:, names.index(name)]
         found = self.empty_state()
-        found.holding(kept.names, all_times, all_values, no_gaps(heard, len(self.names)))
+        found.holding(kept.names, all_times, all_values, no_gaps(newest, len(self.names)))
         found.untouched = kept.untouched
         found.rows = kept.rows[: len(times)].copy()
         if kept.versions is not None:
@@ -97,7 +96,7 @@ class SensorModel:
         return SensorState(len(self.names), self.longest, recent=rules, most=self.most, hindsight=self.hindsight)
 
     def check_keys(self, query: Query) -> None:
-        """Does the query name sensors and times as the history did?"""
+        """An error unless the query names sensors and times as the history did."""
         fitted, asked = (*self.keys, self.time), (*query.by, query.id, query.time)
         if fitted != asked:
             raise HistoryError(
@@ -112,74 +111,43 @@ class SensorModel:
 
     @property
     def hindsight(self) -> bool:
-        """Whether a gap is known better once its sensor has spoken again."""
+        """Whether some gap is imputed better once its sensor has been read again."""
         return any(self.gains(name) for name in self.transitions)
 
     def gains(self, name: str) -> bool:
-        """Whether this attribute is known better then."""
+        """Whether this attribute is."""
         return name in self.transitions and self.transitions[name].between is not None
 
     def without_hindsight(self) -> SensorModel:
-        """The same, by the past alone."""
+        """The same model, by the past alone."""
         return replace(self, transitions={name: replace(each, between=None) for name, each in self.transitions.items()})
 
     def next_values(self, context: Floats) -> Floats:
-        """(n, d · 2) the next value of each attribute and its age, where they were there when the row came."""
+        """(n, d · 2) the next value of each attribute and how much later it came, where it was there before the row."""
         return np.ascontiguousarray(context[:, self.width - 2 * len(self.names) :])
 
-    def span(self, name: str, low: float, high: float) -> tuple[float, float]:
-        """The least and greatest value of attribute `name` in history, within the limits."""
-        grid = self.transitions[name].grid
-        return min(max(float(grid[0]), low), high), min(max(float(grid[-1]), low), high)
-
-    def distributions(
-        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
-    ) -> Distributions:
-        """Distributions of attribute `name` by its transition: values (n, d) of the same readings, context (n, width).
+    def lacking(self, name: str, values: Floats, context: Floats, after: Floats | None = None) -> Lacking:
+        """What to ask the transition of attribute `name`: values (n, d) and contexts (n, width) of the same readings.
 
         after (n, d, 2): of each attribute the sensor's next value, and how much later it came; NaN where that is not
-        known, or came later than the next value of `name` itself. Readings without the latter are imputed from the past
-        alone. Only for readings whose last or next value is known, and attributes that have a transition.
+        known, or came later than the next value of `name` itself. Without the latter the past alone is used. Only for
+        readings whose last or next value is known.
         """
-        return self.transitions[name].distributions(self._asked(name, values, context, after), low, high)
-
-    def bounds(
-        self, name: str, values: Floats, context: Floats, after: Floats | None, low: float, high: float
-    ) -> tuple[Floats, Floats]:
-        """(n,) the least and greatest values of the same."""
-        return self.transitions[name].bounds(self._asked(name, values, context, after), low, high)
-
-    def reach(self, name: str, values: Floats, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) values between which the distribution lies, from the past alone, and nearly all that it may become."""
-        return self.transitions[name].reach(self._asked(name, values, context, None), low, high)
-
-    def rough_reach(self, name: str, context: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) the same, or beyond: found without asking trees."""
-        j = self.names.index(name)
-        return self.transitions[name].rough_reach(by_attribute(context, len(self.names)), j, low, high)
+        after = None if after is None else np.ascontiguousarray(after)
+        own = by_attribute(context, len(self.names))
+        return Lacking(np.ascontiguousarray(values), own, after, self.names.index(name))
 
     def last(self, name: str, context: Floats) -> Floats:
         """(n,) the last values of attribute `name`; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + LAST])
 
     def age(self, name: str, context: Floats) -> Floats:
-        """(n,) how old those are; NaN where nothing is remembered."""
+        """(n,) how old the last values are; NaN where nothing is remembered."""
         return np.ascontiguousarray(context[:, self.names.index(name) * PARTS + AGE])
-
-    def _asked(self, name: str, values: Floats, context: Floats, after: Floats | None) -> Lacking:
-        whole = by_attribute(context, len(self.names))
-        after = None if after is None else np.ascontiguousarray(after)
-        return Lacking(np.ascontiguousarray(values), whole, after, self.names.index(name))
-
-
-def counted(found: Floats) -> Distributions:
-    """What rules about the recent past found (n, READINGS), NaN = nothing, as distributions."""
-    start, size, value, often = kernels.gather(found)
-    return Distributions(start, size, value, often, np.zeros(len(found), np.int64))
 
 
 def about_recent(rules: Iterable[Rule], query: Query) -> tuple[Rule, ...]:
-    """The rules that give the query's time: those about what the same sensor has read lately."""
+    """The rules about what the same sensor has read lately: those that give the query's time."""
     found = tuple(rule for rule in rules if query.time in rule.given)
     keys = (*query.by, query.id)
     for rule in found:
@@ -202,9 +170,9 @@ def gathered(
     *,
     keep_state: bool = False,
 ) -> SensorModel | None:
-    """Transitions, rules about the recent past, and what the sensors have read last; None where nothing needs that.
+    """The model, with the newest readings of the history; None where nothing needs it.
 
-    `keep_state`: what the sensors have read last is needed by itself.
+    `keep_state`: the newest readings are needed by themselves.
     """
     if recent and not longest > 0:
         raise RuleError(f"the rule '{recent[0]}' needs what sensors have read before, and retention is 0.")

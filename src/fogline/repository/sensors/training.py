@@ -1,9 +1,13 @@
-"""What is hidden while it is learnt how sensors change?
+"""How it is learnt from a history how sensors change, and whether that pays.
 
-In a stream single values are missing, runs of them, and sensors fall silent for minutes or days. All of that is made to
-happen in the history: *singles*, one value of some rows; and *outages*, in which a sensor sends nothing of one
-attribute, of several or of all. Outages are as long as those that the history itself has, and of all lengths up to a
-fifth of it: so that the age of a last value is really there to be learnt from.
+A history that names sensors and times is replayed as a stream, with values hidden as they are in a stream: *singles*,
+one value of some rows, and *outages*, in which a sensor sends nothing of one attribute, of several or of all. Outages
+are as long as those that the history itself has, and of all lengths up to a fifth of it, so that old last values are
+there to learn from.
+
+Learnt is what follows on the past alone, and what lies between the last and the next reading. An attribute gets a
+transition if that imputes the newest tenth of the history, which the trees of the trial have not seen, clearly better
+than rules do. Hindsight is part of it where it does better than the past alone.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.kernels import explaining, forest
-from fogline.kernels import gaps as outages
 from fogline.kernels.forest import Forest
+from fogline.kernels.gaps import outages
 from fogline.kernels.score import crps
 from fogline.kernels.sensors import AGE, LAST
 from fogline.query import Query, Rule
@@ -29,10 +33,20 @@ from fogline.repository.history import History, numbered
 from fogline.repository.sensors.state import Name, SensorState
 from fogline.repository.sensors.transition import AS_LEARNT, Lacking, Transition, by_attribute, grid_of
 
-SINGLES = 0.3  # of the rows lack a value
-SPAN = 0.2  # of the history is the longest outage
-LENGTHS = 512  # to choose from
+SINGLES = 0.3  # of the rows lack one value
+SPAN, LENGTHS = 0.2, 512  # the longest outage, as a share of the history; so many lengths to choose from
 LONG = 1.5  # usual distances between readings: more is a gap that the history itself has
+TREES, LEAF, ROWS = 20, 20, 60_000
+TRIAL_TREES, TRIAL_ROWS = 10, 20_000
+OUTAGES, REPLAYS, SEED = 60_000, 8, 11  # so many examples in outages, from so many replays at most
+OUTSIDE = 0.01, 0.05  # so much of what hindsight gives may lie beyond the reach, of singles and in outages: see `_pad`
+HELD, FARTHEST = 3_000, 8.0  # held-out rows that are looked at; and no `pad` is larger
+COVERED, BINS, WIDER = 0.8, 12, (1.0, 4.0)  # see `_widths`: the middle share, bins of ages, how much wider at most
+Array = TypeVar("Array", Flags, Ints)
+
+ALL, AGES, NOTHING = "all that is known", "ages alone", "nothing: the last value stays"
+NEWEST = 2_000_000  # rows of a longer history from which sensors are learnt
+FEWEST = 100  # readings that follow another of their sensor; from fewer nothing is learnt
 
 
 def singles(shape: tuple[int, int], seed: int) -> Flags:
@@ -45,9 +59,9 @@ def singles(shape: tuple[int, int], seed: int) -> Flags:
 
 
 def lengths(sensor: Ints, time: Floats, values: Floats) -> Floats:
-    """How long outages are: half as in the history, where it has any, half of all lengths up to a fifth of it.
+    """How long outages are: of all lengths up to a fifth of the history, and half of them as it has them, if any.
 
-    sensor (n,), time (n,), values (n, d), by sensor and then by time. Empty where no sensor is read again later.
+    sensor (n,), time (n,), values (n, d), by sensor and then by time. Empty where no sensor is read twice.
     """
     apart = np.diff(time)[(np.diff(sensor) == 0) & (np.diff(time) > 0)]
     if not len(apart):
@@ -67,42 +81,8 @@ def _gaps(sensor: Ints, time: Floats, values: Floats, least: float) -> Floats:
     return np.asarray(apart[(np.diff(sensor[there]) == 0) & (apart > least)])
 
 
-def silence(begins: Ints, time: Floats, choice: Floats, d: int, seed: int) -> tuple[Flags, Ints]:
-    """(n, d) what outages of these lengths hide, (n,) which readings to learn from: 1, or 2 as first after silence.
-
-    Readings of sensor s are begins[s] … begins[s + 1] - 1, by time.
-    """
-    hidden, asked = outages.silence(begins, time, choice, d, seed)
-    return hidden, asked
-
-
-# --- training ---
-# From which readings is learnt how sensors change, and does it pay?
-#
-# Where history names sensors and times, it is replayed as a stream of readings, of which some are hidden (`outages`),
-# so
-# that contexts have gaps as in a stream. It is learnt what follows on the past alone, and what lies between the last
-# and
-# the next reading. An attribute gets a transition if that imputes the newest tenth of the history, which the trees of
-# the
-# trial have not seen, clearly better than rules do; hindsight is part of it where it does better than the past alone.
-
-
-TREES, LEAF, ROWS = 20, 20, 60_000
-TRIAL_TREES, TRIAL_ROWS = 10, 20_000
-OUTAGES, REPLAYS, SEED = 60_000, 8, 11  # examples in outages, of that many replays at most
-OUTSIDE = 0.01, 0.05  # of what hindsight gives to held-out rows, singles and in outages, may lie beyond the reach …
-HELD, FARTHEST = 3_000, 8.0  # … of so many at most; and no reach goes farther, in shares of the way
-COVERED, BINS, WIDER = 0.8, 12, (1.0, 4.0)  # see `_widths`: by so many ages; and how much wider at most
-Array = TypeVar("Array", Flags, Ints)
-
-ALL, AGES, NOTHING = "all that is known", "ages alone", "nothing: the last value stays"
-NEWEST = 2_000_000  # rows of a longer history from which sensors are learnt
-FEWEST = 100  # readings that follow another of their sensor; from fewer nothing is learnt
-
-
 class HistoryReadings(NamedTuple):
-    """The rows that name their sensor and their time, in order."""
+    """The rows of a history that name their sensor and their time, in the order of time."""
 
     rows: Ints  # (n,) which rows of the history these are
     sensor: Ints  # (n,) the number of each one's sensor
@@ -112,7 +92,7 @@ class HistoryReadings(NamedTuple):
 
 
 def readings(history: History, query: Query) -> HistoryReadings | None:
-    """The newest readings of a history; None where it does not name sensors and times."""
+    """The newest rows of a history; None where it does not name sensors and times."""
     keys = (*query.by, query.id)
     if any(name not in history.columns for name in (*keys, query.time)):
         return None
@@ -132,7 +112,7 @@ def readings(history: History, query: Query) -> HistoryReadings | None:
 
 
 def newest_state(history: History, query: Query, longest: float) -> SensorState:
-    """What the sensors have read last, in this history."""
+    """A state with what the sensors have read last in this history."""
     state, found = SensorState(len(query.names), longest), readings(history, query)
     if found is not None:
         state.update(found.known, found.time, found.values, np.zeros(len(found.rows), np.bool_), found.sensor)
@@ -141,15 +121,15 @@ def newest_state(history: History, query: Query, longest: float) -> SensorState:
 
 @dataclass(frozen=True)
 class Examples:
-    """Readings to learn from: what was there, what of it was shown, what came before and after."""
+    """Rows to learn from: what was there, what of it was shown, what came before and after."""
 
-    row: Ints  # (n,) which row of the history each one is
+    row: Ints  # (n,) its number in the history
     truth: Floats  # (n, d)
     shown: Floats  # (n, d)
     context: Floats  # (n, d, PARTS)
     after: Floats  # (n, d, 2) the next value of each attribute, and how much later it came; NaN: none did
     reading: Ints  # (n, d) which of `readings` that is; -1: none
-    hidden: Flags  # (n, d) of which attributes one may learn here
+    hidden: Flags  # (n, d) the attributes that may be learnt from it
     readings: Floats  # (m, d) all that were shown, in any replay
 
     def part(self, which: Ints | Flags) -> Examples:
@@ -158,11 +138,11 @@ class Examples:
 
     @staticmethod
     def joined(parts: Sequence[Examples]) -> Examples:
-        """All of the parts, which share their readings."""
+        """All of the parts; they share their readings."""
         return replace(parts[0], **{name: np.concatenate([getattr(one, name) for one in parts]) for name in _OF_EACH})
 
     def asked(self, j: int, *, both: bool) -> Lacking:
-        """As if attribute j were missing."""
+        """The rows as if they lacked attribute j; `both`: with what came next."""
         shown = self.shown.copy()
         shown[:, j] = np.nan
         after = np.asarray(explaining.noted(self.after, self.reading, self.readings, j)) if both else None
@@ -174,11 +154,11 @@ _OF_EACH = [each.name for each in fields(Examples) if each.name != "readings"]
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """History as a stream of readings, with single values hidden, and with outages."""
+    """Examples from a history that was replayed as a stream."""
 
     names: tuple[str, ...]
-    singles: Examples  # every reading
-    outages: Examples  # some readings, each within an outage that was made up
+    singles: Examples  # every row, with single values hidden
+    outages: Examples  # some rows, each within an outage that was made up
 
     @classmethod
     def of(cls, history: History, query: Query, longest: float = np.inf) -> TrainingSet | None:
@@ -196,7 +176,7 @@ class TrainingSet:
         return cls(query.names, replace(first, readings=shown), replace(second, readings=shown))
 
     def some(self, j: int, most: int, *, before: int | None = None, both: bool = False) -> Examples:
-        """At most so many examples for attribute j, of rows before that one; two thirds with singles hidden."""
+        """At most so many examples for attribute j, of rows before that one; two thirds of them singles."""
         parts = []
         for each, room in ((self.singles, most * 2 // 3), (self.outages, most // 3)):
             usable = each.hidden[:, j] & ~np.isnan(each.truth[:, j]) & ~np.isnan(each.context[:, j, LAST])
@@ -210,7 +190,7 @@ class TrainingSet:
 
 
 class _Replay:
-    """The readings of a history as a stream, again and again, with something else hidden each time."""
+    """Replays a history as a stream, again and again, with other values hidden each time."""
 
     def __init__(self, found: HistoryReadings, longest: float) -> None:
         self.found, self.longest = found, longest
@@ -220,7 +200,7 @@ class _Replay:
         self.everything = self._after(found.values)
 
     def examples(self, hidden: Flags, asked: Flags, learnt: Flags) -> Examples:
-        """Examples of the readings that are asked for (n,), while others are hidden (n, d)."""
+        """Examples of the rows that are asked for (n,), with cells hidden (n, d)."""
         found, d = self.found, self.found.values.shape[1]
         shown = np.where(hidden, np.nan, found.values)
         context = SensorState(d, self.longest).update(found.known, found.time, shown, asked, found.sensor)
@@ -237,11 +217,11 @@ class _Replay:
         d = found.values.shape[1]
         choice = lengths(found.sensor[self.order], found.time[self.order], found.values[self.order])
         for k in range(REPLAYS if len(choice) else 0):
-            gone, of_use = silence(self.begins, found.time[self.order], choice, d, SEED + k)
+            gone, of_use = outages(self.begins, found.time[self.order], choice, d, SEED + k)
             hidden, asked = self._back(gone), self._back(of_use)
             also = singles(hidden.shape, SEED + 1 + k) & (asked == 0)[:, None]
             some = self.examples(hidden | also, asked > 0, hidden)
-            first = asked[asked > 0] == 2  # as if silence ended here: the row itself is there, and so is the next
+            first = asked[asked > 0] == 2  # as if a silence ended here: the row is there, and so is the next
             after, reading = (each[asked > 0][first] for each in self.everything)
             some.shown[first], some.after[first], some.reading[first] = some.truth[first], after, reading
             made.append(some)
@@ -253,13 +233,13 @@ class _Replay:
         return Examples.joined(made)
 
     def _back(self, by_sensor: Array) -> Array:
-        """What lies by sensor and time, as the readings lie."""
+        """From the order by sensor and time back to that of the rows."""
         out = np.empty_like(by_sensor)
         out[self.order] = by_sensor
         return out
 
     def _after(self, shown: Floats) -> tuple[Floats, Ints]:
-        """What comes next of each attribute, and in which reading."""
+        """(n, d, 2) the next value of each attribute and how much later it comes, and (n, d) in which row."""
         found = self.found
         after, reading = explaining.follow(found.sensor, found.time, shown, len(found.known))
         return after, reading
@@ -285,7 +265,7 @@ class _Learner:
         self.values = values[~np.isnan(values)]
 
     def learn(self, trees: int, most: int, before: int | None = None, from_: str = ALL) -> Transition | None:
-        """A transition, from at most so many examples of each kind, of rows before that one."""
+        """A transition from at most so many examples of each kind, of rows before that one."""
         j, past = self.j, self.training.some(self.j, most, before=before)
         if len(past.row) < FEWEST:
             return None
@@ -309,7 +289,7 @@ class _Learner:
 
 
 def _only(given: Floats, ages: tuple[int, ...], from_: str) -> Floats:
-    """The same, with ages alone where nothing else is to be learnt from."""
+    """What is given, with all but ages blanked unless everything may be used."""
     if from_ != ALL:
         given[:, [k for k in range(given.shape[1]) if k not in ages]] = 0.0
     return given
@@ -318,7 +298,7 @@ def _only(given: Floats, ages: tuple[int, ...], from_: str) -> Floats:
 def learn_transition(
     history: History, training: TrainingSet, then: str, rules: tuple[Rule, ...], *, hindsight: bool = True
 ) -> Transition | None:
-    """The transition of one attribute, if on held-out rows it does better than rules and whole history."""
+    """The transition of one attribute; None unless on held-out rows it does clearly better than rules and history."""
     j, held_out = training.names.index(then), HeldOut(history, then)
     if not held_out.possible:
         return None
@@ -331,7 +311,7 @@ def learn_transition(
     rows = training.singles.part(held)
     error, last = float(_errors(tried, rows, j, both=False).mean()), _error_of_last(rows, j)
     from_ = ALL
-    for less in (AGES, NOTHING):  # of a short history, what is learnt may be worse than what is plain
+    for less in (AGES, NOTHING):  # learnt from a short history, more may be worse than less
         if error > last:
             plain = learner.learn(TRIAL_TREES, TRIAL_ROWS, held_out.cut, less)
             assert plain is not None
@@ -361,17 +341,17 @@ def learn_transition(
 
 
 def _error_of_last(rows: Examples, j: int) -> float:
-    """The mean error of the last value again."""
+    """The mean error of imputing the last value again."""
     return float(np.abs(rows.truth[:, j] - rows.context[:, j, LAST]).mean())
 
 
 def _errors(tried: Transition, rows: Examples, j: int, *, both: bool) -> Floats:
-    """(rows,) the CRPS of a transition on readings of which attribute j is hidden."""
+    """(rows,) the CRPS of a transition on rows as if they lacked attribute j."""
     return np.asarray(crps(*tried.distributions(rows.asked(j, both=both))[:4], rows.truth[:, j]))
 
 
 def _widths(tried: Transition, training: TrainingSet, j: int, cut: int) -> Floats:
-    """How much wider distributions must be at which ages, so that the middle COVERED of them hold as many truths."""
+    """How much wider distributions must be at which ages, for their middle COVERED to hold that share of truths."""
     far = []
     for both in (False, True) if tried.between is not None else (False,):
         held = [_held(each, j, cut, both=both) for each in (training.singles, training.outages)]
@@ -392,7 +372,7 @@ def _widths(tried: Transition, training: TrainingSet, j: int, cut: int) -> Float
 
 
 def _far_off(tried: Transition, rows: Examples, j: int, *, both: bool) -> tuple[Floats, Floats]:
-    """Logarithms of ages, and by how much each distribution would have to be wider for its middle to hold the truth."""
+    """Logarithms of ages, and how many times wider each distribution must be for its middle to hold the truth."""
     asked = rows.asked(j, both=both)
     base, changes = tried.changes(asked)
     width = changes.shape[1]
@@ -406,7 +386,7 @@ def _far_off(tried: Transition, rows: Examples, j: int, *, both: bool) -> tuple[
 
 
 def _held(examples: Examples, j: int, cut: int, *, both: bool) -> Examples:
-    """At most HELD examples of attribute j that the trees of the trial have not seen."""
+    """At most HELD examples for attribute j that the trees of the trial have not seen."""
     there = examples.hidden[:, j] & (examples.row >= cut) & ~np.isnan(examples.context[:, j, LAST])
     there &= ~np.isnan(examples.truth[:, j])
     there &= ~np.isnan(examples.after[:, j, 0]) if both else True
@@ -415,7 +395,7 @@ def _held(examples: Examples, j: int, cut: int, *, both: bool) -> Examples:
 
 
 def _pad(tried: Transition, training: TrainingSet, j: int, cut: int) -> float:
-    """How far beyond the ends the reach must go to hold nearly all of what hindsight gives to held-out rows."""
+    """How far beyond its ends the reach must go to hold nearly all that hindsight gives to held-out rows."""
     kinds = (training.singles, training.outages)
     return max(_far(tried, each, j, cut, outside) for each, outside in zip(kinds, OUTSIDE, strict=True))
 

@@ -1,16 +1,16 @@
-"""How does a sensor's value change from one reading to the next, and what does it do between two that are known?
+"""How a sensor's value changes from one reading to the next, and what it does between two that are known.
 
-In history, in contexts like this one (how old the last value is, how it moved before, how the other attributes move
-now), which *changes* followed? The distribution is the last value plus those changes. A differential dependency with
-context determinants
+Which *changes* followed in history on contexts like this one: how old the last value is, how it moved before, how the
+other attributes move now? The distribution is the last value plus those changes. It is a differential dependency with
+context determinants,
 
     sensor, age, changes of the other attributes, … -> change of temperature
 
-in which "close" is not one radius for all, but a box that trees found for each region of contexts (`kernels/forest`).
-Once the sensor has spoken again, a second forest is asked: how far from the line between the last and the next value?
+in which "close" is no single radius: trees find a box for each region of contexts (`kernels.forest`). Once the sensor
+has been read again, a second forest answers how far the value lay from the line between the last and the next one.
 
-Values that are older than any that was learnt from count for less and less: then the attribute's own distribution over
-the history joins in, until it is all there is.
+A value that is older than any learnt from counts for less and less: the attribute's distribution over the history
+joins in, until it is all there is.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ AS_LEARNT = np.array([[0.0], [1.0], [1.0]])  # widths that change nothing
 
 
 class Lacking(NamedTuple):
-    """What is known of readings that lack an attribute."""
+    """Readings that lack an attribute, and what is known of them."""
 
     values: Floats  # (n, d)
     context: Floats  # (n, d, PARTS)
-    after: Floats | None  # (n, d, 2) next values and how much later they came; NaN: not known
+    after: Floats | None  # (n, d, 2) the next values, and how much later they came; NaN: not known
     attribute: int
 
 
 @dataclass(frozen=True)
 class Transition:
-    """Of one attribute: the changes, the values it may take, and how well it did on held-out rows."""
+    """What was learnt of one attribute, and how well it did on held-out rows."""
 
     before: Forest  # changes since the last value
     between: Forest | None  # distances from the line between last and next value; None: that is not learnt
@@ -62,11 +62,11 @@ class Transition:
 
     @property
     def gain(self) -> float:
-        """How much of the error of knowing nothing it takes away: 0: none. 1: all of it."""
+        """The share of the error of knowing nothing that it takes away."""
         return gain(self.error, self.nothing)
 
     def distributions(self, asked: Lacking, low: float = -np.inf, high: float = np.inf) -> Distributions:
-        """Distributions for such readings. O(trees · depth) each."""
+        """A distribution per reading, within the limits. O(trees · depth) each."""
         base, changes = self.changes(asked)
         start, size, value, often = forest.spread(changes, base, _gaps(asked), self._grid(low, high), forest.CUT)
         return Distributions(start, size, value, often, np.zeros(len(base), np.int64))
@@ -78,15 +78,16 @@ class Transition:
         return least, most
 
     def reach(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) between which values nearly all of any later distribution stays: from the past, `pad` of the way from
-        the ends to the outermost targets, or beyond."""
+        """(n,) between which values nearly all of any later distribution stays: the ends of that from the past, moved
+        outwards by `pad` of the way to the outermost targets."""
         last, changes = self._past(asked)
         least, most = forest.beyond_ends(changes, last, float(self.pad), self._grid(low, high), forest.CUT)
         return least, most
 
-    def rough_reach(self, context: Floats, j: int, low: float, high: float) -> tuple[Floats, Floats]:
-        """(n,) values beyond which `reach` never goes, by context (n, d, PARTS); found without asking the trees."""
-        last, age = context[:, j, LAST], context[:, j, AGE]
+    def rough_reach(self, asked: Lacking, low: float, high: float) -> tuple[Floats, Floats]:
+        """(n,) values beyond which `reach` never goes, without asking the trees."""
+        j = asked.attribute
+        last, age = asked.context[:, j, LAST], asked.context[:, j, AGE]
         edges, extremes = self.extremes
         found = extremes[np.searchsorted(edges, np.log(age))]
         more = (self._wider(age, PAST) - 1) * (found[:, 1] - found[:, 0])
@@ -97,6 +98,10 @@ class Transition:
         more = max(self.pad - 1, 0.0) * (most - least)
         return self._moved(last, least - more, low, high), self._moved(last, most + more, low, high)
 
+    def span(self, low: float, high: float) -> tuple[float, float]:
+        """The least and the greatest value in history, within the limits."""
+        return min(max(float(self.grid[0]), low), high), min(max(float(self.grid[-1]), low), high)
+
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
         """Logarithms of ages, ascending, and between them the changes beyond which no leaf goes."""
@@ -105,7 +110,7 @@ class Transition:
         return edges, np.asarray(forest.within_reach(self.before, explaining.OWN_AGE, edges))
 
     def changes(self, asked: Lacking) -> tuple[Floats, Floats]:
-        """(n,) from where, and (n, targets) by how much, ascending: from both sides where the next value is known."""
+        """(n,) a base, and (n, targets) changes from it, ascending: from both sides where the next value is known."""
         if asked.after is None or self.between is None:
             return self._past(asked)
         j = asked.attribute
@@ -122,7 +127,7 @@ class Transition:
         return base, changes
 
     def ages(self, asked: Lacking) -> Floats:
-        """(n,) how old what is known is; from both sides, their ages together: half of each where they are the same."""
+        """(n,) the age of what is known; from both sides, half of either age where they are equal."""
         age = asked.context[:, asked.attribute, AGE]
         if asked.after is None:
             return age
@@ -145,7 +150,7 @@ class Transition:
         return line, self._faded(away, line, np.minimum(asked.context[:, j, AGE], asked.after[:, j, 1]))
 
     def _faded(self, changes: Floats, base: Floats, age: Floats) -> Floats:
-        """The same, with more and more of the whole distribution where what is known is older than anything learnt."""
+        """The changes; beyond the oldest age that was learnt, a growing share is of the whole distribution instead."""
         old = np.flatnonzero(age > self.oldest)
         if not len(old) or not len(self.whole):
             return changes
@@ -157,7 +162,7 @@ class Transition:
         return changes
 
     def _wider(self, age: Floats, side: int) -> Floats:
-        """(n,) how much wider targets are made at these ages: forests err more often than their leaves show."""
+        """(n,) how much wider changes are made at these ages, since forests err more often than their leaves show."""
         return np.asarray(np.interp(np.log(age), self.widths[0], self.widths[side]), np.float64)
 
     def _moved(self, last: Floats, by: Floats, low: float, high: float) -> Floats:

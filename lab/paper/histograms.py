@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 
 from fogline.arrays import Floats, Ints
 from fogline.errors import RowsError
-from fogline.repository.index import Index
 from lab.kernels.histograms import Buckets, rough_bounds
+from lab.paper.index import Index
 
 
 @dataclass(frozen=True)

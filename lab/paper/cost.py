@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 
 from fogline.arrays import Floats, Ints
 from fogline.errors import RowsError
-from fogline.repository.index import Index
+from lab.paper.index import Index
 
 SAMPLE, SEED = 100_000, 11  # so many rows are enough to fit the power law
 PAIRS = 100  # fewer pairs of rows in one cell do not count for the law

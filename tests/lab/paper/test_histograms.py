@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from fogline.errors import RowsError
-from fogline.repository.index import Index
-from lab.histograms import Histograms
-from tests.repository.access.test_index import cases, quick
+from lab.paper.histograms import Histograms
+from lab.paper.index import Index
+from tests.lab.paper.test_index import cases, quick
 
 
 def bounds_by_depth(index, centre, radius, intervals=2):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fogline.errors import RowsError
-from fogline.repository.index import Index
+from lab.paper.index import Index
 
 VALUES = [0.0, 0.1, 0.2, 0.30000000000000004, 0.3, 0.4, 0.7, 1.1, 2.0, 5.0, -3.0]
 SIDES = [1e-300, 0.1, 0.25, 1.0, 1e9]

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fogline.errors import RowsError
-from fogline.repository.cost import Law, Load, UnitCosts, best_side, cost, fractal_dimension, sides, slope, unit_costs
-from fogline.repository.index import Index
+from lab.paper.cost import Law, Load, UnitCosts, best_side, cost, fractal_dimension, sides, slope, unit_costs
+from lab.paper.index import Index
 
 UNITS = UnitCosts(cell=1e-7, row=3e-9)
 

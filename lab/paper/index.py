@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import RowsError
-from fogline.kernels import rtree
-from fogline.kernels import rtree as growth
-from fogline.kernels.rtree import CellRows, Growing, NewRows, Nodes
+from lab.kernels import rtree
+from lab.kernels import rtree as growth
+from lab.kernels.rtree import CellRows, Growing, NewRows, Nodes
 
 MISSING = np.iinfo(np.int64).min  # the grid coordinate of a missing determinant
 FAR = 2.0**62  # grid coordinates stop here: beyond it cells are as wide as they need to be
