@@ -4,7 +4,7 @@ What belongs together travels as one of the named tuples of `fogline.arrays`. Ke
 a kernel is compiled anew when its file changes, or one that this imports. `fastmath` stays off: NaN is how a missing
 value arrives.
 
-Rows lie as `uncertain` says; `dominance` compares two of them, `words` many boxes at once. The probability of a row is
-a sum over its `instances`: `sums` keeps it while others come and go, `sweep` and `bracket` work it out where instances
-are very many, `static` for rows that are looked at once, and `what_if` if a cell were known.
+`uncertain` states how rows lie; `dominance` compares two of them, `words` many boxes at once. The probability of a row
+is a sum over its `instances`: `sums` keeps it while others come and go, `sweep` and `bracket` work it out where
+instances are very many, `static` for rows that are looked at once, and `what_if` if a cell were known.
 """

@@ -19,16 +19,9 @@ ROOM = 4096  # instances of the finest grid that `coarsen` may be asked for
 
 
 @inner
-def scratch_for(instances):
-    """Room for a walk over so many instances."""
-    return Scratch(
-        np.empty(instances),
-        np.empty(instances),
-        np.empty(instances),
-        np.empty(instances),
-        np.empty(instances),
-        np.empty(instances),
-    )
+def scratch_for(n):
+    """Room for a walk over n instances."""
+    return Scratch(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n))
 
 
 @inner
