@@ -153,7 +153,7 @@ def test_zeros_behind_good_lines_are_rejected_by_their_line_and_the_lines_are_ta
 
 @pytest.mark.parametrize("end", ["", ".gz"])
 def test_a_header_of_any_length_is_read_whole(tmp_path, end):
-    names = [f"column_{k:07}" for k in range(30_000)]  # 480 kB
+    names = [f"column_{k:0153}" for k in range(3_000)]  # 480 kB
     text = ",".join(["s", "t", *names, "x", "y"]) + "\n" + ",".join(["a", "1", *["0"] * len(names), "2", "3"]) + "\n"
     for before in ("", "sep=,\n"):
         content = (before + text).encode()

@@ -143,14 +143,21 @@ def test_every_command_explains_itself():
 
 def test_without_pyspark_a_command_states_what_to_install(place):
     """And what needs no Spark works."""
-    code = "import sys; sys.modules['pyspark'] = None; from fogline.cli import app; app()"
-    words = ["fit", "history.parquet", "-q", "q.yaml", "-o", "new.repo", "--master", "local[1]"]
-    python = [sys.executable, "-c", code]
-    done = subprocess.run([*python, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "pip install 'fogline[spark]'" in done.stderr
-    assert "Traceback" not in done.stderr
-    for each in (words[:-2], ["rules", "new.repo"], ["check", "stream.parquet", "-q", "q.yaml", "-r", "new.repo"]):
-        done = subprocess.run([*python, *each], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    assert "complete           15" in done.stdout
+    code = (
+        "import shlex, sys; sys.modules['pyspark'] = None; from fogline.cli import app\n"
+        "for words in sys.argv[1:]:\n"
+        "    if status := app(shlex.split(words), standalone_mode=False): sys.exit(status)"
+    )
+    fit = "fit history.parquet -q q.yaml -o new.repo"
+
+    def done(*commands: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, *commands]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    refused = done(f"{fit} --master 'local[1]'")
+    assert refused.returncode == 2
+    assert "pip install 'fogline[spark]'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    here = done(fit, "rules new.repo", "check stream.parquet -q q.yaml -r new.repo")
+    assert here.returncode == 0, here.stderr
+    assert "complete           15" in here.stdout

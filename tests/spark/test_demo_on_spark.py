@@ -3,13 +3,16 @@
 import io
 import os
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from rich.console import Console
 
+import fogline as fl
 from fogline.demo import DemoOptions, run, show
+from fogline.demo.control_room import earlier_shift
 from fogline.demo.engine import EmbeddedEngine
-from fogline.demo.spark_engine import BRISK
+from fogline.demo.spark_engine import BRISK, SparkEngine
 from fogline.demo.view import MineView
 
 OPTIONS = DemoOptions(seconds=3, sensors=60, seed=3)
@@ -21,8 +24,10 @@ def embedded():
 
 
 @pytest.fixture(autouse=True)
-def no_warm_up(monkeypatch):
+def quickly(monkeypatch):
+    """Kernels are there, and the shift before was a short one."""
     monkeypatch.setattr(run, "warm_up", lambda query: None)
+    monkeypatch.setattr(run, "earlier_shift", partial(earlier_shift, readings=3_000))
 
 
 def shown(*, plain=True, **how):
@@ -52,6 +57,7 @@ def test_an_interrupted_demo_leaves_no_query_behind(spark, monkeypatch):
         really(self, report)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(SparkEngine, "learn", lambda self, history, query: fl.Repository.fit(history, query))
     monkeypatch.setattr(MineView, "follow", follow)
     view = shown(plain=False)
     assert 0 < view.ticks < OPTIONS.ticks

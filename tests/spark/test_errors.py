@@ -144,9 +144,9 @@ def test_what_is_known_has_a_way_out(text, sentence):
 def test_a_jvm_that_has_ended_is_one_sentence(java_or_skip):
     code = """
 import os
-from fogline.spark.session import session
+from fogline.spark.session import BRISK_JVM, session
 from fogline.spark.errors import plainly
-spark = session(master="local[1]")
+spark = session(master="local[1]", settings=BRISK_JVM)
 os.kill(spark._jvm.java.lang.ProcessHandle.current().pid(), 9)
 try:
     with plainly():

@@ -113,29 +113,22 @@ def test_a_broken_file_is_rejected_by_its_name_and_the_run_goes_on(place):
     assert total() == 5
 
 
-def test_columns_are_known_by_their_names_in_any_order_and_a_file_without_times_is_rejected(place):
-    csv("1.csv", "a,1,1")
-    run(*RUN)
-    Path("in/2.csv").write_text("x,more,s,t\n5,,b,2\n")
-    Path("in/3.csv").write_text("s,x\nc,9\n")
-    Path("in/4.csv").write_text("t,s\n3,d\n")
-    run(*RUN, code=3)  # two of the three that are new
-    assert answer() == {"b": 2.0}
-    found = {row["file"]: row for row in pq.read_table("out/rejects").to_pylist()}
-    assert found["3.csv"]["reason"].startswith("the file cannot be read: it has no column 't'")
-    assert found["4.csv"]["reason"] == "'x' is missing, and there is no repository to impute it from"
-    assert (found["4.csv"]["line"], found["4.csv"]["batch"]) == (2, 1)
-
-
-def test_each_file_is_read_by_its_own_kind(place):
+def test_each_file_is_read_by_its_own_kind_and_columns_are_known_by_their_names_in_any_order(place):
     csv("1.tsv", "a\t1\t1.5", sep="\t")
     run(*RUN)
     assert answer() == {"a": 1.0}
-    csv("2.csv", "b,2,2")
+    Path("in/2.csv").write_text("x,more,s,t\n2,,b,2\n")
     pq.write_table(pa.table({"s": ["c"], "t": [3], "x": [2.5]}), "in/3.parquet")
-    run(*RUN)
+    Path("in/4.csv").write_text("s,x\nd,9\n")
+    Path("in/5.csv").write_text("t,s\n3,e\n")
+    Path("in/6.csv").write_text("t,s\n3,f\n")
+    run(*RUN, code=3)  # three of the five that are new
     assert answer() == {"c": 3.0}
     assert seen() == {"a", "b", "c"}
+    found = {row["file"]: row for row in pq.read_table("out/rejects").to_pylist()}
+    assert found["4.csv"]["reason"].startswith("the file cannot be read: it has no column 't'")
+    assert found["5.csv"]["reason"] == "'x' is missing, and there is no repository to impute it from"
+    assert (found["5.csv"]["line"], found["5.csv"]["batch"]) == (2, 1)
 
 
 def test_a_run_that_rejects_most_of_its_rows_ends_with_3_and_gaps_are_warned_of_at_once(place):

@@ -83,7 +83,7 @@ def expected(query: fl.Query, repository: fl.Repository, at: int | None) -> dict
 RUN = ("run", "in", "--query", "q.yaml", "--repository", "repo", "--engine", "spark", "--output", "out")
 
 
-def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(place, spark):
+def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects_and_goes_on_as_it_was_begun(place, spark):
     printed = run(*RUN)
     assert "800 rows" in printed
     assert "8 rejected" in printed
@@ -106,18 +106,23 @@ def test_a_csv_with_garbage_ends_well_with_every_garbage_row_in_the_rejects(plac
         lines = map(json.loads, CliRunner().invoke(app, words).stdout.splitlines())
         found = {(row["site"], row["id"]): row["probability"] for row in lines}
         assert found == pytest.approx(expected(query, repository, at), abs=1e-9)
-    again = run(*RUN)
-    assert "no new files" in again
+    goes_on_as_it_was_begun(place)
     assert "rows" in run("answer", "out")
     assert "clock shows double; write a number" in run("answer", "out", "--at", "noon", code=2)
 
 
-def test_a_run_goes_on_only_with_what_it_was_begun_with(place, spark):
-    run(*RUN, "--every", "batch")
-    assert "was begun with another every" in run(*RUN, code=2)
-    assert "was begun with another ahead" in run(*RUN, "--every", "batch", "--ahead", "off", code=2)
+def goes_on_as_it_was_begun(place: Path) -> None:
+    """The same command goes on, also after a power cut; another one is refused."""
+    before = changes_in("out")
+    assert "no new files" in run(*RUN)
+    commit = max((place / "out" / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    commit.write_bytes(b"")
+    assert "had no content" in run(*RUN)
+    assert changes_in("out") == before
+    assert "was begun with another every" in run(*RUN, "--every", "batch", code=2)
+    assert "was begun with another ahead" in run(*RUN, "--ahead", "off", code=2)
     (place / "q.yaml").write_text(QUERY + "alpha: 0.3\n")
-    assert "was begun with another query" in run(*RUN, "--every", "batch", code=2)
+    assert "was begun with another query" in run(*RUN, code=2)
     assert "is not a folder that `fogline run` has written" in run("answer", "repo", code=2)
 
 
@@ -131,18 +136,6 @@ def test_a_dry_run_shows_what_is_missing_and_what_would_be_rejected(place, spark
     assert not (place / "out").exists()
     without = run("check", "in", "--query", "q.yaml")
     assert "there is no repository to impute it from" in without
-
-
-def test_lines_that_cannot_be_read_are_rejected_whole(place, spark):
-    (place / "lines").mkdir()
-    good = '{"sensor": "s1", "site": "a", "t": 1, "heat": 2.5, "gas": 0.2}'
-    (place / "lines" / "x.jsonl").write_text(f"{good}\n{{not json\n{good.replace('s1', 's2')}\n")
-    printed = run("run", "lines", *RUN[2:-1], "out2")
-    assert "3 rows" in printed
-    assert "1 rejected" in printed
-    [reject] = pq.read_table("out2/rejects").to_pylist()
-    assert "cannot be read" in reject["reason"]
-    assert "not json" in reject["row"]
 
 
 def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that_was_moved(place, spark):
@@ -161,15 +154,6 @@ def test_new_files_are_taken_up_where_the_last_run_stopped_also_in_a_folder_that
     assert parts.equals(answer_of(changes_in("whole/out"), fl.Query.load("q.yaml")))
     shutil.rmtree(place / "out" / "checkpoint")
     assert "the checkpoint of 'out' is gone" in run(*elsewhere, code=2)
-
-
-def test_a_run_goes_on_after_a_power_cut(place, spark):
-    run(*RUN)
-    before = changes_in("out")
-    commit = max((place / "out" / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    commit.write_bytes(b"")
-    assert "had no content" in run(*RUN)
-    assert changes_in("out") == before
 
 
 def test_changes_add_up_and_what_is_reported_later_of_a_tick_replaces_the_earlier():

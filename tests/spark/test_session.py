@@ -297,9 +297,9 @@ EXTRA = """
 import sys, tempfile
 from fogline.spark import java
 java.shutil.which = lambda name: None
-from fogline.spark.session import session
+from fogline.spark.session import BRISK_JVM, session
 from fogline.spark.source import register
-spark = session(master="local[1]")
+spark = session(master="local[1]", settings=BRISK_JVM)
 print(spark._jvm.java.lang.System.getProperty("java.home"))
 register(spark)
 rows = spark.readStream.format("fogline").option("rows", 100).load().dropDuplicates(["time"])

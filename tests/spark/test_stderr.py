@@ -10,9 +10,10 @@ from tests.spark.test_session import run
 STREAM = """
 import sys, time
 import fogline as fl
-from fogline.spark.session import session
+from fogline.spark.session import BRISK_JVM, session
 from fogline.spark.source import register
-spark = session(master="local[2]")
+spark = session(master="local[2]", settings=BRISK_JVM)
+spark._jvm.java.lang.System.err.println("a log message")
 register(spark)
 query = fl.Query(attributes={"a0": "max", "a1": "max"}, id="id", time="time", last=500)
 for wait in (0, 0.2, 0.35):
@@ -28,20 +29,11 @@ spark.stop()
 """
 
 
-def test_a_stream_that_is_stopped_leaves_no_tracebacks_on_stderr(tmp_path, java_or_skip):
+def test_a_stream_that_is_stopped_leaves_no_tracebacks_on_stderr_and_what_the_jvm_logs_arrives(tmp_path, java_or_skip):
     done = run(STREAM, str(tmp_path))
     logged = re.compile(r"\d\d:\d\d:\d\d (ERROR|WARN) .*")  # what Spark has to log about a batch that was stopped
-    assert [line for line in done.stderr.splitlines() if not logged.fullmatch(line)] == []
+    assert [line for line in done.stderr.splitlines() if not logged.fullmatch(line)] == ["a log message"]
     assert done.stdout.split() == ["3"]
-
-
-def test_what_the_jvm_logs_still_arrives(java_or_skip):
-    script = (
-        "from fogline.spark.session import session\n"
-        "spark = session(master='local[1]')\n"
-        "spark._jvm.java.lang.System.err.println('a log message')\n"
-    )
-    assert run(script).stderr == "a log message\n"
 
 
 GOODBYE = b"""Traceback (most recent call last):
