@@ -13,8 +13,8 @@ Invariants (`check`): a row is in exactly one cell, and rows of one cell lack th
 tightest around its rows; its weight and range are those of its rows.
 
 Fogline itself has a tree without cells that is never inserted into (`fogline.repository.access`). On rows of real
-sensors it is as fast as this index or up to 2.5 times as fast, and 12 % slower on evenly spread rows in two
-determinants (`benchmarks/access.py`).
+sensors it is 1.2 to 2.3 times as fast as this index, and up to 18 % slower on evenly spread rows
+(`benchmarks/access.py`).
 """
 
 from __future__ import annotations
