@@ -19,8 +19,6 @@ from fogline.query import TOLERANCE, Query, as_text
 from fogline.rows.clock import instant, time_text
 from fogline.show import count_of, quoted
 
-Pairs = tuple[tuple[float, float], ...]  # the values of a cell with their weights, ascending
-
 _SIDES = {"<": "below {}", "<=": "{} or less", ">=": "{} or more", ">": "above {}"}
 _RIVALS = 2  # that a sentence names
 
@@ -97,7 +95,7 @@ class UncertainRow:
     Attributes are independent of each other.
     """
 
-    values: Mapping[str, Pairs]
+    values: Mapping[str, tuple[tuple[float, float], ...]]
 
     @property
     def places(self) -> int:
@@ -110,10 +108,10 @@ class ImputedCell:
     """A missing value of a row: the distribution that was imputed first, and the one that is now."""
 
     attribute: str
-    first: Pairs
+    first: tuple[tuple[float, float], ...]
     first_by: str
     """The rule or imputer that gave it."""
-    now: Pairs
+    now: tuple[tuple[float, float], ...]
     now_by: str
     open: bool
     """Whether a later reading of the sensor may still change it."""
@@ -154,7 +152,7 @@ class ImputedCell:
         return f"{self.attribute} is missing: {first}{later}{', still open' if self.open else ''}"
 
 
-def _shortly(pairs: Pairs) -> str:
+def _shortly(pairs: tuple[tuple[float, float], ...]) -> str:
     """A distribution in a few numbers: its ends, and where its middle lies."""
     if len(pairs) == 1:
         return f"{pairs[0][0]:g}"
@@ -376,7 +374,7 @@ def _imputed(cell: ImputedCell, measured: Outside | None) -> tuple[str, ...]:
     return what, f"{_span(cell.now)}, mean {number(cell.mean)}{by}{first}{later}"
 
 
-def _span(pairs: Pairs) -> str:
+def _span(pairs: tuple[tuple[float, float], ...]) -> str:
     low, high = number(pairs[0][0]), number(pairs[-1][0])
     return low if low == high else f"{low} to {high}"
 

@@ -1,8 +1,9 @@
 """How bytes are framed that are saved in one piece.
 
-A frame is a word with the version of its format as its last byte, a CRC of the content, then the content. So something
-else, another version and damage are told apart before any of it is read. What is packed (`pack`: snapshots, what
-travels between stages, cells of state) is one frame: a JSON header that lists named arrays, then their bytes.
+A frame is a word with the version of its format as its last byte, a CRC of the content, then the content. So before
+any of it is read it is known whether it is something else, of another version, or damaged. What is packed (`pack`:
+snapshots, what travels between stages, cells of state) is one frame: a JSON header that lists named arrays, then their
+bytes.
 
 Documents that people and other programs read (`sealed`: manifests, notes beside an output) stay JSON. They have their
 checksum under a name of its own: one flipped byte of a number would otherwise still be a number, and another answer.

@@ -157,7 +157,7 @@ def incomplete(rows: pa.Table, query: Query) -> int:
 
 
 def medians(answer: Answer) -> Floats:
-    """(q,) the least value of each distribution that half of it does not exceed."""
+    """(q,) the median of each distribution: the least value up to which at least half of it lies."""
     found, size = answer.found, answer.found.size
     at, ends = _positions(found)
     total = np.cumsum(found.often[at])

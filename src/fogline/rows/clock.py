@@ -210,7 +210,7 @@ def meant_by(query: Asked, lateness: Any) -> str | None:
 
 
 def _family(kind: pa.DataType) -> str:
-    """What goes together on one clock."""
+    """The kinds that go together on one clock, as text."""
     if not pa.types.is_timestamp(kind):
         return "numbers"
     return "timestamps without a zone" if kind.tz is None else "timestamps with a zone"
@@ -287,7 +287,7 @@ def show_time(value: float, kind: pa.DataType | None) -> Any:
 
 
 def time_text(value: float, kind: pa.DataType | None) -> str:
-    """One instant in words, of whatever year; microseconds are named only where there are any.
+    """One instant as text, of whatever year; microseconds are named only where there are any.
 
     >>> time_text(12.0, INTEGER), time_text(0.5, REAL), time_text(1.7e18, STAMP)
     ('12', '0.5', '55840-11-08 22:13:20')
@@ -300,7 +300,7 @@ def time_text(value: float, kind: pa.DataType | None) -> str:
 
 
 def as_instant(text: Any, kind: pa.DataType) -> pa.Scalar:
-    """An instant as a person writes it, in the terms of a clock."""
+    """An instant as a person writes it, as a clock of this kind shows it."""
     try:
         read = read_times([text], "the instant", kind if isinstance(text, str) else None)
     except RowsError:

@@ -47,7 +47,7 @@ DUPLICATE = "a row with this id and time is there already"  # the reason of a re
 def read_objects(
     column: Any, name: str, refused: Reasons, kind: pa.DataType | None = None
 ) -> tuple[list[Any], pa.DataType | None]:
-    """Ids or group keys: Python values and their Arrow type (None: nothing but nulls); `kind` is that of the stream."""
+    """Ids or group keys: Python values, and their Arrow type (None: only nulls); `kind`: the stream's so far."""
     if not isinstance(column, pa.Array):
         return _python_objects(column, name, refused, kind)
     column = nameable(column, name, refused)
@@ -324,10 +324,10 @@ class Contents(NamedTuple):
     expires: Floats  # (n,)
     uncertain: UncertainRows
     signs: Floats  # (d,)
-    points: bool = True  # whether a single value that did not come was given by a user's imputer, as if it had come
+    points: bool = True  # whether a single value that did not come counts as one: a user's imputer gave it at once
 
     def part(self, which: list[int] | Ints) -> Contents:
-        """Of some of the rows."""
+        """Those of some rows."""
         return Contents(self.raw[which], self.expires[which], self.uncertain.part(which), self.signs, self.points)
 
     def rank(self, i: int) -> tuple[Any, ...]:
@@ -348,7 +348,7 @@ class Contents(NamedTuple):
         return max(copies, key=self.rank)
 
     def as_good(self, n: int, c: int) -> bool:
-        """Could row n have dropped whatever row c did, both having arrived at one instant?"""
+        """Does row n surely dominate, and for as long, whatever row c of the same instant surely dominates?"""
         lo = self.uncertain.lo
         return bool(self.expires[n] >= self.expires[c] and (lo[n] >= lo[c]).all())
 
@@ -380,10 +380,10 @@ def in_order(time: Floats, version: Ints | None, copies: Copies) -> Ints:
     """The rows in the order of their times; of one instant the greatest version first, of copies the best first."""
     order = np.argsort(time, kind="stable") if version is None else np.lexsort((~version, time))
     if copies:
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
         for which in copies:
-            order[np.sort(place[which])] = which
+            order[np.sort(position[which])] = which
     return order
 
 

@@ -107,7 +107,7 @@ class Once:
         self._known: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under this key, made now if it is not there. It is shared: nobody may change it."""
+        """What is kept under this key, made now if it is not there. It is shared: no caller may change it."""
         if key not in self._known:
             self._known[key] = make()
         found: T = self._known[key]
