@@ -119,7 +119,7 @@ class _Explained:
         found, c, live = self.found, self.live.slots.columns, self.live
         inside = bool(c.state[slot] == IN)
         probability, within = self._probability(k, slot)
-        strongest = zip(found.rival[k].tolist(), found.chance[k].tolist(), strict=True)
+        strongest = zip(found.dominator[k].tolist(), found.chance[k].tolist(), strict=True)
         rivals = tuple(Rival(*self._name(g), p) for g, p in strongest if g >= 0)
         front = str(words_of(found.front[k : k + 1], np.array([probability]), live.alpha)[0])
         g, j = found.decisive[k].tolist()

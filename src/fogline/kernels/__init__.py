@@ -1,10 +1,10 @@
-"""Which loops are compiled, and how?
+"""Compiled loops: arrays in, arrays out. The only room that imports Numba (`compile`).
 
-The only room that imports Numba. Kernels take arrays and return arrays; what belongs together travels as one of the
-named tuples of `fogline.arrays`. They may call each other across files: a kernel is compiled anew
-when its file changes, or one that this imports. `fastmath` stays off: NaN is how a missing value arrives.
+What belongs together travels as one of the named tuples of `fogline.arrays`. Kernels may call each other across files:
+a kernel is compiled anew when its file changes, or one that this imports. `fastmath` stays off: NaN is how a missing
+value arrives.
 
-A tick (`tick`) is `states`, `admit` and `conquer` for the boxes, by way of `words` and, for very many rows, `ladder`;
-`sums` and `judge` for the probabilities, by way of `dominance` and `places`; `merged` and `bracket` where those have
-too many places; and `report`.
+`uncertain` states how rows lie; `dominance` compares two of them, `words` many boxes at once. The probability of a row
+is a sum over its `instances`: `sums` keeps it while others come and go, `sweep` and `bracket` work it out where
+instances are very many, `static` for rows that are looked at once, and `what_if` if a cell were known.
 """

@@ -1,13 +1,12 @@
-"""Between which bounds does a probability lie that is too much work to sum?
+"""P(o) of a row of very many instances: exact where the merged ones can be summed (`sweep`), else between two bounds.
 
-The places of a cloud form a box: a run of values in each cell. Over a box, each rival leaves the cloud unbeaten with a
-probability f that rises with every value, and the values are independent. So (FKG) the mean of the product of all f is
-no less than the product of their means, and those factor into sums along each cell: a lower bound that a table gives.
-Upper bounds come from how far the f vary within the box (see `most`). The box with the widest gap is halved where
-rivals vary most, until the bracket is narrow, is at or below alpha, or the work allowed is done.
+The instances form a box: a run of values in each cell. A dominator leaves an instance with a probability f that rises
+with every value, and the values are independent. So (FKG inequality) the mean over a box of the product of all f is at
+least the product of their means, and those factor into sums along each cell: a table gives the lower bound. Upper
+bounds follow from how far the f vary within the box (see `most`). The box with the widest gap is halved where
+dominators vary most, until the bracket is narrow, or at or below alpha, or the allowed work is done.
 
-All sums over rivals are sums of integers (fixed point): the bounds do not depend on the order of the rivals, hence not
-on how the window came about.
+Sums over dominators are sums of integers, so the bounds do not depend on the order of the dominators.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import share, shares
-from fogline.kernels.instances import empty_grid, merge_places
+from fogline.kernels.instances import empty_grid, merge_places, values_of
 from fogline.kernels.judge import rivals, words_of
 from fogline.kernels.sums import SURE, add_to, number
 from fogline.kernels.sweep import TOO_MUCH, all_places
 
-ROUNDED = 1e-15  # more than what rounding can add up to over PAIRS rivals
-STEEP = 0.9  # a rival that beats the worst corner more likely than this is taken apart from the others
-PAIRS = 8  # up to so many rivals, what two of them do together is looked at
+ROUNDED = 1e-15  # more than what rounding can add up to over PAIRS dominators
+STEEP = 0.9  # a dominator of the worst corner with more than this chance is bounded apart from the others
+PAIRS = 8  # up to so many dominators, what two of them do together is bounded, too
 ROOM = 2_000_000  # entries of a table
-BOX = 32  # the work that a box takes beside that for its rivals
+BOX = 32  # the work that a box takes beside that for its dominators
 
 
 class Bounds(NamedTuple):
-    """What a bracket is to reach: at or below `threshold` (NaN: never mind), or narrower than `width`, or `work` done.
+    """When a bracket is done: at or below `threshold` (NaN: does not count), or narrower than `width`, or after `work`.
 
-    A unit of work is a look at one rival in one box.
+    A unit of work is one dominator in one box.
     """
 
     threshold: float
@@ -44,16 +43,16 @@ class Bounds(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What each of m rivals does to each run of values of o's distributed cells: c cells, u entries over all runs.
+    """What each of m dominators does to each run of values of o's c distributed cells; u entries over all runs.
 
-    The runs of cell k are the entries base[k] … base[k] + runs[k] - 1. What adds up has its sum *before* a run at the
-    run's entry, and one entry more.
+    The runs of cell k are the entries base[k] … base[k] + runs[k] - 1. An entry of what adds up holds the sum *before*
+    its run, and there is one entry more.
     """
 
     base: Ints  # (c,)
     runs: Ints  # (c,)
     weight: Floats  # (u,) adds up
-    at_least: Floats  # (m, u) at a run's first, worst value: Pr{the rival has at least that much}, …
+    at_least: Floats  # (m, u) at a run's first, worst value: Pr{the dominator has at least that much}, …
     equal: Floats  # (m, u) … and just that
     at_least_best: Floats  # (m, u) the same at its last, best value
     equal_best: Floats  # (m, u)
@@ -64,7 +63,7 @@ class Table(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What all rivals together do in a box: sums of logarithms of f, of the steep rivals and of the others."""
+    """What all dominators together do in a box: sums of logarithms of f, of the steep ones and of the others."""
 
     worst: float  # of the others: at the worst corner, …
     mean: float  # … of the means, …
@@ -73,8 +72,31 @@ class Seen(NamedTuple):
     steep_mean: float
     steep_best: float
     steep_least: float  # the least mean among the steep; 1: there are none
-    once: float  # the sum of the probabilities to beat o
+    once: float  # the sum of the probabilities to dominate o
     varying: int  # how many vary within the box
+
+
+@kernel
+def bracket(live, among, o, limit, goal):
+    """(lower, upper, earliest expiry among the dominators) for P(o) of a row of very many instances.
+
+    Exact (lower = upper) where there are at most `limit` merged instances, and not too many kinds of dominators.
+    """
+    uncertain, columns = live.uncertain, live.columns
+    space = np.empty(among.shape[0], np.int64)
+    ends = np.empty((2, uncertain.lo.shape[1]))
+    m, _ = rivals(live, o, among, words_of(columns.word_hi, among), -1.0, space, ends)
+    near = space[:m]
+    soonest = np.inf
+    for g in near:
+        soonest = min(soonest, columns.expires[g])
+    grid = empty_grid(values_of(uncertain, o), uncertain.lo.shape[1])
+    if merge_places(uncertain, o, near, grid) <= limit:
+        exact = all_places(uncertain, o, near, grid)
+        if exact != TOO_MUCH:
+            return exact, exact, soonest
+    low, high = narrow(uncertain, o, near, grid, goal)
+    return low, high, soonest
 
 
 # --- The table --------------------------------------------------------------------------------------------------------
@@ -82,9 +104,9 @@ class Seen(NamedTuple):
 
 @inner
 def cut_runs(grid, j, limit, weight, base, cuts):
-    """Cut cell j of a grid into runs, one per value, or at most `limit` + 1 of like weight. How many?
+    """Cut cell j of a grid into runs, one per value, or at most `limit` + 1 of similar weight; returns how many.
 
-    `cuts` gets their first values; `weight` from `base` on the sums before them.
+    Writes to `cuts` their first values, to `weight` from `base` on the sums before them.
     """
     n, first = grid.size[j], grid.start[j]
     runs, filled = 0, 0.0
@@ -101,7 +123,7 @@ def cut_runs(grid, j, limit, weight, base, cuts):
 
 @inner
 def table_of(uncertain, o, near, grid):
-    """Look up what each rival does to each run, once."""
+    """What each dominator does to each run."""
     d, m = uncertain.lo.shape[1], near.shape[0]
     cells, longest, entries = 0, 1, 0
     limit = max(16, ROOM // max(m * d, 1))
@@ -136,7 +158,7 @@ def table_of(uncertain, o, near, grid):
 
 @inner
 def fill_runs(table, r, base, cuts, weight, found):
-    """Write one rival's entries for one cell."""
+    """Write one dominator's entries for one cell."""
     at_least, equal = found
     mean = square = tie = 0.0
     for k in range(cuts.shape[0] - 1):
@@ -166,7 +188,7 @@ def weight_of(table, box):
 
 @inner
 def chances(table, r, box):
-    """How likely rival r beats o at the box's best corner, on average and at the worst; and the mean of the square."""
+    """How likely r dominates o at the box's best corner, on average, at the worst; and the mean of the square."""
     worst = best = mean = square = table.known[r, 0]
     square *= square
     worst_tie = best_tie = tie = table.known[r, 1]
@@ -188,7 +210,7 @@ def chances(table, r, box):
 
 @inner
 def add_pull(table, r, box, chance, pull):
-    """How much does a rival vary along each cell of the box? Added to `pull` (c, 2), by which a box is halved."""
+    """Add to `pull` (c, 2) how much a dominator varies along each cell: by that a box is halved."""
     for k in range(box.shape[1]):
         first, last = table.base[k] + box[0, k], table.base[k] + box[1, k]
         weight = table.weight[last] - table.weight[first]
@@ -200,7 +222,7 @@ def add_pull(table, r, box, chance, pull):
 
 @inner
 def look_around(table, box, near, pull):
-    """What the rivals `near` do in the box: whether it is surely beaten, what they do, and those that can beat it."""
+    """Whether the box is surely dominated, what the rows `near` do in it, and those of them that can dominate it."""
     left = np.empty(near.shape[0], np.int64)
     m = varying = 0
     sums = np.zeros((7, 2), np.int64)  # of what the first fields of `Seen` are, but `once` last
@@ -238,7 +260,7 @@ def look_around(table, box, near, pull):
 
 @inner
 def in_pairs(table, box, near, once):
-    """An upper bound by Bonferroni: 1 - the sum of the chances + the sum of those of two at once."""
+    """An upper bound (Bonferroni): 1 - the sum of the chances + the sum of the chances of two at once."""
     twice = np.zeros((1, 2), np.int64)
     for i in range(near.shape[0]):
         for k in range(i):
@@ -256,11 +278,11 @@ def in_pairs(table, box, near, once):
 
 @inner
 def most(seen):
-    """An upper bound of the mean of the product of all f, from what was seen of them.
+    """An upper bound of the mean of the product of all f.
 
     Let L be the sum of the logarithms of the f that are not steep. By Jensen its mean is at most `seen.mean`; exp lies
-    below its chord from worst to best, and below a parabola, which the deviations bound. The steep ones come on top:
-    at most the least of their means, or the product of the two means and deviations.
+    below its chord from worst to best, and below a parabola that the deviations bound. The steep ones come on top: at
+    most the least of their means, or (Cauchy-Schwarz) the product of the two means plus that of the deviations.
     """
     worst, middle, best = np.exp(seen.worst), np.exp(seen.mean), np.exp(seen.best)
     upper, spread = middle, seen.spread
@@ -284,7 +306,7 @@ def most(seen):
 
 @inner
 def box_bounds(table, box, near, pull):
-    """(lower, upper) for the places in the box, and the rivals that can beat o there."""
+    """(lower, upper) for the instances in the box, and the rows that can dominate o there."""
     weight = weight_of(table, box)
     if not weight > 0.0:
         return 0.0, 0.0, near[:0]
@@ -330,9 +352,9 @@ def middle_of(table, box, side):
 
 @inner
 def narrow(uncertain, o, near, grid, goal):
-    """Bracket P(o) by halving boxes of places, the one with the widest gap first, until the goal is reached.
+    """(lower, upper) for P(o), by halving boxes, the one with the widest gap first, until the goal is reached.
 
-    Returns (lower, upper). O(rivals · values), then the work.
+    O(dominators · values), then the work.
     """
     table = table_of(uncertain, o, near, grid)
     cells = table.base.shape[0]
@@ -359,38 +381,10 @@ def narrow(uncertain, o, near, grid, goal):
             upper += high
             work += around.shape[0] + BOX
             if high > low:
-                place = at if half == 0 else len(boxes)
+                index = at if half == 0 else len(boxes)
                 if half == 0:
                     boxes[at] = (part, low, high, left.copy(), new_pull)
                 else:
                     boxes.append((part, low, high, left.copy(), new_pull))
-                heapq.heappush(queue, (low - high, place))
+                heapq.heappush(queue, (low - high, index))
     return max(lower, 0.0), min(max(upper, lower), 1.0)
-
-
-@kernel
-def bracket(live, among, o, limit, goal):
-    """P(o) for a cloud of very many places: (lower, upper, earliest expiry among its rivals).
-
-    Exact (lower = upper) when the merged places number at most `limit`, and what their rivals differ in is not too much
-    to sum; else bracketed.
-    """
-    uncertain, columns = live.uncertain, live.columns
-    space = np.empty(among.shape[0], np.int64)
-    ends = np.empty((2, uncertain.lo.shape[1]))
-    m, _ = rivals(live, o, among, words_of(columns.word_hi, among), -1.0, space, ends)
-    near = space[:m]
-    soonest = np.inf
-    for g in near:
-        soonest = min(soonest, columns.expires[g])
-    d = uncertain.lo.shape[1]
-    room = 0
-    for j in range(d):
-        room += uncertain.size[o, j]
-    grid = empty_grid(room, d)
-    if merge_places(uncertain, o, near, grid) <= limit:
-        exact = all_places(uncertain, o, near, grid)
-        if exact != TOO_MUCH:
-            return exact, exact, soonest
-    low, high = narrow(uncertain, o, near, grid, goal)
-    return low, high, soonest

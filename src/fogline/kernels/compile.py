@@ -1,8 +1,37 @@
-"""Why does the first call take a minute?
+"""How does a loop become machine code, once per machine, and where is that kept?
 
-Because kernels are being compiled, once for this machine. Where that takes longer than a moment, a line on stderr
-states it, once per process; a kernel or two that are compiled in between pass without a word. Workers of an engine are
-`quiet`: there are many of them, and what they print is not for a terminal.
+`kernel` is for what Python calls. It is compiled on the first call and kept on disk; where it can be kept nowhere, it
+is compiled anew in each process, with a warning. `inner` is for what only other kernels call. It gets no entry from
+Python, no cache and no machine code of its own: it is optimised once, as part of the kernel that calls it. (Numba would
+optimise and translate it, with all that it calls, at every level of calls: half of the time that compiling takes.) The
+same holds for a kernel that another one calls, and for what Numba itself wrote for NumPy's functions.
+
+Machine code is one file for each kernel and its types. It is looked for in these folders, in this order, and written to
+the first of them that can be written:
+
+1. `FOGLINE_CACHE`, such as a folder that `fogline warm` made and an image or archive carries to the workers;
+2. `NUMBA_CACHE_DIR`;
+3. `__pycache__` beside the source;
+4. the user's cache folder, `XDG_CACHE_HOME` or `~/.cache`;
+5. a folder in the temporary one that belongs to the user alone.
+
+It is also looked for, and never written, in `compiled` within the package, which a wheel brings along.
+
+A file is named by all that its content depends on: the text of its source and of all files of the package that this
+imports, directly or not (neither their place nor their times, so a cache made on one machine is good on another), the
+versions of Python and Numba, the processor, the types. So an edit compiles only what depends on the edited file.
+Nothing is ever changed under a name, and no lock is needed, which not all file systems have: a file is written beside
+its place and renamed, and processes that compile the same kernel at once write the same file. (Numba's own cache has an
+index per kernel that is read, changed and written: two that compile a kernel for different types at once would take the
+same name, and one would later run the other's machine code.)
+
+Code for the processor at hand is taken first, then code for the best of the `LEVELS` that it can run: a wheel holds
+that, and a cache for workers of several kinds may. With NUMBA_CPU_NAME set, only code for that processor is taken.
+Every level computes the same bits: without `fastmath` no product and sum become one operation, and no sum changes its
+order.
+
+Where compiling takes longer than a moment, a line on stderr states it, once per process (`Notice`). Workers of an
+engine are `quiet`: there are many of them, and what they print is not for a terminal.
 """
 
 from __future__ import annotations
@@ -38,85 +67,10 @@ from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 from numba.core.types.misc import unliteral
 
+HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+CARRIED = "FOGLINE_CACHE"
 LONG = 2.0  # seconds of compiling that pass without a word
 TEXT = "fogline: compiling kernels, once for this machine (about a minute) …"
-
-
-class Notice:
-    """Counts what is being compiled. A thread looks, `long` seconds after the first kernel, whether it goes on."""
-
-    def __init__(self, long: float = LONG) -> None:
-        self.long = long
-        self.silent = False  # nothing is to be stated, or it has been
-        self._open = 0
-        self._ended = 0.0
-        self._timer: Timer | None = None
-        self._lock = Lock()
-
-    def begin(self) -> None:
-        """A kernel is about to be compiled."""
-        with self._lock:
-            self._open += 1
-            if self._timer is None and not self.silent:
-                self._timer = Timer(self.long, self._look)
-                self._timer.daemon = True
-                self._timer.start()
-
-    def end(self) -> None:
-        """A kernel has been compiled."""
-        with self._lock:
-            self._open, self._ended = max(self._open - 1, 0), monotonic()
-
-    def quiet(self) -> None:
-        """State nothing in this process."""
-        self.silent = True
-
-    def _look(self) -> None:
-        with self._lock:
-            self._timer = None
-            goes_on = self._open > 0 or monotonic() - self._ended < self.long / 4
-            if not goes_on or self.silent:
-                return
-            self.silent = True
-        print(TEXT, file=sys.stderr, flush=True)
-
-
-notice = Notice()
-
-
-# --- cache ---
-# Where is machine code kept, and whose is it?
-#
-# One file for each kernel and signature, looked for in all of these folders, in this order, and written into the
-# first of them that can be written:
-#
-# 1. `FOGLINE_CACHE`, such as a folder that `fogline warm` made and an image or archive carries to the workers;
-# 2. `NUMBA_CACHE_DIR`;
-# 3. `__pycache__` beside the source;
-# 4. the user's cache folder, `XDG_CACHE_HOME` or `~/.cache`;
-# 5. a folder in the temporary one that belongs to the user alone.
-#
-# It is also looked for, and never written, in `compiled` within the package, which a wheel brings along.
-#
-# A file is named by all that its content depends on: the text of its source and of all files of the package that this
-# imports, directly or not (neither their place nor their times, so a cache made on one machine is good on another),
-# the
-# versions of Python and Numba, the processor, the types. So an edit compiles only what depends on the edited file.
-# Nothing is ever changed under a name, and no lock is needed, which not all file systems have: a file is written
-# beside
-# its place and renamed, and processes that compile the same kernel at once write the same file. (Numba's own cache
-# has an
-# index per kernel that is read, changed and written: two that compile a kernel for different types at once would take
-# the
-# same name, and one would later run the other's machine code.)
-#
-# Code for the processor at hand is taken first, then code for the best of the `LEVELS` that it can run: a wheel holds
-# that, and a cache for workers of several kinds may. Who sets NUMBA_CPU_NAME gets code for that processor alone.
-# Every
-# level computes the same bits: without `fastmath` no product and sum become one operation, and no sum changes its
-# order.
-
-CARRIED = "FOGLINE_CACHE"
 
 
 class Level(NamedTuple):
@@ -140,6 +94,36 @@ _COMPILED = _PACKAGE / "compiled"  # what a wheel brings along
 _IMPORTS = re.compile(rf"^\s*(?:from|import)\s+{_PACKAGE.name}\.([\w.]+)".encode(), re.MULTILINE)
 _SIZE = 16  # bytes of a digest
 _used: dict[tuple[str, str], Path] = {}  # room and name of a file -> where this process found it or put it
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile on first call, kept until the function's file, or one that this imports, changes."""
+    compiled, part = njit(pipeline_class=_Outer, **HOW)(function), inner(function)
+    compiled.get_call_template, compiled.get_overload = part.get_call_template, part.get_overload
+    with suppress(OSError):  # a function whose source is no file cannot be known again
+        compiled._cache = KernelCache(function)
+    return compiled
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """Compile as a part of the kernels that call it; see the module. Calling it from Python is a TypeError."""
+    part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Inner, **HOW)(function)
+    template = part.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:  # a number in the code is any number: Numba compiles each anew
+        return template(tuple(map(unliteral, args)), {name: unliteral(each) for name, each in kws.items()})
+
+    part.get_call_template = get_call_template
+    return part
+
+
+def load_compiler() -> None:
+    """Do now what Numba does before the first kernel of a process, be it kept or not: a third of a second."""
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+
+
+# --- Where machine code is kept ---------------------------------------------------------------------------------------
 
 
 class KernelCache:
@@ -377,47 +361,7 @@ def _digest(*texts: bytes) -> str:
     return hashlib.sha256(lengths + b"".join(texts)).hexdigest()[:16]
 
 
-# --- compile ---
-# How does a loop become machine code, once per machine?
-#
-# `kernel` is for what Python calls: it is compiled on the first call and kept on disk (`cache`). Where it can be kept
-# nowhere, it is compiled anew in each process, with a warning.
-#
-# `inner` is for what only other kernels call. It gets no way in from Python, no cache and no machine code of its own:
-# it
-# is optimised once, as part of the kernel that calls it. (Numba would optimise and translate it, with all that it
-# calls,
-# at every level of calls: half of the time that compiling takes.) So is a kernel where another one calls it, and what
-# Numba itself wrote for NumPy's functions.
-
-HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-
-
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile on first call, kept until the function's file, or one that this imports, changes."""
-    compiled, part = njit(pipeline_class=_Outer, **HOW)(function), inner(function)
-    compiled.get_call_template, compiled.get_overload = part.get_call_template, part.get_overload
-    with suppress(OSError):  # a function whose source is no file cannot be known again
-        compiled._cache = KernelCache(function)
-    return compiled
-
-
-def inner(function: Callable[..., Any]) -> Any:
-    """Compile as a part of the kernels that call it; see the module. Calling it from Python is a TypeError."""
-    part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Inner, **HOW)(function)
-    template = part.get_call_template
-
-    def get_call_template(args: Any, kws: Any) -> Any:  # a number in the code is any number: Numba compiles each anew
-        return template(tuple(map(unliteral, args)), {name: unliteral(each) for name, each in kws.items()})
-
-    part.get_call_template = get_call_template
-    return part
-
-
-def load_compiler() -> None:
-    """Do now what Numba does before the first kernel of a process, be it kept or not: a third of a second."""
-    cpu_target.typing_context.refresh()
-    cpu_target.target_context.refresh()
+# --- How Numba is asked to compile ------------------------------------------------------------------------------------
 
 
 class _Unfinished(JITCodeLibrary):
@@ -479,3 +423,48 @@ class _Outer(Compiler):
             Compiler.define_pipelines = alone
             if looks:
                 gc.enable()
+
+
+# --- That it takes a while --------------------------------------------------------------------------------------------
+
+
+class Notice:
+    """Counts what is being compiled. A thread looks, `long` seconds after the first kernel, whether it goes on."""
+
+    def __init__(self, long: float = LONG) -> None:
+        self.long = long
+        self.silent = False  # nothing is to be stated, or it has been
+        self._open = 0
+        self._ended = 0.0
+        self._timer: Timer | None = None
+        self._lock = Lock()
+
+    def begin(self) -> None:
+        """A kernel is about to be compiled."""
+        with self._lock:
+            self._open += 1
+            if self._timer is None and not self.silent:
+                self._timer = Timer(self.long, self._look)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def end(self) -> None:
+        """A kernel has been compiled."""
+        with self._lock:
+            self._open, self._ended = max(self._open - 1, 0), monotonic()
+
+    def quiet(self) -> None:
+        """State nothing in this process."""
+        self.silent = True
+
+    def _look(self) -> None:
+        with self._lock:
+            self._timer = None
+            goes_on = self._open > 0 or monotonic() - self._ended < self.long / 4
+            if not goes_on or self.silent:
+                return
+            self.silent = True
+        print(TEXT, file=sys.stderr, flush=True)
+
+
+notice = Notice()

@@ -1,7 +1,9 @@
-"""How likely is each place of a cloud beaten?
+"""The instances of an uncertain row, and how likely another row dominates each of them.
 
-A place is one value of each cell. Places run like an odometer, the last distributed cell fastest. The values may be
-the cloud's own, or fewer that stand for them (see `Grid`).
+An instance is one value of each cell. Instances are numbered like an odometer, the last distributed cell fastest. The
+values are those of a `Grid`: the row's own, or fewer that stand for them:
+- *merged*: values between which no dominator distinguishes are one. Exact;
+- *coarse*: each run of values is its best one. P can only grow: an upper bound.
 """
 
 from __future__ import annotations
@@ -13,24 +15,22 @@ from fogline.kernels.compile import inner
 from fogline.kernels.dominance import barely_beats, share, shares
 from fogline.kernels.sorting import argsort, ascending
 
-ROOM = 4096  # places of the finest grid that `coarsen` may be asked for
+ROOM = 4096  # instances of the finest grid that `coarsen` may be asked for
 
 
 @inner
-def scratch_for(places):
-    """Room for a walk over so many places."""
-    return Scratch(
-        np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places), np.empty(places)
-    )
+def scratch_for(n):
+    """Room for a walk over n instances."""
+    return Scratch(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n))
 
 
 @inner
 def places_of(uncertain, o):
-    """How many places a cloud has (as a float: they may be very many)."""
-    places = 1.0
+    """How many instances a row has (as a float: they may be very many)."""
+    instances = 1.0
     for j in range(uncertain.lo.shape[1]):
-        places *= uncertain.size[o, j]
-    return places
+        instances *= uncertain.size[o, j]
+    return instances
 
 
 @inner
@@ -44,7 +44,7 @@ def values_of(uncertain, o):
 
 @inner
 def own_grid(uncertain, o):
-    """All values of a cloud."""
+    """All values of a row."""
     return Grid(uncertain.value, uncertain.weight, uncertain.start[o], uncertain.size[o])
 
 
@@ -56,22 +56,22 @@ def empty_grid(values, d):
 
 @inner
 def beats_places(uncertain, g, o, grid, scratch):
-    """Pr{g beats place} for every place of o, into scratch.chance[: places]; False if it is zero everywhere."""
-    places = reaches_places(uncertain, g, o, grid, -1, scratch)
-    cancels = False  # whether a difference would lose most digits somewhere; a loop of its own is compiled to vectors
-    for k in range(places):
+    """Pr{g dominates x} for every instance x of o, into scratch.chance; False if it is zero everywhere."""
+    instances = reaches_places(uncertain, g, o, grid, -1, scratch)
+    cancels = False  # would a difference lose most digits somewhere? (A loop of its own is compiled to vectors.)
+    for k in range(instances):
         cancels |= 2.0 * scratch.tie[k] > scratch.chance[k]
-    for k in range(places):
+    for k in range(instances):
         if cancels and 2.0 * scratch.tie[k] > scratch.chance[k]:
             scratch.chance[k] = barely_beats(uncertain, g, place_at(uncertain, o, grid, k), 0)
         else:
             scratch.chance[k] -= scratch.tie[k]
-    return places > 0
+    return instances > 0
 
 
 @inner
 def place_at(uncertain, o, grid, k):
-    """(1, d) the k-th place of o."""
+    """(1, d) the k-th instance of o."""
     d = uncertain.lo.shape[1]
     out = np.empty((1, d))
     for j in range(d - 1, -1, -1):
@@ -84,9 +84,9 @@ def place_at(uncertain, o, grid, k):
 
 @inner
 def reaches_places(uncertain, g, o, grid, but, scratch):
-    """Pr{g is at least as good as place}, and just as good, for every place of o, into scratch.chance and scratch.tie.
+    """Pr{g is nowhere worse than x}, and Pr{just as good}, for every instance x of o, into scratch.chance and .tie.
 
-    Attribute `but` is left out (-1: none). Returns the number of places; 0: g is nowhere as good.
+    Attribute `but` is left out (-1: none). Returns the number of instances; 0: g is worse than all of them.
     """
     at_least = equal = 1.0
     for j in range(uncertain.lo.shape[1]):
@@ -98,7 +98,7 @@ def reaches_places(uncertain, g, o, grid, but, scratch):
                 return 0
     p, q = scratch.chance, scratch.tie
     p[0], q[0] = at_least, equal
-    places = 1
+    instances = 1
     for j in range(uncertain.lo.shape[1]):
         if grid.start[j] >= 0:
             n = grid.size[j]
@@ -106,34 +106,34 @@ def reaches_places(uncertain, g, o, grid, but, scratch):
                 scratch.at_least[:n] = scratch.equal[:n] = 1.0
             else:
                 shares(uncertain, g, j, grid, scratch.at_least, scratch.equal)
-            for k in range(places - 1, -1, -1):
+            for k in range(instances - 1, -1, -1):
                 a, b = p[k], q[k]
                 for m in range(n - 1, -1, -1):
                     p[k * n + m] = a * scratch.at_least[m]
                     q[k * n + m] = b * scratch.equal[m]
-            places *= n
-    return places
+            instances *= n
+    return instances
 
 
 @inner
 def place_weights(grid, w):
-    """The weight of every place, into w; returns how many there are."""
+    """The weight of every instance, into w; returns how many there are."""
     w[0] = 1.0
-    places = 1
+    instances = 1
     for j in range(grid.start.shape[0]):
         if grid.start[j] >= 0:
             n = grid.size[j]
-            for k in range(places - 1, -1, -1):
+            for k in range(instances - 1, -1, -1):
                 a = w[k]
                 for m in range(n - 1, -1, -1):
                     w[k * n + m] = a * grid.weight[grid.start[j] + m]
-            places *= n
-    return places
+            instances *= n
+    return instances
 
 
 @inner
 def distributed(uncertain, o):
-    """How many cells of a cloud have more than one value?"""
+    """How many cells of a row have more than one value?"""
     count = 0
     for j in range(uncertain.lo.shape[1]):
         count += uncertain.start[o, j] >= 0 and uncertain.size[o, j] > 1
@@ -142,7 +142,7 @@ def distributed(uncertain, o):
 
 @inner
 def parts_for(cells):
-    """Into how many parts each of some distributed cells may be cut for at most ROOM places together."""
+    """Into how many parts each distributed cell may be cut for at most ROOM instances together."""
     if cells == 0:
         return 1
     parts = 1
@@ -153,7 +153,7 @@ def parts_for(cells):
 
 @inner
 def coarsen(uncertain, o, parts, grid):
-    """At most `parts` + 1 values per cell, into `grid`, each for a run of o's values at its best: P can only grow."""
+    """At most `parts` + 1 values per cell, into `grid`, each the best of a run of o's values."""
     cursor = 0
     for j in range(uncertain.lo.shape[1]):
         grid.start[j], grid.size[j] = -1, 1
@@ -178,7 +178,7 @@ def coarsen(uncertain, o, parts, grid):
 
 @inner
 def breaks_of(uncertain, near, j):
-    """All values of the rivals in attribute j, sorted. Lists that many of them share are looked at once."""
+    """All values of the rows `near` in attribute j, sorted. Lists that many of them share are taken once."""
     start = np.empty(near.shape[0], np.int64)
     for k in range(near.shape[0]):
         start[k] = uncertain.start[near[k], j]
@@ -218,13 +218,13 @@ def gap_of(breaks, x):
 
 @inner
 def merge_places(uncertain, o, near, grid):
-    """o's values, merged where all rivals treat them alike, into `grid`. Returns the number of places left.
+    """o's values, merged where all dominators treat them alike, into `grid`. Returns the number of instances left.
 
-    Strictly between two neighbouring values of the rivals the summand is constant, so a run of o's values there is
-    represented by any of them. Returned as float: the product may not fit an integer.
+    Strictly between two neighbouring values of the dominators the summand is constant, so any one of o's values there
+    stands for all of them. Returned as float: the product may not fit an integer.
     """
     cursor = 0
-    places = 1.0
+    instances = 1.0
     for j in range(uncertain.lo.shape[1]):
         grid.start[j], grid.size[j] = -1, 1
         first, n = uncertain.start[o, j], uncertain.size[o, j]
@@ -243,5 +243,5 @@ def merge_places(uncertain, o, near, grid):
                 cursor += 1
             gap_before, on_before = gap, on
         grid.size[j] = cursor - grid.start[j]
-        places *= grid.size[j]
-    return places
+        instances *= grid.size[j]
+    return instances

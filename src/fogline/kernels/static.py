@@ -1,8 +1,15 @@
-"""Is there a point above another, that is, nowhere smaller, and somewhere greater?
+"""Rows that are compared once: which points have none above them, in which front rows are, how probable they are.
 
-Points lie in a tree of boxes: each node is cut in two halves at the middle of one attribute, the next one level by
-level, and knows the greatest value of each attribute below it. A node that is not above a point itself has none below
-it that is. Where few points are above others, only nodes nearby are looked at; where many are, one is soon found.
+Three questions, cheapest first:
+
+- *Points.* Is there a point above another: nowhere smaller, and somewhere greater? Points lie in a tree of boxes: each
+  node is cut in two halves at the middle of one attribute, the next one level by level, and knows the greatest value of
+  each attribute below it. A node that is not above a point has no point below it that is. `front` finds the complete
+  rows that none dominates.
+- *Ends.* By the ends of distributions a row is in under every value if no other's best instance dominates its worst one
+  (CERTAIN), under none if another's worst instance dominates its best one (IMPOSSIBLE), else under some (OPEN). Exact.
+- *Probabilities.* `chances_of` works them out of rows of a live set; `chances` of rows of a table, where bounds first
+  show most rows to be out.
 """
 
 from __future__ import annotations
@@ -25,10 +32,16 @@ from fogline.kernels.instances import (
     values_of,
 )
 from fogline.kernels.sums import account, clear, spared, total
-from fogline.kernels.words import BLOCK, any_covers, covers, cut_points, fences, words
+from fogline.kernels.words import BLOCK, any_covers, covers
 
 LEAF = 16  # at most so many points are not cut any more
-STEP, SHIFT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # of Knuth's random numbers
+MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # of Knuth's random numbers
+STRONG = 48  # so many points with the greatest sums are tried first
+IMPOSSIBLE, OPEN, CERTAIN = 0, 1, 2
+OUT = -1.0  # in place of a probability: not above the threshold
+
+
+# --- Is there a point above another? ----------------------------------------------------------------------------------
 
 
 class PointTree(NamedTuple):
@@ -48,7 +61,7 @@ def halve(points, j, row, begin, middle, end):
     """
     chance, last = np.uint64(end - begin), end - 1
     while begin < last:
-        chance = chance * STEP + SHIFT
+        chance = chance * MULTIPLIER + INCREMENT
         pivot = points[row[begin + np.int64(chance >> np.uint64(33)) % (last - begin + 1)], j]
         a, b = begin, last
         while a <= b:
@@ -144,66 +157,47 @@ def as_good_as(points, asked):
     return out
 
 
-# --- front ---
-# Which points does none beat, when all of them are known?
-#
-# Larger is better. Points are looked at from the greatest sum down, so a point that beats another comes before it,
-# and is
-# compared only with those that none has beaten so far; equal points lie side by side and share one comparison. Most
-# points are beaten by one of the few with the greatest sums, and are not even sorted.
-
-STRONG = 48  # so many points with the greatest sums are tried first
-SAMPLE = 1000  # points to choose cut points by
+# --- Which points does none dominate? ---------------------------------------------------------------------------------
 
 
 class Front(NamedTuple):
-    """Points that none of their group beats, each once, group by group."""
+    """Points that none of their group dominates, group by group."""
 
     points: Floats  # (m, d)
-    word: Words  # (m,)
     begin: Ints  # (groups + 1,) where each group's points begin
-    cuts: Floats  # the cut points of the words
 
 
 def front(group: Ints, points: Floats, groups: int) -> tuple[Ints, Front]:
-    """The rows of points (n, d) that none in their group (n,) beats, ascending; and they as what beats others.
+    """The rows of points (n, d) that none in their group (n,) dominates, ascending; and the front that they are.
 
-    O(n · front) comparisons of words at worst.
+    Of one group, most points are dominated by one of the few with the greatest sums: the tree holds the others.
     """
-    d = points.shape[1]
-    sums, rows = _sums(points), np.arange(len(points))
-    if groups == 1 and len(rows) >= 8 * STRONG:
-        strong = np.argpartition(sums, len(rows) - STRONG)[-STRONG:]
-        rows = unbeaten(points, points[strong[np.argsort(-sums[strong])]])
-    order = rows[np.lexsort((*points[rows].T, sums[rows], -group[rows]))[::-1]]
-    few, of = np.ascontiguousarray(points[order]), group[order]
-    cuts = cut_points(few[:: max(1, len(few) // SAMPLE)], few[:0])
-    word, _ = words(few, few, cuts)
-    stays, first = _sweep(of, few, word, fences(d))
-    begin = np.searchsorted(of[first], np.arange(groups + 1))
-    return np.sort(order[stays]), Front(few[first], word[first], begin, cuts)
+    n, d = points.shape
+    rows = np.arange(n)
+    if groups == 1 and n >= 8 * STRONG:
+        sums = (points / d).sum(axis=1)
+        strong = np.argpartition(sums, n - STRONG)[-STRONG:]
+        rows = undominated(points, points[strong[np.argsort(-sums[strong])]])
+    order, begin = _by_group(group[rows], groups)
+    order = rows[order]
+    top = order[front_rows(points, order, begin)]
+    return np.sort(top), Front(points[top], np.searchsorted(group[top], np.arange(groups + 1)))
 
 
 def surely_beaten(by: Front, group: Ints, corners: Floats) -> Flags:
-    """(n,) whether the front beats these corners (n, d) of rows of these groups (n,)."""
-    word, _ = words(corners, corners, by.cuts)
-    return np.asarray(_beaten(by, group, corners, word, fences(corners.shape[1])))
+    """(n,) whether the front dominates these corners (n, d) of rows of these groups (n,)."""
+    return np.asarray(dominated(by, corners, *_by_group(group, len(by.begin) - 1)))
+
+
+def _by_group(group: Ints, groups: int) -> tuple[Ints, Ints]:
+    """The rows group by group, and where (groups + 1,) each group begins."""
+    order = np.argsort(group, kind="stable")
+    return order, np.searchsorted(group[order], np.arange(groups + 1))
 
 
 @kernel
-def _sums(points):
-    """(n,) the mean of each point's values. A point that is nowhere smaller has no smaller one, rounding included."""
-    n, d = points.shape
-    out = np.zeros(n)
-    for i in range(n):
-        for j in range(d):
-            out[i] += points[i, j] / d
-    return out
-
-
-@kernel
-def unbeaten(points, strong):
-    """The points that none of a few strong ones beats."""
+def undominated(points, strong):
+    """The points that none of a few strong ones dominates."""
     left = np.empty(points.shape[0], np.int64)
     k = 0
     for i in range(points.shape[0]):
@@ -219,64 +213,42 @@ def unbeaten(points, strong):
 
 
 @kernel
-def _sweep(group, points, word, fence):
-    """Which points stay, and of equal ones the first. Points lie by group, greatest sums first, equal ones together."""
-    n, d = points.shape
-    stays, first = np.zeros(n, np.bool_), np.empty(n, np.int64)
-    kept, kept_word = np.empty((n, d)), np.empty(n, np.uint64)
-    begin = m = 0
-    for i in range(n):
-        again = i > 0 and group[i] == group[i - 1]
-        if i > 0 and not again:
-            begin = m
-        for j in range(d):
-            again = again and points[i, j] == points[i - 1, j]
-        if again:
-            stays[i] = stays[i - 1]
-        elif not _lost(kept, kept_word, begin, m, points, i, word[i], fence):
-            stays[i] = True
-            first[m], kept[m], kept_word[m] = i, points[i], word[i]
-            m += 1
-    return stays, first[:m].copy()
-
-
-@inner
-def _lost(kept, kept_word, begin, end, points, i, word, fence):
-    """Does any of kept[begin:end], with their words, beat points[i]?"""
-    for a in range(begin, end, BLOCK):
-        b = min(a + BLOCK, end)
-        if any_covers(kept_word, a, b, word, fence):
-            for r in range(a, b):
-                if covers(kept_word[r], word, fence) and beats(kept, r, points, i):
-                    return True
-    return False
-
-
-@kernel
-def _beaten(by, group, corners, word, fence):
-    out = np.zeros(corners.shape[0], np.bool_)
-    for i in range(corners.shape[0]):
-        a, b = by.begin[group[i]], by.begin[group[i] + 1]
-        out[i] = _lost(by.points, by.word, a, b, corners, i, word[i], fence)
+def front_rows(points, order, begin):
+    """(n,) whether none in its group dominates each row of `order`, which holds the rows group by group."""
+    out = np.ones(order.shape[0], np.bool_)
+    for group in range(begin.shape[0] - 1):
+        which = order[begin[group] : begin[group + 1]]
+        if which.shape[0] > 1:
+            tree = point_tree(points, which)
+            stack = stack_for(tree)
+            for k in range(which.shape[0]):
+                out[begin[group] + k] = not any_above(tree, points, which[k], which[k], True, stack)
     return out
 
 
-# --- fronts ---
-# Can a cloud be in the answer at all, and can it be out?
-#
-# By the ends of the present distributions, so exactly: a cloud is in under every value when no other's best place
-# beats
-# its worst one, and under none when another's worst place beats its best one.
+@kernel
+def dominated(by, corners, order, begin):
+    """(n,) whether the front dominates each of the corners (n, d), which `order` holds group by group."""
+    out = np.zeros(corners.shape[0], np.bool_)
+    for group in range(begin.shape[0] - 1):
+        which = order[begin[group] : begin[group + 1]]
+        if which.shape[0] > 0:
+            tree = point_tree(by.points, np.arange(by.begin[group], by.begin[group + 1]))
+            stack = stack_for(tree)
+            for i in which:
+                out[i] = any_above(tree, corners, i, -1, True, stack)
+    return out
 
-IMPOSSIBLE, OPEN, CERTAIN = 0, 1, 2
+
+# --- In which front is a row? -----------------------------------------------------------------------------------------
 
 
 @inner
 def near_of(lows, highs, o, others, near):
-    """Which front o is in, and how many of `others` may beat it for some values: these are put into `near`.
+    """Which front o is in, and how many of `others` dominate it under some values: these are put into `near`.
 
-    lows, highs (n, d): the ends of the clouds' distributions. They are compared right here: most pairs end at once, and
-    a call would take longer than that.
+    lows, highs (n, d): the ends of the rows' distributions. They are compared right here: most pairs end at once, and a
+    call would take longer than that.
     """
     d, m, front = lows.shape[1], 0, CERTAIN
     for g in others:
@@ -299,7 +271,7 @@ def near_of(lows, highs, o, others, near):
 
 @kernel
 def fronts_of(lows, highs, asked, others):
-    """(q,) which front the clouds `asked` are in, among `others`; lows, highs (n, d): their ends.
+    """(q,) which front the rows `asked` are in, among `others`; lows, highs (n, d): their ends.
 
     O((q + others) · log others) where few of them overlap, or many; O(q · others) at worst.
     """
@@ -315,9 +287,26 @@ def fronts_of(lows, highs, asked, others):
     return out
 
 
+# --- How probably does none dominate a row? ---------------------------------------------------------------------------
+
+
+@inner
+def summed(uncertain, o, near, grid, sums, scratch):
+    """P(o) over the instances of a grid, all dominators summed."""
+    instances = place_weights(grid, scratch.weight)
+    clear(sums, 0, instances)
+    for g in near:
+        if beats_places(uncertain, g, o, grid, scratch):
+            account(scratch.chance, instances, 1, sums, 0)
+    return total(scratch.weight, instances, sums, 0)
+
+
 @kernel
 def chances_of(uncertain, lows, highs, asked, opened):
-    """(q,) the probabilities of the clouds `asked`; NaN for one of too many places. O(q · open · places)."""
+    """(q,) the probabilities of the rows `asked`; NaN for one of too many instances. O(q · open · instances).
+
+    lows, highs (n, d): the ends of all rows.
+    """
     d = uncertain.lo.shape[1]
     out, scratch = np.empty(asked.shape[0]), scratch_for(ROOM)
     near = np.empty(opened.shape[0], np.int64)
@@ -329,26 +318,12 @@ def chances_of(uncertain, lows, highs, asked, opened):
         if merge_places(uncertain, o, near[:m], grid) > ROOM:
             out[k] = np.nan
             continue
-        places = place_weights(grid, scratch.weight)
-        clear(sums, 0, places)
-        for g in near[:m]:
-            if beats_places(uncertain, g, o, grid, scratch):
-                account(scratch.chance, places, 1, sums, 0)
-        out[k] = total(scratch.weight, places, sums, 0)
+        out[k] = summed(uncertain, o, near[:m], grid, sums, scratch)
     return out
 
 
-# --- once ---
-# How probably does none beat a row, when all rows are there at once and nothing will come or go?
-#
-# No sums are kept, no guard is remembered: the places of a row lose weight rival by rival, until none is left or what
-# remains is not enough. Rivals that end most rows should come first.
-
-OUT = -1.0
-
-
-class Rivals(NamedTuple):
-    """Clouds with their words."""
+class Dominators(NamedTuple):
+    """Rows with their words; those that end most others should come first."""
 
     uncertain: UncertainRows
     word_lo: Words
@@ -357,34 +332,40 @@ class Rivals(NamedTuple):
 
 
 @kernel
-def chances(rivals, asked, threshold, places):
-    """(q,) the probabilities of the clouds `asked` (q,), each of at most so many places.
+def chances(among, asked, threshold, places):
+    """(q,) the probabilities of the rows `asked` (q,), each of at most so many instances.
 
-    OUT where one is at or below the threshold, or where a rival surely beats the cloud.
+    OUT where one is at or below the threshold, or where another surely dominates the row.
     """
-    scratch, near = scratch_for(places), np.empty(rivals.word_hi.shape[0], np.int64)
+    scratch, near = scratch_for(places), np.empty(among.word_hi.shape[0], np.int64)
     sums = Sums(np.empty((places, 2), np.int64), np.empty(places, np.int64))
     out = np.empty(asked.shape[0])
     for k in range(asked.shape[0]):
         o = asked[k]
-        m = _rivals(rivals, o, threshold, near, scratch)
-        out[k] = OUT if m < 0 else _chance(rivals.uncertain, o, near[:m], sums, scratch)
+        m = dominators_of(among, o, threshold, near, scratch)
+        if m < 0:
+            out[k] = OUT
+        else:
+            out[k] = summed(among.uncertain, o, near[:m], own_grid(among.uncertain, o), sums, scratch)
     return out
 
 
 @inner
-def _rivals(rivals, o, threshold, near, scratch):
-    """The clouds that can beat o, into `near`: how many? -1: they keep it out."""
-    uncertain, word, fence = rivals.uncertain, rivals.word_lo[o], rivals.fence
+def dominators_of(among, o, threshold, near, scratch):
+    """The rows that can dominate o, into `near`: how many? -1: they keep it out.
+
+    o's instances lose weight dominator by dominator, until what is left is not enough.
+    """
+    uncertain, word, fence = among.uncertain, among.word_lo[o], among.fence
     grid = own_grid(uncertain, o)
     places = place_weights(grid, scratch.left)
     m, n = 0, uncertain.lo.shape[0]
     for begin in range(0, n, BLOCK):
         end = min(begin + BLOCK, n)
-        if not any_covers(rivals.word_hi, begin, end, word, fence):
+        if not any_covers(among.word_hi, begin, end, word, fence):
             continue
         for g in range(begin, end):
-            if g == o or not covers(rivals.word_hi[g], word, fence) or not beats(uncertain.hi, g, uncertain.lo, o):
+            if g == o or not covers(among.word_hi[g], word, fence) or not beats(uncertain.hi, g, uncertain.lo, o):
                 continue
             if beats(uncertain.lo, g, uncertain.hi, o):
                 return -1
@@ -397,15 +378,3 @@ def _rivals(rivals, o, threshold, near, scratch):
                 if left <= threshold:
                     return -1
     return m
-
-
-@inner
-def _chance(uncertain, o, near, sums, scratch):
-    """The probability of o, which the bounds did not keep out."""
-    grid = own_grid(uncertain, o)
-    places = place_weights(grid, scratch.weight)
-    clear(sums, 0, places)
-    for g in near:
-        if beats_places(uncertain, g, o, grid, scratch):
-            account(scratch.chance, places, 1, sums, 0)
-    return total(scratch.weight, places, sums, 0)

@@ -59,7 +59,7 @@ class Why(NamedTuple):
     probability: Floats  # (q,)
     exact: Ints  # (q,) whether all was worked out exactly
     front: Ints  # (q,) IMPOSSIBLE, OPEN or CERTAIN, see `near_of`
-    rival: Ints  # (q, MOST) slots of dominators, the likeliest first
+    dominator: Ints  # (q, MOST) slots of dominators, the likeliest first
     chance: Floats  # (q, MOST) how likely they dominate the row
     side: Ints  # (q, d) of its own cells: NEVER, FROM or ABOVE
     value: Floats  # (q, d) the value at which it flips
@@ -286,7 +286,7 @@ def look_into(live, lows, highs, asked, inside, alive, opened, only, threshold, 
         why.probability[k] = probability_of(found)
         for r in range(m):
             if chances[r] > 0.0:
-                list_rival(why, k, near[r], min(chances[r], 1.0))
+                list_dominator(why, k, near[r], min(chances[r], 1.0))
         look_at_cells(uncertain, o, near, grid, found, inside[k], threshold, room, why, k)
         m = concerned(live, lows, highs, o, alive, only, space, lacks)
         for j in range(d):
@@ -345,13 +345,13 @@ def rank(chances, chance):
 
 
 @inner
-def list_rival(why, k, g, chance):
+def list_dominator(why, k, g, chance):
     """List dominator g, if it is among the likeliest."""
     at = rank(why.chance[k], chance)
     if at < MOST:
         why.chance[k, at + 1 :] = why.chance[k, at:-1].copy()
-        why.rival[k, at + 1 :] = why.rival[k, at:-1].copy()
-        why.chance[k, at], why.rival[k, at] = chance, g
+        why.dominator[k, at + 1 :] = why.dominator[k, at:-1].copy()
+        why.chance[k, at], why.dominator[k, at] = chance, g
 
 
 @inner

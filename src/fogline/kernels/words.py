@@ -1,6 +1,6 @@
 """Which boxes may dominate which, without comparing attribute by attribute?
 
-Each corner of a box has a *word* of 64 bits: per attribute a field that says between which cut points its value lies,
+Each corner of a box has a *word* of 64 bits: per attribute a field that states between which cut points its value lies,
 and a fence bit above it. If `a` is nowhere worse than `b`, every field of a's word is at least that of b's. One
 subtraction checks all fields at once, since no borrow crosses a fence bit. Most pairs end there; the few that pass are
 compared exactly. So cut points decide how many pairs pass, never what is true.
