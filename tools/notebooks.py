@@ -46,7 +46,7 @@ def texts(notebook: Any) -> list[str]:
 
     What a cell prints comes in as many pieces as it happens to be sent: they are one text.
     """
-    found = []
+    found: list[str] = []
     for cell in notebook.cells:
         printed = False
         for each in cell.get("outputs", []):
