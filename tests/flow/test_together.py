@@ -63,7 +63,7 @@ REPOSITORY = fl.Repository.fit(
 CASES: dict[str, dict[str, Any]] = {
     "numbers": {"gaps": 0.0, "few": 12},
     "ties": {"gaps": 0.0, "few": 3},
-    "distributions": {"gaps": 0.0, "few": 8, "clouds": True},
+    "distributions": {"gaps": 0.0, "few": 8, "uncertain": True},
     "gaps": {"gaps": 0.15, "few": 12},
     "many gaps": {"gaps": 0.5, "few": 12},
     "gaps of rows that live equally long": {"gaps": 0.2, "few": 12, "expires": False},
@@ -195,7 +195,7 @@ def pairs_plan(schema: pa.Schema, every: str) -> Plan:
 
 
 def test_a_crowd_that_is_to_be_judged_at_once_is_left_to_loaded_groups():
-    """There clouds that are the same are judged once: another count of what was worked out."""
+    """There equal uncertain rows are judged once: another count of what was worked out."""
     tables = [pairs_of([(0, 10, 900.0, 900.0), (0, 10, 0.0, 999.0)], 0)]  # the first keeps all of the others out
     for call in range(1, 6):
         some = [call * 48 + m for m in range(48)]
