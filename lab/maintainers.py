@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fogline.arrays import ONE, Batch, Floats, Ints, UncertainRows, empty_rows
 from fogline.engine.group import Group
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.errors import did_you_mean
 from fogline.kernels.uncertain import copy_cells
 from fogline.query import TOLERANCE, Query

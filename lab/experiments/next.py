@@ -18,7 +18,7 @@ import pandas as pd
 from fogline.arrays import ONE, Batch, Flags, Floats, Ints, UncertainRows, objects
 from fogline.engine.ask import ask
 from fogline.engine.group import Group
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.kernels.states import OUT
 from lab.case import Case
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fogline.arrays import Ints
 from fogline.engine.audit import layer_one
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.kernels.dominance import beats
 from fogline.kernels.judge import lemma_of
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope

@@ -148,16 +148,84 @@ class Arrivals(NamedTuple):
     origin: Ints  # (n,) the slot that a row comes from, if it was there before; -1: it was not; empty: none was
 
 
-class Turn(NamedTuple):
+GROUP = np.dtype(
+    [
+        ("first", np.int64),  # where the run of slots begins, …
+        ("room", np.int64),  # … how many slots it has, …
+        ("used", np.int64),  # … and how many of these are alive or dead
+        ("new", np.int64),  # slots from here on were filled at the present tick
+        ("named", np.int64),  # slots before this one have their id
+        ("alive", np.int64),  # how many rows live
+        ("came", np.int64),  # how many slots opened at this tick, …
+        ("went", np.int64),  # … and how many were open and are not; members' sums do not know it yet
+        ("unfilled", np.int64),  # how many rows come again, with distributions in place of bounds
+        ("sums", np.int64),  # how many sums new members may need
+        ("changes", np.int64),  # how many changes there are to write
+        ("left", np.int64),  # what is left to do at this tick; see `kernels.tick`
+        ("spatial", np.int64),  # counters; see `engine.groups.Counts`
+        ("forgotten", np.int64),
+        ("evaluations", np.int64),
+        ("imputed", np.int64),
+        ("revised", np.int64),
+        ("now", np.float64),
+        ("soon", np.float64),  # when the first row expires
+        ("latest", np.float64),  # the last expiry so far while slots lie in order of expiry; +inf when they do not
+    ]
+)
+CHANGE = np.dtype(
+    [
+        ("group", np.int64),
+        ("slot", np.int64),  # of the group's own
+        ("change", np.int64),  # see CHANGES
+        ("reason", np.int64),  # see REASONS
+        ("rival", np.int64),  # the slot of the row that surely beats it; negative: see `kernels.tick`
+        ("time", np.float64),
+        ("probability", np.float64),  # NaN on leave
+        ("within", np.float64),
+    ]
+)
+CAME, WENT, UNFILLED, DUE, OPENED, NEAR = range(6)  # lists of slots that a tick works with, one entry per slot
+
+
+class GroupSet(NamedTuple):
+    """Groups side by side, as kernels see them (see `engine.slots`)."""
+
+    uncertain: UncertainRows
+    columns: Columns
+    sums: Sums
+    raw: Floats  # (n, d) as it came
+    cuts: Floats  # the cut points of words
+    fence: Any
+    shared: Ints  # (d,) where the list begins that cells of this attribute share; SHARED: there is none
+    groups: Any  # (groups,) GROUP
+    ends: Ints  # (2,) how much of the pools, and of the sums, is in use
+    source: Ints  # (n,) which row of the call that filled it a slot holds
+    lists: Ints  # (6, n) see CAME, …
+    pruned: Ints  # (groups, 4) rows kept out for life, by what showed it
+    scratch: Floats  # room for a walk over instances: see `kernels.instances.scratch_of`
+
+
+class Coming(NamedTuple):
+    """Rows on their way into groups, group by group, as kernels see them."""
+
+    uncertain: UncertainRows
+    arrived: Floats
+    expires: Floats
+    raw: Floats
+    until: Floats  # of rows of `screened` groups: surely beaten until then
+    origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
+    begin: Ints  # (groups + 1,) where the rows of each group begin
+
+
+class Work(NamedTuple):
     """What one call of `kernels.tick` is to do."""
 
-    now: float
-    came: Ints  # slots that opened before, at this instant
-    went: Ints  # slots that were open and were closed before, at this instant
-    judge: bool  # False: only let the rows meet the live set
-    new: int  # slots from here on were filled at this instant
-    report: bool  # collect what changed in the answer, and count it as reported
-    met: bool = False  # what the rows surely beat knows it already
+    which: Ints  # the groups
+    now: Floats  # the instant of each of them; empty: they go on at the same one
+    screened: Flags  # (groups,) of whose rows it is known until when they are surely beaten
+    judge: bool  # False: only let the rows meet the live sets
+    report: bool  # collect what changed in the answers, and count it as reported
+    met: bool  # what the rows surely beat knows it already
 
 
 class Guards(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.errors import ClockError, RowsError, did_you_mean
 from fogline.monitor import Monitor
 from fogline.query import Query, as_text

@@ -95,4 +95,4 @@ def test_a_list_that_is_shared_is_refused_where_it_is_not_the_same():
     assert (batch.uncertain.start == SHARED).all()
     other = fl.Monitor(QUERY, fl.Repository.fit(history(30), QUERY, rules=[]))
     with pytest.raises(SnapshotError, match="other values"):
-        other._new_group().live.load(batch)
+        other._new_group().live.load(batch, np.array([1]))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import CHANGES, Delta
-from fogline.engine import current, live
+from fogline.engine import current
+from fogline.engine import groups as live
 from fogline.engine.audit import audit, measure, tree
 from fogline.engine.explain import explained
 from tests import oracle

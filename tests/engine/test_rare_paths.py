@@ -1,6 +1,6 @@
 """Is the answer still right where small streams never lead?
 
-Rare paths are made common: gaps are closed at every tick, every row is looked for on a ladder, no cloud keeps sums,
+Rare paths are made common: gaps are closed at every tick, every row is looked for in sorted columns, no row keeps sums,
 every probability is bracketed, words hold one bit per attribute, and windows have hundreds of rows.
 """
 
@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.engine import live
+from fogline.engine import bulk
+from fogline.engine import groups as live
 from tests import oracle
 from tests.contracts import query_of, run
 from tests.naive import probabilities, surely_beaten
@@ -45,9 +46,10 @@ def test_clouds_of_very_many_places_have_exact_probabilities_over_merged_places(
 
 @trying(300)
 @given(streams() | late_streams(), st.sets(st.integers(0, 5)))
-def test_many_rows_at_once_are_compared_by_ladders_with_the_same_answer(stream, resume):
+def test_many_rows_at_once_are_compared_by_sorted_columns_with_the_same_answer(stream, resume):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "MANY", 0)
+        patch.setattr(bulk, "ROWS", 1)
         run(stream, resume)
 
 

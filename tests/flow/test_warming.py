@@ -60,5 +60,5 @@ def test_what_is_neither_folder_nor_archive_is_refused(tmp_path):
 
 def test_the_calls_reach_the_kernels_of_every_part_of_a_pipeline():
     assert len(list(warming.steps())) == 9
-    reached = (arrow.cells, cover.uncovered, tick.screen, bracket.bracket, sorted_rows.find_close, rtree.find)
+    reached = (arrow.cells, cover.uncovered, tick._screen, bracket.bracket, sorted_rows.find_close, rtree.find)
     assert all(each.signatures for each in (*reached, forest.ask, sensors.walk, gaps.shut, revise.release))

@@ -19,9 +19,7 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Batch, Sums, objects
-from fogline.engine.live import Live
-from fogline.engine.many import ComingRows, ManyGroups
-from fogline.engine.slots import TYPES
+from fogline.engine.groups import Groups, Live
 from fogline.engine.table import once
 from fogline.kernels.compile import kernel
 from fogline.kernels.instances import beats_places, empty_grid, merge_places, own_grid, place_weights, scratch_for
@@ -165,20 +163,11 @@ def by_many(rows: Case) -> dict[int, float]:
     """Two groups side by side: the rows, and the rows once more."""
     both, n, d = (*rows, *rows), len(rows), len(rows[0])
     uncertain, zeros = _clouds(both), np.zeros(2 * n)
-    source, group = np.arange(2 * n), np.repeat([0, 1], n)
-    coming = ComingRows(group, zeros, zeros + 1.0, uncertain.lo, np.empty((2 * n, 0)), uncertain, source)
-    cells = {"lo": np.float64, "hi": np.float64, "start": np.int64, "size": np.int64, "raw": np.float64}
-    saved: dict[str, Any] = {name: np.empty((0, d), kind) for name, kind in cells.items()}
-    saved |= {"known": np.empty((0, 0)), "logs": np.empty((0, 2), np.int64), "zeros": np.empty(0, np.int64)}
-    saved |= {name: np.empty(0) for name in ("value", "weight", "tail")}
-    saved |= {name: np.empty(0, kind) for name, kind in TYPES.items()}
-    counts: dict[str, Any] = dict.fromkeys(("spatial", "forgotten", "evaluations", "imputed"), 0)
-    header = {"now": -np.inf, "counts": counts | {"shadowed": [0, 0, 0, 0]}}
-    none = {name: np.zeros(2, np.int64) for name in ("rows", "pools", "sums")}
-    groups = ManyGroups(saved, none, [header, header], coming, Live(d, 0.0).limits, None, None)
-    changes = groups.step(np.array([0, 1]), np.zeros(2), coming)
-    assert not groups.odd.any()
-    found = dict(zip(groups.many.source[changes.slot].tolist(), changes.probability.tolist(), strict=True))
+    coming = Batch(objects(list(range(2 * n))), zeros, zeros + 1.0, uncertain.lo, np.empty((2 * n, 0)), uncertain)
+    groups = Groups(d, 0.0, groups=2)
+    changes = groups.step(np.array([0, 1]), np.zeros(2), coming, np.array([0, n, 2 * n]))
+    ids = groups.slots.id[groups.slots.groups["first"][changes["group"]] + changes["slot"]]
+    found = dict(zip(ids.tolist(), changes["probability"].tolist(), strict=True))
     first = _all(rows, {o: p for o, p in found.items() if o < n})
     assert first == _all(rows, {o - n: p for o, p in found.items() if o >= n})
     return first
@@ -268,7 +257,7 @@ def by_bracket(rows: Case) -> Iterator[tuple[int, float, float]]:
     """Rows of very many instances, as more than two are here."""
     n, live, zeros = len(rows), Live(len(rows[0]), 0.0, places=2), np.zeros(len(rows))
     uncertain = _clouds(rows)
-    live.step(0.0, Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain))
+    live.tick(0.0, Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain))
     alive = live.slots.alive()
     for slot in alive[:10].tolist():
         low, high, _ = live.bracket(slot, alive, until_out=False)

@@ -9,7 +9,7 @@ import pytest
 
 import fogline as fl
 from fogline.arrays import Batch, Sums, objects, unshared
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.engine.table import once
 from fogline.kernels.compile import kernel
 from fogline.kernels.instances import beats_places, own_grid, place_weights, scratch_for
@@ -121,7 +121,7 @@ def test_bounds_hold_beside_hundreds_of_thousands_of_strong_rivals():
     n, live = 300_000, Live(2, 0.3, places=3)
     strong, own = [(0, 1e-9), (10, 1 - 1e-9)], [(1, 0.25), (3, 0.25), (5, 0.25), (20, 0.25)]
     uncertain, zeros = repeated([own, own], [strong, [(10, 1)]], n), np.zeros(n + 1)
-    live.step(
+    live.tick(
         0.0, Batch(objects(list(range(n + 1))), zeros, zeros + 1.0, uncertain.lo, np.empty((n + 1, 0)), uncertain)
     )
     low, high, _ = live.bracket(0, np.arange(n + 1), until_out=False)

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from fogline.arrays import Delta, Flags, Floats, Ints, Objects, UncertainRows
 from fogline.engine.current import Current
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of

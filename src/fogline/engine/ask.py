@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import Floats, Ints, objects
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.engine.slots import PLACES
 from fogline.errors import FoglineError
 from fogline.kernels.states import OUT

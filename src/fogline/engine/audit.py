@@ -20,7 +20,7 @@ import numpy as np
 from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints
 from fogline.engine.current import Current, LatestGroup
 from fogline.engine.group import Group
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.kernels.dominance import beats, chance_to_beat
 from fogline.kernels.judge import guards_of as guards_among
 from fogline.kernels.latest import MANY

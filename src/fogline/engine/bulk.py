@@ -1,8 +1,11 @@
-"""How many threads share the work of a large tick, and how?
+"""How is a large tick worked out, and how do several threads share the work?
 
-One, unless FOGLINE_THREADS or an engine (on Spark `spark.task.cpus`) allows more. A loop is cut into as many shares as
-there are threads; each share is a compiled call that leaves Python's lock. Threads are started when they are first
-needed, by the process that needs them: a process that was forked has none of its parent's.
+It takes the steps of `kernels.tick`. Those that take long are cut into shares (`kernels.shares`), and boxes and rows
+are sorted first. What comes of it does not depend on the number of shares.
+
+One thread works, unless FOGLINE_THREADS or an engine (on Spark `spark.task.cpus`) allows more. A loop is cut into as
+many shares as there are threads; each share is a compiled call that leaves Python's lock. Threads are started when they
+are first needed, by the process that needs them: a process that was forked has none of its parent's.
 """
 
 from __future__ import annotations
@@ -15,15 +18,29 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from fogline.arrays import BOUNDS_ONLY, Arrivals, Batch, Boxes, Floats, Ints, Ladder, Words
-from fogline.engine.slots import Slots
+from fogline.arrays import (
+    BOUNDS_ONLY,
+    CAME,
+    DUE,
+    OPENED,
+    WENT,
+    Arrivals,
+    Batch,
+    Boxes,
+    Flags,
+    Floats,
+    Ints,
+    Ladder,
+    Words,
+)
 from fogline.errors import FoglineError
 from fogline.kernels import shares as kernels
+from fogline.kernels.states import IN
 
 if TYPE_CHECKING:
-    from fogline.engine.live import Live
+    from fogline.engine.groups import Groups
 
-
+ROWS = 256  # a tick of fewer rows goes the short way
 VARIABLE = "FOGLINE_THREADS"
 MOST = 1_024  # threads: more are a slip of the pen, and no system starts them
 T = TypeVar("T")
@@ -69,84 +86,85 @@ def in_shares(shares: list[tuple[int, int]], work: Callable[[int, int], T]) -> l
     return [first, *(each.result() for each in others)]
 
 
-# --- shared_work ---
-# How do several threads work on one large tick?
-#
-# The steps of `kernels.tick`, those that take long cut into shares (`kernels.shares`). What comes of them does not
-# depend
-# on the number of threads.
+def meet(live: Groups, rows: Batch, until: Floats, origin: Ints) -> tuple[Batch, Floats, Ints]:
+    """The rows of one group that can matter, until when they are surely dominated, and their slots of origin.
 
-ROWS = 512  # a tick of fewer rows is not shared, …
-PAIRS = 2_000_000  # … nor one of fewer comparisons of one row with another, …
-MANY = 8_192  # … nor one at which no row comes, of a smaller live set
-
-
-def pays(slots: Slots, rows: int) -> bool:
-    """Whether it may pay to share a tick of so many rows; of none: because many may have to be judged again."""
-    if rows == 0:
-        return slots.used >= MANY and threads() > 1
-    return rows >= ROWS and rows * (rows + slots.used) >= PAIRS and threads() > 1
-
-
-def meet(live: Live, rows: Batch, until: Floats, origin: Ints) -> tuple[Batch, Floats, Ints, Ints]:
-    """The rows that can matter, until when they are surely beaten, their slots of origin, and what was open and is no
-    more; what they surely beat knows it then. `until`: what is known of them; empty: nothing."""
+    What they surely dominate knows it then. `until`: what is known of them; empty: nothing.
+    """
     slots = live.slots
     slots.make_room(rows)
-    went: Ints = np.empty(0, np.int64)
     if len(until):
         boxes = Boxes(*kernels.boxes_for(slots.live_set(), _arrivals(rows, origin)))
-        which = np.arange(len(rows.id))
+        which = np.arange(len(rows.arrived))
     else:
-        went, which, until, boxes = _admitted(slots, _arrivals(rows, origin), live.now)
-        rows, origin = live.without_dropped(rows, origin, which)
-    there, some = slots.live_set(), kernels.distinct(boxes, which)
-    [steps] = _ladders((-there.uncertain.hi[: slots.used], there.columns.word_hi, np.arange(slots.used)))
-    found = in_shares(_shares(len(some)), lambda a, b: kernels.beating(there, boxes, some[a:b], steps))
-    expires = np.maximum.reduce(found) if found else np.full(slots.used, -np.inf)
-    closed, died, before = kernels.conquered(tuple(slots.columns), expires)
-    live.forgot(int(died), int(before))
-    return rows, until, origin, np.concatenate((went, closed))
+        until, boxes = _admitted(live, _arrivals(rows, origin))
+        which = np.flatnonzero(until < rows.expires)
+        rows, until, origin = _without_dropped(live, rows, until, origin, which)
+    there, some, used = slots.live_set(), kernels.distinct(boxes, which), slots.used
+    [steps] = _sorted((-there.uncertain.hi[:used], there.columns.word_hi, np.arange(used)))
+    found = in_shares(_shares(len(some)), lambda a, b: kernels.dominating(there, boxes, some[a:b], steps))
+    if found:
+        expires = np.maximum.reduce(found)
+        kernels.end_or_hide_all(tuple(slots.columns), expires, slots.fence, slots.work[WENT], slots.groups)
+    return rows, until, origin
 
 
-def screen(live: Live, rows: Arrivals) -> tuple[Ints, Ints, Floats, Ints]:
-    """As `kernels.tick.screen`."""
-    went, which, until, _ = _admitted(live.slots, rows, live.now)
-    bounds_only = (rows.uncertain.start[which] == BOUNDS_ONLY).any(axis=1)
-    return went, which, until, which[bounds_only & (until <= live.now)]
+def _without_dropped(live: Groups, rows: Batch, until: Floats, origin: Ints, which: Ints) -> tuple[Batch, Floats, Ints]:
+    """The rows `which`; the others are forgotten."""
+    if len(which) == len(rows.arrived):
+        return rows, until, origin
+    dropped = np.ones(len(rows.arrived), np.bool_)
+    dropped[which] = False
+    before = origin[dropped[: len(origin)] & (origin >= 0)]
+    groups = live.slots.groups
+    groups["forgotten"] += np.count_nonzero(dropped)
+    groups["spatial"] += np.count_nonzero(dropped) - np.count_nonzero(live.slots.columns.counted[before])
+    return rows.part(which), until[which], origin[which] if len(origin) else origin
 
 
-def _admitted(slots: Slots, rows: Arrivals, now: float) -> tuple[Ints, Ints, Floats, Boxes]:
-    """What was open and has expired, which rows can matter, until when each is surely beaten; and the boxes of all."""
-    live = slots.live_set()
-    went, boxes, best, some = kernels.begin(live, rows, now)
-    among_rows, among_live = _ladders(
-        (boxes.lo, boxes.word_lo, some), (live.uncertain.lo, live.columns.word_lo, np.arange(slots.used))
+def screen(live: Groups, rows: Batch, origin: Ints) -> tuple[Flags, Floats, Flags]:
+    """As `kernels.tick.screen`, of one group."""
+    until, _ = _admitted(live, _arrivals(rows, origin))
+    stay = until < rows.expires
+    bounds_only = (rows.uncertain.start == BOUNDS_ONLY).any(axis=1)
+    return stay, until, stay & bounds_only & (until <= live.slots.groups["now"][0])
+
+
+def _admitted(live: Groups, rows: Arrivals) -> tuple[Floats, Boxes]:
+    """What has expired leaves. Until when each row is surely dominated, and the boxes of all."""
+    slots = live.slots
+    there, used = slots.live_set(), slots.used
+    boxes, best, some = kernels.begin(there, rows, slots.work[WENT], slots.groups)
+    among_rows, among_live = _sorted(
+        (boxes.lo, boxes.word_lo, some), (there.uncertain.lo, there.columns.word_lo, np.arange(used))
     )
     until = np.empty(len(rows.expires))
     in_shares(
-        _shares(len(some)), lambda a, b: kernels.beaten_until(live, boxes, some[a:b], among_rows, among_live, until)
+        _shares(len(some)), lambda a, b: kernels.dominated_until(there, boxes, some[a:b], among_rows, among_live, until)
     )
-    until = until[best]
-    which = np.flatnonzero(until < rows.expires)
-    return went, which, until[which], boxes
+    return until[best], boxes
 
 
-def settle(live: Live, came: Ints, went: Ints) -> bool:
-    """Members' sums follow what came and went; the clouds that are due are judged. Are there some to be bracketed?"""
-    slots, limits, members = live.slots, live.limits, live.members()
-    there = slots.live_set()
+def settle(live: Groups, g: int) -> bool:
+    """In group g members' sums follow what came and went, and what is due is judged. Are rows to be bracketed?"""
+    slots, limits = live.slots, live.limits
+    groups, there = slots.groups, slots.live_set(g)
+    first, columns = int(groups["first"][g]), there.columns
+    work = slots.work[:, first : first + int(groups["room"][g])]
+    came, went = work[CAME, : groups["came"][g]], work[WENT, : groups["went"][g]]
+    members = np.flatnonzero(columns.state[: there.used] == IN)
     if len(members) and (len(came) or len(went)):
-        in_shares(_shares(len(members)), lambda a, b: kernels.shift_some(there, members[a:b], came, went, limits))
-    due, opened, room, live.alive, live.next_expiry = kernels.due_now(tuple(slots.columns), slots.used, live.now)
-    if not len(due):
+        in_shares(_shares(len(members)), lambda a, b: kernels.shift_share(there, members[a:b], came, went, limits))
+    groups["came"][g] = groups["went"][g] = 0
+    n, m = kernels.due_now(tuple(columns), groups[g : g + 1], work[DUE], work[OPENED])
+    due, opened = work[DUE, :n], work[OPENED, :m]
+    if not n:
         return False
-    slots.room_for_sums(room)
-    there = slots.live_set()
-    bulk = len(due) >= limits.many
+    slots.room_for_sums(int(groups["sums"][g]))
+    there, bulk = slots.live_set(g), n >= limits.many
     strong, steps, due, again = kernels.before_judging(there, opened, due, bulk)
-    ends, shares = np.cumsum(slots.columns.places[due]), _apart(_shares(len(due)), again.tolist())
-    pruned = {a: np.zeros_like(live.counts.shadowed) for a, _ in shares}
+    ends, shares = np.cumsum(columns.places[due]), _apart(_shares(n), again.tolist())
+    pruned = {a: np.zeros_like(slots.pruned[g]) for a, _ in shares}
 
     def judge(a: int, b: int) -> tuple[int, int, int]:
         at, some = slots.filled + (int(ends[a - 1]) if a else 0), slice(a, b)
@@ -157,8 +175,8 @@ def settle(live: Live, came: Ints, went: Ints) -> bool:
 
     found = in_shares(shares, judge)
     for each in pruned.values():
-        live.counts.shadowed += each
-    live.counts.evaluations += sum(evaluations for evaluations, _, _ in found)
+        slots.pruned[g] += each
+    groups["evaluations"][g] += sum(evaluations for evaluations, _, _ in found)
     slots.filled = max(end for _, _, end in found)
     return any(heavy for _, heavy, _ in found)
 
@@ -167,8 +185,8 @@ def _arrivals(rows: Batch, origin: Ints) -> Arrivals:
     return Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin)
 
 
-def _ladders(*boxes: tuple[Floats, Words, Ints]) -> list[Ladder]:
-    """Ladders of some boxes each: their corners, the corners' words, and which of them."""
+def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[Ladder]:
+    """Sorted columns of some boxes each: their corners, the corners' words, and which of them."""
     d = boxes[0][0].shape[1]
     steps = [
         Ladder(np.empty((d, len(some))), np.empty((d, len(some)), np.int64), np.empty((d, len(some)), np.uint64))
@@ -190,7 +208,7 @@ def _shares(n: int) -> list[tuple[int, int]]:
 
 
 def _apart(shares: list[tuple[int, int]], again: list[bool]) -> list[tuple[int, int]]:
-    """The shares, moved so that clouds that are the same lie in one."""
+    """The shares, moved so that rows that are the same lie in one."""
     begins = []
     for begin, _ in shares:
         while begin < len(again) and again[begin]:

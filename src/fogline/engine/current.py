@@ -1,12 +1,24 @@
-"""Which row is current of each id, and what came last of those that have none?
+"""Which rows are in, where each id has one current row and any of them may be replaced?
 
-An id is a number from its first row on. What befalls an id (a row, a removal) has a time and a version, its *stamp*;
-the id keeps the greatest one, and whatever has a smaller stamp is stale. An id without a current row, because it was
-removed or the row has expired, is a *marker*: its stamp still shows what is stale. Markers are forgotten once the clock
-has passed their time by `remember`.
+A row, or a removal, is taken at its time; a late one (before the clock) at the clock. It is *stale*, and ignored, if
+something newer of its id is known: of a later time, or of the same time and a greater version. Otherwise it takes the
+place of the id's row. What has expired leaves; it does not bring an older row back. Of what befalls one id at one tick
+only the newest counts. Where time and version are the same, a removal does, and among rows the one that
+`rows.versions` prefers, by what they hold and not by their order.
 
-Invariant: an id with a number has a slot, or is a marker. A marker that is due to be forgotten counts as forgotten,
-though it may lie here for a while.
+Nothing is forgotten: a row that surely dominates others may be gone tomorrow. So there is a slot per current row, and
+
+- *dominated* rows, surely, by another, remember one such row, their guard;
+- *out* ones, open but kept at or below alpha, remember the few that together keep them so, or that those are many;
+- *in* are the members of the answer, with the sums of logarithms that are their probabilities.
+
+When a row leaves (it is replaced, removed, or expires), those that it guarded look for another guard. No other row is
+looked at but the members, whose sums follow. `kernels.latest` says why a guard stays good whatever becomes of it.
+
+The changes are those of ids: one whose row is replaced and that stays in the answer is updated.
+
+Invariant: the open rows are exactly those that no current row surely dominates. Hence every probability is a function
+of the current rows alone.
 """
 
 from __future__ import annotations
@@ -34,14 +46,13 @@ from fogline.arrays import (
     UncertainRows,
 )
 from fogline.engine.group import as_delta
-from fogline.engine.live import NOT_SCREENED, Live, Report
-from fogline.engine.live import SLACK as COMPACT_FROM
+from fogline.engine.groups import NOT_SCREENED, Changes, Live
+from fogline.engine.groups import SLACK as COMPACT_FROM
 from fogline.engine.revise import NO_SLOTS, Fill
 from fogline.engine.slots import Slots, longer
 from fogline.kernels.latest import OVER, current, hand_over_now
 from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
-from fogline.kernels.tick import DONE, ROOM, report_changes
-from fogline.kernels.tick import UNFILLED as PENDING
+from fogline.kernels.tick import DONE, FILL, GROW, report_changes
 from fogline.kernels.uncertain import dense, extent
 from fogline.kernels.words import words
 from fogline.rows.names import Contents
@@ -51,7 +62,16 @@ SLACK = 64  # fewer markers than this are not worth looking at
 
 
 class Names:
-    """The ids of a group. `numbers` is O(ids), all else O(ids) in arrays."""
+    """Which row is current of each id of a group, and what came last of those that have none?
+
+    An id is a number from its first row on. What befalls an id has a time and a version, its *stamp*; the id keeps the
+    greatest one, and whatever has a smaller stamp is stale. An id without a current row, because it was removed or the
+    row has expired, is a *marker*: its stamp still shows what is stale. Markers are forgotten once the clock has passed
+    their time by `remember`. `numbers` is O(ids), all else O(ids) in arrays.
+
+    Invariant: an id with a number has a slot, or is a marker. A marker that is due to be forgotten counts as forgotten,
+    though it may lie here for a while.
+    """
 
     def __init__(self, remember: float = np.inf) -> None:
         self.remember = remember
@@ -130,22 +150,7 @@ class Names:
         self.slot[number] = np.arange(len(number))
 
 
-# --- current ---
-# Which rows are in, where each id has one current row and any of them may be replaced?
-#
-# Nothing is forgotten: a row that surely beats others may be gone tomorrow. So there is a slot per current row, and
-#
-# - *sealed* rows, surely beaten by another, remember one such row, their guard;
-# - *out* ones, open but kept at or below alpha, remember the few that together keep them so, or that those are many;
-# - *in* are the members of the answer, with the sums of logarithms that are their probabilities.
-#
-# When a row leaves (it is replaced, removed, or expires), those that it guarded look for another guard; no other row
-# is
-# looked at, but the members, whose sums follow. Why a guard stays good whatever becomes of it: see `kernels.guards`.
-#
-# Invariant: the open rows are exactly those that no current row surely beats. Hence, as in `live`, every probability
-# is a
-# function of the current rows alone.
+# --- Slots and ticks --------------------------------------------------------------------------------------------------
 
 GUARDS = 8  # so many are remembered of a row that is out
 WASTE = 2  # gaps are closed when there are so many slots for each row
@@ -160,9 +165,17 @@ class CurrentSlots(Slots):
         self.guards = Guards(np.full(16, -1, np.int32), np.full((16, GUARDS), -1, np.int32))
         self.number: Ints = np.empty(16, np.int64)  # of the id
 
-    def make_room(self, rows: Batch) -> None:
+    def make_room(self, rows: Batch, begin: Ints | None = None) -> None:
         """Make sure that all rows of a batch would fit, with their distributions."""
         super().make_room(rows)
+        self._widen_guards()
+
+    def begin_with(self, sizes: Ints, pool: int, ids: Any = object) -> None:
+        """Room for so many rows, which are alive."""
+        super().begin_with(sizes, pool, ids)
+        self._widen_guards()
+
+    def _widen_guards(self) -> None:
         size = len(self.uncertain.lo)
         if size > len(self.number):
             self.guards = Guards(*(longer(each, size) for each in self.guards))
@@ -176,23 +189,23 @@ class CurrentSlots(Slots):
         """They lie in no order of expiry."""
         self.latest = np.inf
 
-    def compact_with(self, members: Ints, some: Ints) -> Ints:
+    def compact_with(self, some: Ints) -> Ints:
         """As `compact`, and slots have other numbers then, in the same order. Returns those of some slots."""
         alive, renumbered = self.alive(), np.full(self.used, -1, np.int32)
         renumbered[alive] = np.arange(len(alive))
-        self.compact(members)
+        self.compact()
         size = len(self.uncertain.lo)
-        out, sealed = (self.columns.state[: self.used] == state for state in (OUT, DOMINATED))
+        out, dominated = (self.columns.state[: self.used] == state for state in (OUT, DOMINATED))
         sure, joint = (np.full((size, *each.shape[1:]), -1, np.int32) for each in self.guards)
         kept = self.guards.joint[alive[out]]
-        sure[: self.used][sealed] = renumbered[self.guards.sure[alive[sealed]]]
+        sure[: self.used][dominated] = renumbered[self.guards.sure[alive[dominated]]]
         joint[: self.used][out] = np.where(kept >= 0, renumbered[kept], kept)
         self.guards = Guards(sure, joint)
         self.number = longer(self.number[alive], size)
         return renumbered[some].astype(np.int64)
 
     def write(self, which: Ints, uncertain: UncertainRows) -> None:
-        """Give slots the distributions of these clouds, in place of bounds."""
+        """Give slots the distributions of these rows, in place of bounds."""
         s, n = self.uncertain, len(uncertain.value)
         if self.pool + n > len(s.value):
             size = max(2 * len(s.value), self.pool + n)
@@ -219,48 +232,50 @@ NONE_LEAVES = Leaving(NO_SLOTS, NO_SLOTS)
 
 
 class Current(Live):
-    """The current rows of one group. `step` costs O(slots + (arrivals + orphans) · open) word comparisons at worst."""
+    """The current rows of one group. `change` costs O(slots + (arrivals + orphans) · open) comparisons at worst."""
 
     slots: CurrentSlots
-    opened: Ints = NO_SLOTS  # the open slots; those that beat many are last, …
+    opened: Ints = NO_SLOTS  # the open slots; those that dominate many are last, …
     _opened_since = 0  # … but for so many that opened since they were sorted
 
-    def _new_slots(self, d: int, known: int, shared: UncertainRows | None) -> CurrentSlots:
+    def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> CurrentSlots:
         return CurrentSlots(d, self.limits.places, known, shared)
 
     def tidy(self) -> bool:
         """Now and then close gaps and choose better cut points. Have slots got other numbers?"""
         s, moved = self.slots, False
         if s.used > COMPACT_FROM and s.used > WASTE * self.alive:
-            self.opened = s.compact_with(self.members(), self.opened)
+            self.opened = s.compact_with(self.opened)
             moved = True
         elif s.used > 4 * s.coded:
             s.recode(s.view())
         if s.filled > 2 * s.packed + 4096:
-            s.pack_sums(self.members())
+            s.pack_sums()
         return moved
 
-    def step(self, now: float, rows: Batch | None = None, revisions: Revisions | None = None) -> Report:
+    def tick(self, now: float, rows: Batch | None = None, revisions: Revisions | None = None) -> Changes:
         """Not here: rows that enter take the place of others, see `change`."""
         raise TypeError("current rows are replaced, not only added; use change(), or LatestGroup.")
 
-    def change(self, now: float, rows: Batch | None, leaving: Leaving = NONE_LEAVES) -> tuple[Report, Ints]:
+    def change(self, now: float, rows: Batch | None, leaving: Leaving = NONE_LEAVES) -> tuple[Changes, Ints]:
         """One tick: rows leave, those that have expired too, others enter, what that concerns is judged.
 
         The rows get the next slots, in their order. Returns what changed, and the slots of the rows that expired.
         """
-        self.now = float(now)  # an int would be another type to compile for
+        groups = self.slots.groups
+        groups["now"] = now
         rows = self._nothing if rows is None else rows
-        self.alive += len(rows.id) - len(leaving.slots)
+        groups["alive"] += len(rows.id) - len(leaving.slots)
         changes, expired = self._work(rows, leaving, report=True)
-        self.alive -= len(expired)
+        groups["alive"] -= len(expired)
         self._sort_opened()
         return changes, expired
 
-    def _work(self, rows: Batch, leaving: Leaving, *, report: bool) -> tuple[Report, Ints]:
+    def _work(self, rows: Batch, leaving: Leaving, *, report: bool) -> tuple[Changes, Ints]:
         """`current`, again and again until nothing is left to do; see there. Nearly always that is once."""
-        s = self.slots
-        self.new = s.used
+        s, groups = self.slots, self.slots.groups
+        new = s.used
+        groups["new"] = new
         pending = went = closed = NO_SLOTS
         before, after = self._reported(leaving)
         expired: Ints = NO_SLOTS
@@ -268,35 +283,27 @@ class Current(Live):
             s.make_room(rows)
             arrivals = Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, NOT_SCREENED, NO_SLOTS)
             turn = Round(
-                self.now,
-                self.next_expiry,
-                self.opened,
-                *leaving,
-                pending,
-                went,
-                closed,
-                before,
-                after,
-                self.new,
-                report,
+                self.now, self.next_expiry, self.opened, *leaving, pending, went, closed, before, after, new, report
             )
-            changes: Report
-            left, met, judged, changes = current(s.live_set(), s.guards, arrivals, turn, self.limits)
-            pending, came, self.opened, went, gone, s.pool, self.next_expiry = met
+            s.room_for_changes(2 * len(self.opened) + len(rows.id) + len(went) + len(closed))
+            left, met, judged = current(s.live_set(), s.guards, arrivals, turn, self.limits, s.scratch, s.changes)
+            pending, came, self.opened, went, gone, s.pool, groups["soon"] = met
             self._opened_since += len(came)
-            s.name(rows, np.arange(len(rows.id)))
-            s.filled, room, evaluations = judged
-            self.counts.evaluations += evaluations
+            if n := len(rows.id):
+                s.source[s.used : s.used + n], s.used = np.arange(n), s.used + n
+                s.name(rows, self._all)
+            s.filled, sums, evaluations, end = judged
+            groups["evaluations"] += evaluations
             expired = gone if len(gone) else expired
             if left == DONE:
-                return changes, expired
+                return s.changes[:end], expired
             rows, leaving = self._nothing, NONE_LEAVES
-            if left == PENDING:
+            if left == FILL:
                 self._fill_in(pending)
                 continue
             closed, went = np.concatenate((closed, went)), NO_SLOTS
-            if left == ROOM:
-                s.room_for_sums(room)
+            if left == GROW:
+                s.room_for_sums(sums)
             else:
                 return self._bracket_guarded(closed, before, after, report), expired
 
@@ -310,23 +317,26 @@ class Current(Live):
         s = self.slots
         bounds_only = which[(s.uncertain.start[which] == BOUNDS_ONLY).any(axis=1)]
         if len(bounds_only):
-            filled = self._known_better(s.again(bounds_only))[0].uncertain
+            rows, n = s.again(bounds_only), len(bounds_only)
+            filled = self._known_better(rows, np.zeros(n, np.int64), np.ones(n, np.bool_))[0].uncertain
             s.write(bounds_only, dense(filled, np.arange(len(bounds_only))))
 
-    def _bracket_guarded(self, closed: Ints, before: Ints, after: Ints, report: bool) -> Report:
-        """Judge the clouds of very many places; those that are out have many guards. Returns what changed."""
+    def _bracket_guarded(self, closed: Ints, before: Ints, after: Ints, report: bool) -> Changes:
+        """Judge the rows of very many instances; those that are out have many guards. Returns what changed."""
         s, c = self.slots, self.slots.columns
         heavy = self.opened[c.state[self.opened] == HEAVY]
-        self._judge_heavy(self.opened, heavy)
+        self._judge_heavy(0, self.opened)
         c.until[heavy[c.state[heavy] == OUT]] = np.inf
         which = np.concatenate((self.opened, closed)) if report else NO_SLOTS
         if report:
             hand_over_now(s.live_set(), before, after)
-        changes: Report = report_changes(s.live_set(), which, self.new, self.limits, True)
-        return changes
+        new = int(s.groups["new"][0])
+        s.room_for_changes(len(which))
+        end = report_changes(s.live_set(), which, self.now, new, self.limits, True, s.changes)
+        return s.changes[:end]
 
     def _sort_opened(self) -> None:
-        """Now and then put those that beat many last, where they are looked at first. It changes no answer."""
+        """Now and then put those that dominate many last, where they are looked at first. It changes no answer."""
         n = len(self.opened)
         if n > UNSORTED and self._opened_since > n // 4:
             s, strength = self.slots, np.zeros(n, np.int64)
@@ -335,30 +345,23 @@ class Current(Live):
             self.opened = self.opened[np.argsort(strength, kind="stable")]
             self._opened_since = 0
 
-    def load(self, rows: Batch) -> None:
-        """Give saved rows slots, one each, in their order; the caller fills the columns, then calls `stand_up`."""
-        super().load(rows)
-        self.alive = len(rows.id)
-        self.next_expiry = float(rows.expires.min(initial=np.inf))
-
-    def stand_up(self, *, anew: bool) -> None:
-        """The columns of saved rows are filled. `anew`: some are to be judged; else all were when they were saved."""
+    def stand_up(self) -> None:
+        """The columns of saved rows are filled. Members whose sums were not saved are judged anew."""
+        super().stand_up()
         self.slots.look_at_order()
-        if anew:
-            self.judge_due()
 
-    def judge_due(self) -> None:
+    def judge_due(self, which: Ints) -> None:
         """Judge the rows that wait for it, without a tick."""
         self._work(self._nothing, NONE_LEAVES, report=False)
 
     def reveal(self) -> None:
         """Fill in all of which only bounds are known, to be looked at; no probability changes by it.
 
-        They are sealed, and stay so: a box never widens, and whatever such a row surely beats, its guard does.
+        They are dominated, and stay so: a box never widens, and what such a row surely dominates, its guard does.
         """
         needed = self.counts.imputed
         self._fill_in(self.slots.alive())
-        self.counts.imputed = needed
+        self.slots.groups["imputed"] = needed
 
     def shadows(self) -> Ints:
         """None: no row is kept out for life by one that may be replaced."""
@@ -367,22 +370,10 @@ class Current(Live):
     def look_at_expiries(self) -> None:
         """Work out when the first row expires: the rows from which that was known may have been replaced. O(slots)."""
         c, n = self.slots.columns, self.slots.used
-        self.next_expiry = float(np.where(c.state[:n] == DEAD, np.inf, c.expires[:n]).min(initial=np.inf))
+        self.slots.groups["soon"] = np.where(c.state[:n] == DEAD, np.inf, c.expires[:n]).min(initial=np.inf)
 
 
-# --- latest ---
-# What happens in one group, tick by tick, where each id has one current row?
-#
-# A row, or a removal, is taken at its time; a late one (before the clock) at the clock. It is *stale*, and ignored,
-# if
-# something newer of its id is known: of a later time, or of the same time and a greater version. Otherwise it takes
-# the
-# place of the id's row. What has expired leaves; it does not bring an older row back.
-#
-# Of what befalls one id at one tick only the newest counts. Where time and version are the same, a removal does, and
-# among rows the one that `rows.copies` prefers, by what they hold and not by their order.
-#
-# The changes are those of ids: one whose row is replaced and that stays in the answer is updated.
+# --- Groups -----------------------------------------------------------------------------------------------------------
 
 
 class News(NamedTuple):
@@ -444,9 +435,9 @@ class LatestGroup:
         deltas = []
         events = self._events(clock, rows, removals)
         for tick, some in self._ticks(clock, now, events) if ticks else self._at_once(now, events):
-            report = self._step(tick, rows, some)
-            if len(report[0]):
-                deltas.append(as_delta(tick, report, self.live))
+            changes = self._step(tick, rows, some)
+            if len(changes):
+                deltas.append(as_delta(tick, changes, self.live))
         self.clock = now
         self.names.forget(now, self.live.alive)
         return deltas
@@ -497,7 +488,7 @@ class LatestGroup:
             if live.next_expiry == soon:
                 yield soon, None
 
-    def _step(self, tick: float, rows: Batch | None, events: News | None) -> Report:
+    def _step(self, tick: float, rows: Batch | None, events: News | None) -> Changes:
         """One tick: what changed of the answer."""
         live, names, slots = self.live, self.names, self.live.slots
         if live.tidy():

@@ -14,7 +14,7 @@ import numpy as np
 
 from fogline.arrays import BOUNDS_ONLY, SHARED, Flags, Floats, Ints, UncertainRows
 from fogline.engine.answer import words_of
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.engine.revise import fill_within
 from fogline.errors import RowsError
 from fogline.impute.chain import Chain

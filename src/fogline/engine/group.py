@@ -1,11 +1,11 @@
-"""Which rows are there already, and which of several copies stays?
+"""What happens in groups, tick by tick, and what changed?
 
-A copy has the group, id and arrival of another row. What has entered stays, as far as the live set remembers it. Of
-copies that come together one counts (`rows.copies`).
+At each tick everything that has expired leaves, then the rows that arrived enter, then gaps that are known better are
+revised, then the answer is taken. An instant at which nothing arrives, nothing is revised and nothing of the live set
+expires changes nothing, so it need not be visited.
 
-A copy that is refused may be one because of which others were dropped before they came here. That is no matter if
-another row could have dropped them as well: one that is nowhere worse, and there as long. If there is none, they need
-that copy: it is chosen of several, or kept beside the row that is there already (a *conflict*).
+Changes are told in the order of group, arrival and id. Of several open rows that surely dominate a leaver, the first in
+the order of (arrival, id) is named.
 """
 
 from __future__ import annotations
@@ -13,21 +13,322 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fogline.arrays import BEATEN, Batch, Delta, Flags, Floats, Ints, Objects, Revisions, UncertainRows
-from fogline.engine.live import Live, Report
+from fogline.arrays import BEATEN, Batch, Delta, Flags, Floats, Ints, Revisions, UncertainRows
+from fogline.engine.groups import SLACK, Changes, Groups, Live
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.static import as_good_as
-from fogline.kernels.tick import NO_RIVAL, sure_rivals
+from fogline.kernels.tick import NO_RIVAL, sure_dominators
 from fogline.kernels.uncertain import extent
 from fogline.rows.names import Contents, copies_of, stamp_names
 
-if TYPE_CHECKING:
-    from fogline.engine.live import Live, Report
+Tick = tuple[float, Batch | None, Revisions | None]  # an instant, the rows that arrive then, what is revised
+
+
+class Group:
+    """One independent skyline."""
+
+    def __init__(
+        self,
+        d: int,
+        alpha: float,
+        last: int | None,
+        places: int,
+        known: int = 0,
+        fill: Fill | None = None,
+        shared: UncertainRows | None = None,
+        note: Note | None = None,
+    ) -> None:
+        self.live = Live(d, alpha, places=places, known=known, fill=fill, note=note, shared=shared)
+        self.window = None if last is None else CountWindow(last)
+        self.late = 0
+        self.expired_on_arrival = 0
+        self.newest = -np.inf  # the last instant at which a row arrived, …
+        self._newest_ids: set[Any] = set()  # … and the ids of its rows: only there can a duplicate come in time
+        self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask
+
+    def advance(
+        self, clock: float, now: float, rows: Batch | None, ticks: bool = True, revisions: Revisions | None = None
+    ) -> list[Delta]:
+        """Everything from `clock` to `now`, tick by tick or at once."""
+        deltas = []
+        way = self.ticks if ticks else self._at_once
+        for tick, arrivals, revised in way(clock, now, rows, revisions if _any(revisions) else None):
+            changes = self._step(tick, revised) if arrivals is None else self._enter(tick, arrivals, revised)
+            if len(changes):
+                deltas.append(as_delta(tick, changes, self.live))
+        return deltas
+
+    def ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None = None) -> Iterator[Tick]:
+        """The instants at which something happens, with the rows of each and the revisions after they have entered.
+
+        Late rows enter at the clock, and late revisions happen there.
+        """
+        if revisions is not None:
+            yield from self._revised_ticks(clock, now, rows, revisions)
+        elif rows is not None:
+            first, last = extent(rows.arrived)
+            if first < clock:
+                self.late += int(np.count_nonzero(rows.arrived < clock))
+                yield clock, rows.part(np.flatnonzero(rows.arrived <= clock)), None
+                rows = rows.part(np.flatnonzero(rows.arrived > clock))
+                first = np.nan
+            if first == last:
+                yield from self._expiries(first)
+                yield first, rows, None
+            elif len(rows.id):
+                yield from self._one_by_one(rows.part(np.argsort(rows.arrived, kind="stable")))
+        yield from self._expiries(now, including=True)
+
+    def _one_by_one(self, rows: Batch) -> Iterator[Tick]:
+        """The rows, which lie by arrival, instant by instant."""
+        cuts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
+        for a, b in pairwise(cuts.tolist()):
+            yield from self._expiries(float(rows.arrived[a]))
+            yield float(rows.arrived[a]), rows.part(slice(a, b)), None
+
+    def _revised_ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions) -> Iterator[Tick]:
+        """The rows and the revisions instant by instant."""
+        first, last = extent(revisions.time)
+        if rows is not None and clock <= first == last <= now and extent(rows.arrived) == (first, last):
+            yield from self._expiries(first)
+            yield first, rows, revisions
+            return
+        then = np.clip(revisions.time, clock, now)
+        enters = np.empty(0) if rows is None else np.maximum(rows.arrived, clock)
+        if rows is not None:
+            self.late += int(np.count_nonzero(rows.arrived < clock))
+        ticks = np.unique(np.concatenate((enters, then)))
+        row, event = np.argsort(enters, kind="stable"), np.argsort(then, kind="stable")
+        ends = (np.searchsorted(sorted_, ticks, "right").tolist() for sorted_ in (enters[row], then[event]))
+        a = b = 0
+        for tick, c, d in zip(ticks.tolist(), *ends, strict=True):
+            yield from self._expiries(tick)
+            arrivals = rows.part(row[a:c]) if rows is not None and c > a else None
+            yield tick, arrivals, revisions.part(event[b:d]) if d > b else None
+            a, b = c, d
+
+    def _at_once(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None) -> Iterator[Tick]:
+        """One tick for all: what is in the window at `now` does not depend on the way there."""
+        if rows is not None:
+            self.late += int(np.count_nonzero(rows.arrived < clock))
+            rows = rows.part(np.argsort(rows.expires, kind="stable"))  # the last to expire is found first then
+            yield now, rows, revisions
+        elif revisions is not None or (self.window is None and self.live.next_expiry <= now):
+            yield now, None, revisions
+
+    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None, None]]:
+        if self.window is not None:
+            return
+        while (soon := self.live.next_expiry) < until or (including and soon == until < np.inf):
+            yield soon, None, None
+
+    def _step(self, tick: float, revisions: Revisions | None) -> Changes:
+        """A tick at which no row arrives."""
+        return self.live.tick(tick if self.window is None else self.window.now, None, revisions)
+
+    def _enter(self, tick: float, rows: Batch, revisions: Revisions | None) -> Changes:
+        first, last = extent(rows.arrived)
+        self.remember(last, rows.id if first == last else rows.id[rows.arrived == last])
+        if self.window is not None:
+            before = self.window.base()
+            expires, moved = self.window.place(rows.arrived, rows.id)
+            if moved is not None:
+                self._move(before, moved)
+            rows, tick = rows._replace(expires=expires), self.window.now
+        if extent(rows.expires)[0] <= tick:
+            gone = rows.expires <= tick
+            self.expired_on_arrival += int(np.count_nonzero(gone))
+            rows = rows.part(np.flatnonzero(~gone))
+        return self.live.tick(tick, rows, revisions)
+
+    def _move(self, base: int, moved: Floats) -> None:
+        c, n = self.live.slots.columns, self.live.slots.used
+        c.expires[:n] = moved_expiries(c.expires[:n], base, moved)
+        c.until[:n] = moved_expiries(c.until[:n], base, moved)
+        self.live.slots.latest = np.inf  # the newcomer stands in the middle
+
+    def remember(self, newest: float, ids: Iterable[Any]) -> None:
+        """Rows of these ids arrived then; what is older than the newest instant is not kept."""
+        if newest > self.newest:
+            self.newest, self._newest_ids, self._unread = newest, set(), []
+        if newest == self.newest:
+            self._unread.append(ids)
+
+    @property
+    def newest_ids(self) -> set[Any]:
+        """The ids of the rows that arrived at the newest instant."""
+        while self._unread:
+            self._newest_ids.update(self._unread.pop())
+        return self._newest_ids
+
+    def known(self, ids: Sequence[Any], arrived: Floats) -> Flags:
+        """(n,) which of these rows are there already. O((rows + live) · log rows), for all rows of a call at once.
+
+        Rows that were forgotten earlier than the newest instant are not remembered.
+        """
+        newest = arrived == self.newest
+        out, older = np.zeros(len(arrived), np.bool_), np.flatnonzero(~newest)
+        if len(older) < len(arrived):
+            names = self.newest_ids
+            out[newest] = [ids[k] in names for k in np.flatnonzero(newest).tolist()]
+        if len(older):
+            some = [ids[k] for k in older.tolist()]
+            out[older] = self._still_there(some, arrived[older])
+        return out
+
+    def _still_there(self, ids: Sequence[Any], arrived: Floats) -> Flags:
+        if self.window is not None:
+            return self.window.known(ids, arrived)
+        s = self.live.slots
+        alive = s.alive()
+        return named_in(ids, arrived, s.id[alive], s.columns.arrived[alive])
+
+
+def _any(revisions: Revisions | None) -> bool:
+    return revisions is not None and len(revisions.id) > 0
+
+
+# --- Many groups ------------------------------------------------------------------------------------------------------
+
+Step = tuple[Ints, Floats, Batch, Ints]  # groups, the instant of each group, the rows that arrive and their groups
+Named = Callable[[Any], list[Any]]  # the ids of some rows, as they are compared
+
+
+def advance_all(
+    groups: Groups, now: Floats, rows: Batch, group: Ints, named: Named, *, ticks: bool
+) -> tuple[Changes, Ints, Flags]:
+    """Everything up to `now` (groups,), tick by tick or at once; no row is late. `group`: of each row, ascending.
+
+    The first ticks of all groups are taken together, then the second ones. Returns what changed, group by group and
+    tick by tick; how many rows of each group had expired when they arrived; and which groups are not done, since gaps
+    are to be closed between their slots: their order would be another.
+    """
+    n = len(now)
+    expired, odd, found = np.zeros(n, np.int64), np.zeros(n, np.bool_), []
+    steps = _ticks(groups, now, rows, group, odd) if ticks else _at_once(groups, now, rows, group)
+    for which, tick, coming, own in steps:
+        gone = coming.expires <= tick[own]
+        if gone.any():
+            expired += np.bincount(own[gone], minlength=n)
+            coming, own = coming.part(~gone), own[~gone]
+        begin = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=n))))
+        found.append(in_order(groups, groups.step(which, tick[which], coming, begin), named))
+    if not found:
+        return groups.slots.changes[:0], expired, odd
+    changes = np.concatenate(found)
+    return changes[np.argsort(changes["group"], kind="stable")], expired, odd
+
+
+def _at_once(groups: Groups, now: Floats, rows: Batch, group: Ints) -> Iterator[Step]:
+    """One tick for all, of groups that have rows or in which one expires."""
+    comes = np.bincount(group, minlength=len(now)) > 0
+    which = np.flatnonzero(comes | (groups.slots.groups["soon"] <= now))
+    if len(which):
+        order = np.lexsort((rows.expires, group))  # the last to expire is found first then
+        yield which, now, rows.part(order), group
+
+
+def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) -> Iterator[Step]:
+    """The next instant of each group at which a row arrives or expires, again and again."""
+    rows = rows.part(np.lexsort((rows.arrived, group)))
+    at, end = (np.searchsorted(group, np.arange(len(now)) + k) for k in (0, 1))
+    arrived, records = np.append(rows.arrived, np.inf), groups.slots.groups
+    while True:
+        tick = np.minimum(np.where(at < end, arrived[at], np.inf), records["soon"])
+        more = (tick <= now) & np.isfinite(tick)
+        odd |= more & (records["used"] > SLACK) & (2 * records["alive"] < records["used"])
+        which = np.flatnonzero(more & ~odd)
+        if not len(which):
+            return
+        there = np.zeros(len(now), np.bool_)
+        there[which] = True
+        coming = there[group] & (rows.arrived == tick[group])
+        yield which, tick, rows.part(coming), group[coming]
+        at = at + np.bincount(group[coming], minlength=len(now))
+
+
+# --- What changed -----------------------------------------------------------------------------------------------------
+
+
+def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
+    """A copy of what the groups' last tick changed, by group, arrival and id, with all dominators that have a name."""
+    s, n = groups.slots, len(changes)
+    slot = changes["slot"] if len(groups.slots.groups) == 1 else s.groups["first"][changes["group"]] + changes["slot"]
+    arrived = s.columns.arrived[slot]
+    if n == 1 or (len(s.groups) == 1 and (arrived[1:] > arrived[:-1]).all()):  # nearly always
+        changes = changes.copy()
+    else:
+        order = np.lexsort((arrived, changes["group"]))
+        _by_name(order, arrived, changes["group"], lambda which: named(s.id[slot[which]]))
+        changes = changes[order]
+    reason = changes["reason"].tolist()
+    for k in (k for k in range(n) if reason[k] == BEATEN and changes["rival"][k] < 0):
+        changes["rival"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
+    return changes
+
+
+def _by_name(order: Ints, arrived: Floats, group: Ints, named: Named) -> None:
+    """Put changes of one group and arrival, which lie together, in the order of their ids."""
+    a, b = order[:-1], order[1:]
+    ties = np.flatnonzero((group[a] == group[b]) & (arrived[a] == arrived[b])).tolist()
+    at = 0
+    while at < len(ties):
+        begin = ties[at]
+        while at + 1 < len(ties) and ties[at + 1] == ties[at] + 1:
+            at += 1
+        some = order[begin : ties[at] + 2]
+        ids = named(some)
+        order[begin : ties[at] + 2] = some[sorted(range(len(some)), key=ids.__getitem__)]
+        at += 1
+
+
+def first_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
+    """The first of the open rows that surely dominate the one in a slot, or what that became by a revision.
+
+    Slots are the group's own. Negative: there is none.
+    """
+    s, live = groups.slots, groups.slots.live_set(g)
+    first, new = int(s.groups["first"][g]), int(s.groups["new"][g])
+    uncertain, o, begin = live.uncertain, slot, new if slot < new else 0
+    returned = groups.returned if isinstance(groups, Live) else None
+    if returned is not None and slot in returned[0]:
+        uncertain, o, begin = returned[1], int(np.flatnonzero(returned[0] == slot)[0]), 0
+    found = sure_dominators(live, uncertain, o, begin)
+    ids = dict(zip(found.tolist(), named(s.id[first + found]), strict=True))
+    return min(found.tolist(), key=lambda each: (live.columns.arrived[each], ids[each]), default=NO_RIVAL)
+
+
+def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
+    """What changed at a tick of one group."""
+    s = live.slots
+    if live.returned is not None:  # a row that was revised lay elsewhere: see `first_dominator`
+        changes["rival"][changes["reason"] == BEATEN] = NO_RIVAL
+    changes = in_order(live, changes, list)
+    slot, reason = changes["slot"], changes["reason"]
+    change, probability, within = (changes[name] for name in ("change", "probability", "within"))
+    delta = Delta(tick, s.id[slot], s.columns.arrived[slot], change, probability, within, s.raw[slot], reason)
+    if BEATEN not in reason.tolist():  # nearly always
+        return delta
+    rival = changes["rival"]
+    named = (reason == BEATEN) & (rival >= 0)
+    ids, times = np.full(len(slot), None, object), np.full(len(slot), np.nan)
+    ids[named], times[named] = s.id[rival[named]], s.columns.arrived[rival[named]]
+    return delta._replace(rival=ids, rival_time=times)
+
+
+# --- Copies -----------------------------------------------------------------------------------------------------------
+#
+# A copy has the group, id and arrival of another row. What has entered stays, as far as the live set remembers it. Of
+# copies that come together one counts (`rows.versions`).
+#
+# Other rows may have been dropped because of a copy, before they came here. If it is refused, that is no matter as long
+# as another row could have dropped them as well: one that is nowhere worse, and there as long. If there is none, they
+# need that copy: it is chosen of several, or kept beside the row that is there already (a *conflict*).
 
 
 def entered(group: Group | None, id: Sequence[Any], arrived: Floats, clock: float) -> list[int]:
@@ -102,230 +403,3 @@ def _covered(group: Group | None, contents: Contents, needed: list[int]) -> list
     there = np.column_stack((slots.uncertain.lo[alive], slots.columns.expires[alive]))
     found = as_good_as(there, np.column_stack((contents.uncertain.lo[needed], contents.expires[needed])))
     return [k for k, there_is in zip(needed, found.tolist(), strict=True) if there_is]
-
-
-# --- reasons ---
-# Which row beat the one that left?
-#
-# `kernels.report` finds it; what that cannot know is ids. Of several open rows that surely beat a leaver the first in
-# the
-# order of (arrival, id) is named.
-
-
-def as_delta(tick: float, report: Report, live: Live) -> Delta:
-    """A report, which lies by arrival, in the order of (arrival, id)."""
-    slots, arrived, change, probability, within, raw, reason, rival = report
-    ids = live.slots.id[slots]
-    delta = Delta(tick, ids, arrived, change, probability, within, raw, *_named(live, slots, reason, rival))
-    if len(slots) == 1:
-        return delta
-    keys = list(zip(arrived.tolist(), ids.tolist(), strict=True))
-    if keys == sorted(keys):
-        return delta
-    order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
-    moved: list[Any] = [None if column is None else column[order] for column in delta[1:]]
-    return Delta(tick, *moved)
-
-
-def _named(live: Live, slots: Ints, reason: Ints, rival: Ints) -> tuple[Ints, Objects | None, Floats | None]:
-    """The reasons, and the ids and arrivals of the rivals."""
-    codes = reason.tolist()
-    if BEATEN not in codes:  # nearly always
-        return reason, None, None
-    ids, times = np.full(len(codes), None, object), np.full(len(codes), np.nan)
-    columns = live.slots.columns
-    for k in (k for k, code in enumerate(codes) if code == BEATEN):
-        found = int(rival[k])
-        if found < 0 or live.returned is not None:
-            found = _first(live, int(slots[k]))
-        if found >= 0:
-            ids[k], times[k] = live.slots.id[found], columns.arrived[found]
-    return reason, ids, times
-
-
-def _first(live: Live, slot: int) -> int:
-    """The first of the open rows that surely beat the one in a slot, or what that became by a revision."""
-    s, uncertain, o, begin = live.slots, live.slots.uncertain, slot, live.new if slot < live.new else 0
-    if live.returned is not None and slot in live.returned[0]:
-        uncertain, o, begin = live.returned[1], int(np.flatnonzero(live.returned[0] == slot)[0]), 0
-
-    def key(g: int) -> tuple[float, Any]:
-        return float(s.columns.arrived[g]), s.id[g]
-
-    return min(sure_rivals(s.live_set(), uncertain, o, begin).tolist(), key=key, default=NO_RIVAL)
-
-
-# --- group ---
-# What happens in one group, tick by tick, and what changed?
-#
-# At each tick everything that has expired leaves, then the rows that arrived enter, then gaps that are known better
-# are
-# revised, then the answer is taken. An instant at which nothing arrives, nothing is revised and nothing of the live
-# set
-# expires changes nothing, so it need not be visited.
-
-Tick = tuple[float, Batch | None, Revisions | None]  # an instant, the rows that arrive then, what is revised
-
-
-class Group:
-    """One independent skyline."""
-
-    def __init__(
-        self,
-        d: int,
-        alpha: float,
-        last: int | None,
-        places: int,
-        known: int = 0,
-        fill: Fill | None = None,
-        shared: UncertainRows | None = None,
-        note: Note | None = None,
-    ) -> None:
-        self.live = Live(d, alpha, places=places, known=known, fill=fill, note=note, shared=shared)
-        self.window = None if last is None else CountWindow(last)
-        self.late = 0
-        self.expired_on_arrival = 0
-        self.newest = -np.inf  # the last instant at which a row arrived, …
-        self._newest_ids: set[Any] = set()  # … and the ids of its rows: only there can a duplicate come in time
-        self._unread: list[Iterable[Any]] = []  # ids that are still to be put among those; seldom does anything ask
-
-    def advance(
-        self, clock: float, now: float, rows: Batch | None, ticks: bool = True, revisions: Revisions | None = None
-    ) -> list[Delta]:
-        """Everything from `clock` to `now`, tick by tick or at once."""
-        deltas = []
-        way = self.ticks if ticks else self._at_once
-        for tick, arrivals, revised in way(clock, now, rows, revisions if _any(revisions) else None):
-            report = self._step(tick, revised) if arrivals is None else self._enter(tick, arrivals, revised)
-            if len(report[0]):
-                deltas.append(as_delta(tick, report, self.live))
-        return deltas
-
-    def ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None = None) -> Iterator[Tick]:
-        """The instants at which something happens, with the rows of each and the revisions after they have entered.
-
-        Late rows enter at the clock, and late revisions happen there.
-        """
-        if revisions is not None:
-            yield from self._revised_ticks(clock, now, rows, revisions)
-        elif rows is not None:
-            first, last = extent(rows.arrived)
-            if first < clock:
-                self.late += int(np.count_nonzero(rows.arrived < clock))
-                yield clock, rows.part(np.flatnonzero(rows.arrived <= clock)), None
-                rows = rows.part(np.flatnonzero(rows.arrived > clock))
-                first = np.nan
-            if first == last:
-                yield from self._expiries(first)
-                yield first, rows, None
-            elif len(rows.id):
-                yield from self._one_by_one(rows.part(np.argsort(rows.arrived, kind="stable")))
-        yield from self._expiries(now, including=True)
-
-    def _one_by_one(self, rows: Batch) -> Iterator[Tick]:
-        """The rows, which lie by arrival, instant by instant."""
-        cuts = np.concatenate(([0], np.flatnonzero(np.diff(rows.arrived)) + 1, [len(rows.id)]))
-        for a, b in pairwise(cuts.tolist()):
-            yield from self._expiries(float(rows.arrived[a]))
-            yield float(rows.arrived[a]), rows.part(slice(a, b)), None
-
-    def _revised_ticks(self, clock: float, now: float, rows: Batch | None, revisions: Revisions) -> Iterator[Tick]:
-        """The rows and the revisions instant by instant."""
-        first, last = extent(revisions.time)
-        if rows is not None and clock <= first == last <= now and extent(rows.arrived) == (first, last):
-            yield from self._expiries(first)
-            yield first, rows, revisions
-            return
-        then = np.clip(revisions.time, clock, now)
-        enters = np.empty(0) if rows is None else np.maximum(rows.arrived, clock)
-        if rows is not None:
-            self.late += int(np.count_nonzero(rows.arrived < clock))
-        ticks = np.unique(np.concatenate((enters, then)))
-        row, event = np.argsort(enters, kind="stable"), np.argsort(then, kind="stable")
-        ends = (np.searchsorted(sorted_, ticks, "right").tolist() for sorted_ in (enters[row], then[event]))
-        a = b = 0
-        for tick, c, d in zip(ticks.tolist(), *ends, strict=True):
-            yield from self._expiries(tick)
-            arrivals = rows.part(row[a:c]) if rows is not None and c > a else None
-            yield tick, arrivals, revisions.part(event[b:d]) if d > b else None
-            a, b = c, d
-
-    def _at_once(self, clock: float, now: float, rows: Batch | None, revisions: Revisions | None) -> Iterator[Tick]:
-        """One tick for all: what is in the window at `now` does not depend on the way there."""
-        if rows is not None:
-            self.late += int(np.count_nonzero(rows.arrived < clock))
-            rows = rows.part(np.argsort(rows.expires, kind="stable"))  # the last to expire is found first then
-            yield now, rows, revisions
-        elif revisions is not None or (self.window is None and self.live.next_expiry <= now):
-            yield now, None, revisions
-
-    def _expiries(self, until: float, *, including: bool = False) -> Iterator[tuple[float, None, None]]:
-        if self.window is not None:
-            return
-        while (soon := self.live.next_expiry) < until or (including and soon == until < np.inf):
-            yield soon, None, None
-
-    def _step(self, tick: float, revisions: Revisions | None) -> Report:
-        """A tick at which no row arrives."""
-        return self.live.step(tick if self.window is None else self.window.now, None, revisions)
-
-    def _enter(self, tick: float, rows: Batch, revisions: Revisions | None) -> Report:
-        first, last = extent(rows.arrived)
-        self.remember(last, rows.id if first == last else rows.id[rows.arrived == last])
-        if self.window is not None:
-            before = self.window.base()
-            expires, moved = self.window.place(rows.arrived, rows.id)
-            if moved is not None:
-                self._move(before, moved)
-            rows, tick = rows._replace(expires=expires), self.window.now
-        if extent(rows.expires)[0] <= tick:
-            gone = rows.expires <= tick
-            self.expired_on_arrival += int(np.count_nonzero(gone))
-            rows = rows.part(np.flatnonzero(~gone))
-        return self.live.step(tick, rows, revisions)
-
-    def _move(self, base: int, moved: Floats) -> None:
-        c, n = self.live.slots.columns, self.live.slots.used
-        c.expires[:n] = moved_expiries(c.expires[:n], base, moved)
-        c.until[:n] = moved_expiries(c.until[:n], base, moved)
-        self.live.slots.latest = np.inf  # the newcomer stands in the middle
-
-    def remember(self, newest: float, ids: Iterable[Any]) -> None:
-        """Rows of these ids arrived then; what is older than the newest instant is not kept."""
-        if newest > self.newest:
-            self.newest, self._newest_ids, self._unread = newest, set(), []
-        if newest == self.newest:
-            self._unread.append(ids)
-
-    @property
-    def newest_ids(self) -> set[Any]:
-        """The ids of the rows that arrived at the newest instant."""
-        while self._unread:
-            self._newest_ids.update(self._unread.pop())
-        return self._newest_ids
-
-    def known(self, ids: Sequence[Any], arrived: Floats) -> Flags:
-        """(n,) which of these rows are there already. O((rows + live) · log rows), for all rows of a call at once.
-
-        Rows that were forgotten earlier than the newest instant are not remembered.
-        """
-        newest = arrived == self.newest
-        out, older = np.zeros(len(arrived), np.bool_), np.flatnonzero(~newest)
-        if len(older) < len(arrived):
-            names = self.newest_ids
-            out[newest] = [ids[k] in names for k in np.flatnonzero(newest).tolist()]
-        if len(older):
-            some = [ids[k] for k in older.tolist()]
-            out[older] = self._still_there(some, arrived[older])
-        return out
-
-    def _still_there(self, ids: Sequence[Any], arrived: Floats) -> Flags:
-        if self.window is not None:
-            return self.window.known(ids, arrived)
-        s = self.live.slots
-        alive = s.alive()
-        return named_in(ids, arrived, s.id[alive], s.columns.arrived[alive])
-
-
-def _any(revisions: Revisions | None) -> bool:
-    return revisions is not None and len(revisions.id) > 0

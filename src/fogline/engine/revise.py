@@ -1,9 +1,9 @@
 """What becomes of rows whose gaps are known better now?
 
-Open ones leave and come again with their new distributions, among the rows that arrive; sealed ones only learn what is
-known, and are filled when their seals end; what they may have kept out before is judged again. Rows that are no longer
-live, or never were, are left alone. Boxes never widen: that is what makes it right to forget rows, and it is refused
-here if an imputer does so.
+Open ones leave and come again with their new distributions, among the rows that arrive. Dominated ones only learn what
+is known, and are filled when they open. What either may have kept out before is judged again. Rows that are no longer
+live, or never were, are left alone. Boxes never widen: that is what makes it right to forget rows, and an imputer that
+widens one is refused here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from fogline.errors import FoglineError
 from fogline.kernels.states import DEAD, IS_GONE, OUT
 from fogline.kernels.tick import NARROWER, WIDER, arrived_at, compare_boxes, release
 
-Fill = Callable[
-    [UncertainRows, Floats, Flags], UncertainRows
-]  # clouds, what is known of their rows, which cells to fill
+# rows, what is known of each, which cells to fill
+Fill = Callable[[UncertainRows, Floats, Flags], UncertainRows]
 Note = Callable[[Floats, Revisions], Floats]  # what is known of rows, a revision of each: what is known then
 NO_SLOTS = np.empty(0, np.int64)
 
@@ -36,7 +35,7 @@ class Returning(NamedTuple):
 
 
 def fill_within(fill: Fill, uncertain: UncertainRows, known: Floats, gaps: Flags) -> tuple[UncertainRows, bool]:
-    """The clouds with distributions where `gaps` (n, d) are, and whether any box became narrower."""
+    """The rows with distributions where `gaps` (n, d) are, and whether any box became narrower."""
     out = fill(uncertain, known, gaps)
     found = compare_boxes(uncertain, out, gaps)
     if found == WIDER:
@@ -66,7 +65,7 @@ def revise(slots: Slots, now: float, rows: Batch | None, revisions: Revisions, f
     opened, some = columns.state[which] >= OUT, cells.any(axis=1)
     hidden = np.flatnonzero(~opened & some)
     if len(hidden):
-        release(slots.live_set(), which[hidden])  # they guarded others, before they were sealed
+        release(slots.live_set(), which[hidden])  # they guarded others, before they were dominated
         _keep_bounds_only(slots.uncertain, which[hidden], cells[hidden])
     went, cells = which[opened & some], cells[opened & some]
     if not len(went):

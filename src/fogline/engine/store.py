@@ -1,27 +1,202 @@
-"""What does a group of the newest rows per id keep beside what every group does?
+"""Which arrays are the state of groups, and how do groups stand up again from them?
 
-Who guards whom, the open slots in their order, versions, and the markers of ids that have no row.
+The live rows with their expiry, until when they wait, and what was last reported; and the members' sums. Those could be
+added up anew, being integers with the same result, but that takes longer than all the rest. Groups lie one after the
+other in each column; it does not matter whether they were together before. Beside the columns each group has a header
+of small values.
+
+A group of the newest rows per id also keeps who guards whom, the open slots in their order, versions, and the markers
+of ids that have no row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fogline.arrays import Batch, Ints, UncertainRows, objects
+from fogline.arrays import Batch, Ints, UncertainRows, empty_rows, objects, unshared
 from fogline.engine.current import LatestGroup
 from fogline.engine.group import Group
-from fogline.engine.live import Counts
-from fogline.engine.slots import Slots
+from fogline.engine.groups import COUNTED, Groups
+from fogline.engine.slots import CELLS, POOLS, ranges
 from fogline.kernels.states import DOMINATED, IN, OUT
-from fogline.kernels.uncertain import dense
+from fogline.kernels.tick import living_slots
+from fogline.kernels.uncertain import copy_sharing
 from fogline.query import Query
 from fogline.saved import Arrays, table_as_bytes, table_from_bytes
+
+AnyGroup = Group | LatestGroup
+G = TypeVar("G", bound=AnyGroup)
+
+COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
+NAMES = ("id", "newest_id", "queue_id", "marker_id")  # the columns that hold names
+GroupColumns = dict[str, Any]  # arrays, Arrow's for names
+
+
+# --- Live sets --------------------------------------------------------------------------------------------------------
+
+
+def save_live(live: Groups) -> tuple[GroupColumns, dict[str, Ints], Any]:
+    """The columns of all groups but for ids, how many rows, values (`pools`) and sums each has, and the ids."""
+    s = live.slots
+    slots, values, places = living_slots(tuple(s.columns), s.groups, s.uncertain.start, s.uncertain.size, s.shared)
+    group = np.repeat(np.arange(len(s.groups)), s.groups["used"])[s.columns.state[s.in_use()] > 0]
+    sizes = {"rows": np.bincount(group, minlength=len(s.groups))}
+    for kind, each in (("pools", values), ("sums", places)):
+        sizes[kind] = np.bincount(group, each, len(s.groups)).astype(np.int64)
+    rows = empty_rows(len(slots), s.d, int(values.sum()))
+    copy_sharing(s.uncertain, slots, rows, 0, 0, s.shared, unshared(s.d))
+    begin = np.where(rows.start >= 0, rows.start - _begin(sizes["pools"])[group][:, None], rows.start)
+    out: GroupColumns = {**rows._replace(start=begin)._asdict()}
+    out |= {name: getattr(s.columns, name)[slots] for name in COLUMNS}
+    members = slots[places > 0]
+    at = ranges(s.columns.at[members], s.columns.places[members])
+    out |= {"logs": s.sums.logs[at], "zeros": s.sums.zeros[at], "raw": s.raw[slots], "known": s.known[slots]}
+    return out, sizes, s.id[slots]
+
+
+def fill_live(
+    live: Groups, ids: NDArray[Any], saved: GroupColumns, sizes: dict[str, Ints], headers: Sequence[dict[str, Any]]
+) -> None:
+    """The inverse of `save_live`, for groups that are empty."""
+    s, n = live.slots, len(ids)
+    shift = np.repeat(_begin(sizes["pools"]), sizes["rows"])[:, None]
+    cells = {name: saved[name] for name in CELLS} | {name: saved[name] for name in POOLS}
+    cells["start"] = np.where(saved["start"] >= 0, saved["start"] + shift, saved["start"])
+    s.groups["now"] = [each["now"] for each in headers]
+    live.load(
+        Batch(ids, saved["arrived"], saved["expires"], saved["raw"], saved["known"], UncertainRows(**cells)),
+        sizes["rows"],
+    )
+    for name in COLUMNS:
+        getattr(s.columns, name)[:n] = saved[name]
+    places, filled = s.columns.places[:n], len(saved["logs"])
+    members = np.flatnonzero((saved["state"] == IN) & (places > 0))
+    s.room_for_sums(filled)
+    s.sums.logs[:filled], s.sums.zeros[:filled] = saved["logs"], saved["zeros"]
+    s.columns.at[members] = np.cumsum(places[members]) - places[members]
+    s.filled = s.packed = filled
+
+
+def count_as_saved(live: Groups, headers: Sequence[dict[str, Any]]) -> None:
+    """Go on counting where the saved groups had got to."""
+    s = live.slots
+    for name in COUNTED:
+        s.groups[name] = [each["counts"][name] for each in headers]
+    s.pruned[:] = [each["counts"]["shadowed"] for each in headers]
+
+
+def live_headers(live: Groups) -> list[dict[str, Any]]:
+    """The small values of each group's live set."""
+    s = live.slots
+    counts = zip(*(s.groups[name].tolist() for name in COUNTED), s.pruned.tolist(), strict=True)
+    names = (*COUNTED, "shadowed")
+    return [
+        {"rows": rows, "now": now, "counts": dict(zip(names, each, strict=True))}
+        for rows, now, each in zip(s.groups["alive"].tolist(), s.groups["now"].tolist(), counts, strict=True)
+    ]
+
+
+def _begin(sizes: Ints) -> Ints:
+    """Where each of the parts, one after the other, begins."""
+    begin: Ints = np.cumsum(sizes) - sizes
+    return begin
+
+
+# --- Groups -----------------------------------------------------------------------------------------------------------
+
+
+def save_group(group: AnyGroup) -> dict[str, Any]:
+    """The small values of a group, for the header."""
+    [live] = live_headers(group.live)
+    return live | {
+        "late": group.late,
+        "expired_on_arrival": group.expired_on_arrival,
+        "newest": group.newest,
+        "newest_ids": len(_newest_ids(group)),
+        "order": None if group.window is None else [group.window.count, group.window.size],
+        "latest": save_latest(group) if isinstance(group, LatestGroup) else None,
+    }
+
+
+def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> Arrays:
+    """The columns of all groups, one after the other, for `saved.pack`."""
+    return {
+        name: table_as_bytes(pa.table({"values": each})) if isinstance(each, pa.Array) else each
+        for name, each in join_columns(groups, d, kind).items()
+    }
+
+
+def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> GroupColumns:
+    """The same, with names as Arrow arrays."""
+    parts = [save_live(group.live) for group in groups] or [save_live(Groups(d, 0.5))]
+    out: GroupColumns = {name: np.concatenate([each[name] for each, _, _ in parts]) for name in parts[0][0]}
+    out |= {kind: np.concatenate([size[kind] for _, size, _ in parts])[: len(groups)] for kind in ("pools", "sums")}
+    out["id"] = pa.array([each for _, _, ids in parts for each in ids], kind)
+    if latest := [group for group in groups if isinstance(group, LatestGroup)]:
+        return out | join_latest(latest, kind)
+    out["newest_id"] = pa.array([each for group in groups for each in _newest_ids(group)], kind)
+    keys = [group.window.keys() for group in groups if group.window is not None]
+    out["queue_arrived"] = np.concatenate([np.empty(0), *(arrived for arrived, _ in keys)])
+    out["queue_id"] = pa.array([each for _, names in keys for each in names], kind)
+    return out
+
+
+def _newest_ids(group: AnyGroup) -> set[Any]:
+    return set() if isinstance(group, LatestGroup) else group.newest_ids
+
+
+def split_groups(
+    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], G]
+) -> tuple[list[G], pa.DataType]:
+    """The groups again, and the type of their ids."""
+    columns: GroupColumns = dict(arrays)
+    for name in NAMES:
+        if name in arrays:
+            columns[name] = table_from_bytes(arrays[name]).column(0).combine_chunks()
+    return split_columns(headers, columns, query, new), columns["id"].type
+
+
+def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], G]) -> list[G]:
+    """The inverse of `join_columns`."""
+    ids = objects(arrays["id"].to_pylist())
+    latest = LatestArrays(arrays) if "guard" in arrays else None
+    newest, queued = ([] if latest else arrays[name].to_pylist() for name in ("newest_id", "queue_id"))
+    groups: list[G] = []
+    row = pool = near = queue = sum_ = 0
+    for header, values, length in zip(headers, arrays["pools"].tolist(), arrays["sums"].tolist(), strict=True):
+        group = new()
+        rows, pools = slice(row, row + header["rows"]), slice(pool, pool + values)
+        sums = slice(sum_, sum_ + length)
+        own = {name: arrays[name][rows] for name in (*CELLS, *COLUMNS, "raw", "known")}
+        own |= {name: arrays[name][pools] for name in POOLS}
+        own |= {name: arrays[name][sums] for name in ("logs", "zeros")}
+        sizes = {"rows": np.array([header["rows"]]), "pools": np.array([values])}
+        fill_live(group.live, ids[rows], own, sizes, [header])
+        group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
+        if isinstance(group, LatestGroup):
+            assert latest is not None
+            group.newest = header["newest"]
+            latest.fill(group, header["latest"])
+        else:
+            group.remember(header["newest"], newest[near : near + header["newest_ids"]])
+        group.live.stand_up()
+        count_as_saved(group.live, [header])
+        if group.window is not None:
+            count, waiting = header["order"]
+            ends = slice(queue, queue + waiting)
+            group.window.load(count, arrays["queue_arrived"][ends], objects(queued[ends]))
+            queue += waiting
+        row, pool, sum_, near = rows.stop, pools.stop, sums.stop, near + header["newest_ids"]
+        groups.append(group)
+    return groups
+
+
+# --- The newest row per id --------------------------------------------------------------------------------------------
 
 
 def save_latest(group: LatestGroup) -> dict[str, Any]:
@@ -92,179 +267,3 @@ class LatestArrays:
         names.stamp(s.number[:n], s.columns.arrived[:n], self._next("version", n))
         number = names.numbers(objects(self._next("id", markers)))
         names.stamp(number, self._next("marker_time", markers), self._next("marker_version", markers))
-
-
-# --- store ---
-# Which arrays are the state of a group, and how does it stand up again from them?
-#
-# The live clouds with their expiry, until when they wait, and what was last reported; and the members' sums. Those
-# could
-# be added up anew, being integers with the same result, but that takes longer than all the rest.
-
-AnyGroup = Group | LatestGroup
-G = TypeVar("G", bound=AnyGroup)
-
-COLUMNS = ("arrived", "expires", "until", "reported", "state", "counted", "probability", "within")
-_COUNTS = tuple(each.name for each in fields(Counts))
-CELLS = ("lo", "hi", "start", "size")
-POOLS = ("value", "weight", "tail")
-NAMES = ("id", "newest_id", "queue_id", "marker_id")  # the columns that hold names
-GroupColumns = dict[str, Any]  # arrays, Arrow's for names
-
-
-def save_group(group: AnyGroup) -> dict[str, Any]:
-    """The small values of a group, for the header."""
-    counts = {name: getattr(group.live.counts, name) for name in _COUNTS}
-    return {
-        "rows": group.live.alive,
-        "now": group.live.now,
-        "late": group.late,
-        "expired_on_arrival": group.expired_on_arrival,
-        "newest": group.newest,
-        "newest_ids": len(_newest_ids(group)),
-        "counts": {**counts, "shadowed": counts["shadowed"].tolist()},
-        "order": None if group.window is None else [group.window.count, group.window.size],
-        "latest": save_latest(group) if isinstance(group, LatestGroup) else None,
-    }
-
-
-def join_groups(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> Arrays:
-    """The columns of all groups, one after the other, for `packing.pack`."""
-    return {
-        name: table_as_bytes(pa.table({"values": each})) if isinstance(each, pa.Array) else each
-        for name, each in join_columns(groups, d, kind).items()
-    }
-
-
-def join_columns(groups: Sequence[AnyGroup], d: int, kind: pa.DataType | None) -> GroupColumns:
-    """The same, with names as Arrow arrays."""
-    alive = [group.live.slots.alive() for group in groups]
-    uncertain = [
-        dense(group.live.slots.uncertain, which, group.live.slots.shared)
-        for group, which in zip(groups, alive, strict=True)
-    ]
-    out: GroupColumns = {name: _join([getattr(each, name) for each in uncertain], (0, d)) for name in CELLS}
-    out |= {name: _join([getattr(each, name) for each in uncertain], (0,)) for name in POOLS}
-    out["pools"] = np.array([len(each.value) for each in uncertain], np.int64)
-    slots = [(group.live.slots, which) for group, which in zip(groups, alive, strict=True)]
-    out |= {name: _join([getattr(s.columns, name)[which] for s, which in slots], (0,)) for name in COLUMNS}
-    sums = [_sums(*each) for each in slots]
-    out["logs"] = _join([s.sums.logs[at] for (s, _), at in zip(slots, sums, strict=True)], (0, 2))
-    out["zeros"] = _join([s.sums.zeros[at] for (s, _), at in zip(slots, sums, strict=True)], (0,))
-    out["sums"] = np.array([len(at) for at in sums], np.int64)
-    out["raw"] = _join([s.raw[which] for s, which in slots], (0, d))
-    out["known"] = _join([s.known[which] for s, which in slots], (0, 0))
-    ids = [each for s, which in slots for each in s.id[which]]
-    out["id"] = pa.array(ids, kind)
-    if latest := [group for group in groups if isinstance(group, LatestGroup)]:
-        return out | join_latest(latest, kind)
-    out["newest_id"] = pa.array([each for group in groups for each in _newest_ids(group)], kind)
-    keys = [group.window.keys() for group in groups if group.window is not None]
-    out["queue_arrived"] = _join([arrived for arrived, _ in keys], (0,))
-    out["queue_id"] = pa.array([each for _, names in keys for each in names], kind)
-    return out
-
-
-def _newest_ids(group: AnyGroup) -> set[Any]:
-    return set() if isinstance(group, LatestGroup) else group.newest_ids
-
-
-def _sums(slots: Slots, which: Ints) -> Ints:
-    """Where the sums of the members among these lie, one member's after the other's."""
-    c = slots.columns
-    members = which[(c.state[which] == IN) & (c.places[which] > 0)]
-    length = c.places[members]
-    end = np.cumsum(length)
-    return np.repeat(c.at[members] - (end - length), length) + np.arange(end[-1] if len(end) else 0)
-
-
-def split_groups(
-    headers: list[dict[str, Any]], arrays: Arrays, query: Query, new: Callable[[], G]
-) -> tuple[list[G], pa.DataType]:
-    """The groups again, and the type of their ids."""
-    columns: GroupColumns = dict(arrays)
-    for name in NAMES:
-        if name in arrays:
-            columns[name] = table_from_bytes(arrays[name]).column(0).combine_chunks()
-    return split_columns(headers, columns, query, new), columns["id"].type
-
-
-def split_columns(headers: list[dict[str, Any]], arrays: GroupColumns, query: Query, new: Callable[[], G]) -> list[G]:
-    """The inverse of `join_columns`."""
-    ids = arrays["id"].to_pylist()
-    latest = LatestArrays(arrays) if "guard" in arrays else None
-    newest, queued = ([] if latest else arrays[name].to_pylist() for name in ("newest_id", "queue_id"))
-    groups: list[G] = []
-    row = pool = near = queue = sum_ = 0
-    for header, size, length in zip(headers, arrays["pools"], arrays["sums"].tolist(), strict=True):
-        group = new()
-        sums = slice(sum_, sum_ + length)
-        sum_ = sums.stop
-        rows, pools = slice(row, row + header["rows"]), slice(pool, pool + int(size))
-        uncertain = UncertainRows(*(arrays[name][rows] for name in CELLS), *(arrays[name][pools] for name in POOLS))
-        names = _objects(ids[rows])
-        batch = Batch(
-            names,
-            arrays["arrived"][rows],
-            arrays["expires"][rows],
-            arrays["raw"][rows],
-            arrays["known"][rows],
-            uncertain,
-        )
-        columns = {name: arrays[name][rows] for name in COLUMNS}
-        _fill(group, batch, columns, header, arrays["logs"][sums], arrays["zeros"][sums])
-        if isinstance(group, LatestGroup):
-            assert latest is not None
-            group.newest = header["newest"]
-            latest.fill(group, header["latest"])
-        else:
-            group.remember(header["newest"], newest[near : near + header["newest_ids"]])
-        _finish(group, header)
-        if group.window is not None:
-            count, waiting = header["order"]
-            ends = slice(queue, queue + waiting)
-            group.window.load(count, arrays["queue_arrived"][ends], _objects(queued[ends]))
-            queue += waiting
-        row, pool, near = rows.stop, pools.stop, near + header["newest_ids"]
-        groups.append(group)
-    return groups
-
-
-def _fill(group: AnyGroup, batch: Batch, columns: Arrays, header: dict[str, Any], logs: Ints, zeros: Ints) -> None:
-    """Give the saved clouds their slots and the members their sums."""
-    live = group.live
-    live.now = header["now"]
-    group.late, group.expired_on_arrival = header["late"], header["expired_on_arrival"]
-    live.load(batch)
-    s, n = live.slots, len(batch.id)
-    for name, column in columns.items():
-        getattr(s.columns, name)[:n] = column
-    places = s.columns.places[:n]
-    members = np.flatnonzero((columns["state"] == IN) & (places > 0))
-    s.room_for_sums(len(logs))
-    s.sums.logs[: len(logs)], s.sums.zeros[: len(logs)] = logs, zeros
-    s.columns.at[members] = np.cumsum(places[members]) - places[members]
-    s.filled = s.packed = len(logs)
-
-
-def _finish(group: AnyGroup, header: dict[str, Any]) -> None:
-    """Judge members without sums anew, and take over what was counted."""
-    live, c, n = group.live, group.live.slots.columns, group.live.slots.used
-    members = np.flatnonzero(c.state[:n] == IN)
-    summed = members[c.places[members] > 0]
-    old = summed[group.live.slots.sums.zeros[c.at[summed]] < 0]  # see `packing`
-    anew = np.concatenate((members[c.places[members] == 0], old))
-    c.state[anew], c.until[anew] = OUT, -np.inf
-    live.stand_up(anew=len(anew) > 0)
-    for name, value in header["counts"].items():
-        setattr(live.counts, name, np.array(value, np.int64) if name == "shadowed" else value)
-
-
-def _join(parts: list[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.empty(shape)
-
-
-def _objects(values: list[Any]) -> NDArray[Any]:
-    out = np.empty(len(values), object)
-    out[:] = values
-    return out

@@ -22,7 +22,7 @@ from fogline.arrays import LEAVE, Delta, Floats, Ints
 from fogline.engine.answer import FrontRows, standing
 from fogline.engine.ask import questions
 from fogline.engine.explain import explained
-from fogline.engine.live import Live
+from fogline.engine.groups import Live
 from fogline.flow.plan import Plan
 from fogline.flow.viewing import GroupView, NearRows
 from fogline.kernels.states import IN, OUT

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fogline.arrays import Flags, Floats, Ints
-from fogline.engine.live import limits_of
-from fogline.engine.many import ComingRows, ManyGroups, advance
+from fogline.arrays import Batch, Flags, Floats, Ints
+from fogline.engine.group import advance_all
+from fogline.engine.groups import Changes, Groups
+from fogline.engine.store import count_as_saved, fill_live, live_headers, save_live
 from fogline.flow import bundle as bundles
 from fogline.flow import heard as hearing
 from fogline.flow.ahead import Ahead, Sifted, sift_ahead
@@ -26,7 +27,6 @@ from fogline.flow.keeper import PLACES, Keeper
 from fogline.flow.parcel import NUMBERS, Parcel
 from fogline.flow.plan import Plan
 from fogline.impute.scores import Sums, add
-from fogline.kernels.many import ManyChanges
 from fogline.rows.changes import ChangeColumns
 from fogline.rows.names import Key, key_columns
 from fogline.rows.table import joined_column
@@ -49,7 +49,8 @@ class _ManyTurns(NamedTuple):
     bundle: Bundle
     parcels: list[Sequence[Parcel]]
     sifted: list[Sifted]
-    rows: ComingRows
+    rows: Batch  # instead of its id each has its place among `ids`
+    group: Ints  # of each row
     ids: pa.Array  # of the rows that are saved, then of those that arrive
     clocks: Floats  # of each group from now on
 
@@ -70,24 +71,33 @@ def take_together(keeper: Keeper, bundle: Bundle, parcels: Mapping[Key, Sequence
     call = _call(keeper.plan, bundle, parcels)
     if call is None:
         return None
-    chain, query = keeper.plan.chain, keeper.plan.query
+    chain, there = keeper.plan.chain, call.bundle
     clipped = 0.0 if chain is None else chain.tally.clipped
-    groups = ManyGroups(
-        call.bundle.columns, call.bundle.sizes, call.bundle.headers, call.rows, limits_of(query.alpha, PLACES),
-        None if chain is None else chain.fill_sharing, None if chain is None else chain.shared,
-    )  # fmt: skip
-    changes, expired = advance(groups, call.clocks, call.rows, _names(call.ids), ticks=keeper.plan.every == "tick")
+    groups = _loaded(keeper.plan, there)
+    changes, expired, odd = advance_all(
+        groups, call.clocks, call.rows, call.group, _names(call.ids), ticks=keeper.plan.every == "tick"
+    )
     assert chain is None or chain.tally.clipped == clipped, "only hindsight clips"
     saved = _saved(keeper, call, groups, expired)
-    groups.odd |= (
-        (saved.sizes["rows"] > bundles.ROWS)
-        | (saved.sizes["pools"] > bundles.VALUES)
-        | (saved.sizes["sums"] > bundles.VALUES)
-    )
-    stay = np.flatnonzero(~groups.odd)
+    large = (saved.sizes["pools"] > bundles.VALUES) | (saved.sizes["sums"] > bundles.VALUES)
+    stay = np.flatnonzero(~(odd | large | (saved.sizes["rows"] > bundles.ROWS)))
     if not len(stay):
         return None
     return Together(saved.part(stay.tolist()), _journal(keeper, call, groups, changes, stay))
+
+
+def _loaded(plan: Plan, bundle: Bundle) -> Groups:
+    """The groups of a bundle side by side. Instead of its id each row has its place among those of the bundle."""
+    query, chain = plan.query, plan.chain
+    fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
+    groups = Groups(
+        len(query.names), query.alpha, groups=len(bundle.keys), places=PLACES, known=plan.width, fill=fill,
+        shared=shared,
+    )  # fmt: skip
+    fill_live(groups, np.arange(len(bundle.columns["arrived"])), bundle.columns, bundle.sizes, bundle.headers)
+    groups.stand_up()
+    count_as_saved(groups, bundle.headers)
+    return groups
 
 
 def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -> _ManyTurns | None:
@@ -120,11 +130,11 @@ def _call(plan: Plan, bundle: Bundle, parcels: Mapping[Key, Sequence[Parcel]]) -
         group = np.searchsorted(stay, group[some_rows])
         rows, names = rows.part(some_rows), names.take(pa.array(some_rows))
     source = len(there.columns["arrived"]) + np.arange(len(group))
-    coming = ComingRows(group, rows.arrived, rows.expires, rows.raw, rows.known, rows.uncertain, source)
+    coming = Batch(source, rows.arrived, rows.expires, rows.raw, rows.known, rows.uncertain)
     found_of = [sifted[k] for k in stay]
     clocks = np.maximum(before[stay], [each.newest for each in found_of])
     ids = joined_column([there.columns["id"], names], "id")
-    return _ManyTurns(there, [parcels[key] for key in there.keys], found_of, coming, ids, clocks)
+    return _ManyTurns(there, [parcels[key] for key in there.keys], found_of, coming, group, ids, clocks)
 
 
 def _is_plain(found: Sifted, parcels: Sequence[Parcel], clock: float) -> bool:
@@ -157,13 +167,13 @@ def _names(ids: pa.Array) -> Any:
     return lambda which: ids.take(pa.array(which)).to_pylist()
 
 
-def _saved(keeper: Keeper, call: _ManyTurns, groups: ManyGroups, expired: Ints) -> Bundle:
+def _saved(keeper: Keeper, call: _ManyTurns, groups: Groups, expired: Ints) -> Bundle:
     """The groups as they are to lie."""
     was, rows = call.bundle, call.rows
-    columns, sizes, source = groups.save()
+    columns, sizes, source = save_live(groups)
     columns["id"] = call.ids.take(pa.array(source))
     newest = np.array([each["newest"] for each in was.headers], np.float64)
-    np.maximum.at(newest, rows.group, rows.arrived)
+    np.maximum.at(newest, call.group, rows.arrived)
     columns["newest_id"], sizes["newest"] = _newest(call, newest)
     cells = [(stretch, cell) for each in call.sifted for stretch, cell in each.state.heard.items()]
     sizes["stretches"] = np.array([len(each.state.heard) for each in call.sifted], np.int64)
@@ -173,43 +183,26 @@ def _saved(keeper: Keeper, call: _ManyTurns, groups: ManyGroups, expired: Ints) 
     return Bundle(was.keys, headers, was.sizes | sizes, was.columns | columns)
 
 
-def _headers(
-    keeper: Keeper, call: _ManyTurns, groups: ManyGroups, more: tuple[Floats, Ints, Ints]
-) -> list[dict[str, Any]]:
-    many = groups.many
-    numbers = (many.spatial, many.forgotten, many.evaluations, groups.imputed)
-    counted = zip(*(each.tolist() for each in numbers), many.shadowed.tolist(), strict=True)
-    each_group = (call.clocks, many.alive, many.soon, groups.now, *more)
+def _headers(keeper: Keeper, call: _ManyTurns, groups: Groups, more: tuple[Floats, Ints, Ints]) -> list[dict[str, Any]]:
+    soon = groups.slots.groups["soon"]
+    each_group = zip(*(each.tolist() for each in (call.clocks, soon, *more)), strict=True)
     out = []
-    for was, found, counts, (clock, alive, soon, now, newest, ids, expired) in zip(
-        call.bundle.headers,
-        call.sifted,
-        counted,
-        zip(*(each.tolist() for each in each_group), strict=True),
-        strict=True,
+    for was, found, live, (clock, first, newest, ids, expired) in zip(
+        call.bundle.headers, call.sifted, live_headers(groups), each_group, strict=True
     ):
-        spatial, forgotten, evaluations, imputed, shadowed = counts
-        out.append(
-            was | {
-                "clock": clock, "timer": keeper.timers.of(clock, newest, soon), "ground": found.state.ground,
-                "rows": alive, "now": now, "newest": newest, "newest_ids": ids,
-                "expired_on_arrival": was["expired_on_arrival"] + expired,
-                "counts": was["counts"] | {
-                    "spatial": spatial, "forgotten": forgotten, "evaluations": evaluations, "imputed": imputed,
-                    "shadowed": shadowed,
-                },
-            }
-        )  # fmt: skip
+        timer = keeper.timers.of(clock, newest, first)
+        own = {"clock": clock, "timer": timer, "ground": found.state.ground, "newest": newest, "newest_ids": ids}
+        out.append(was | live | own | {"expired_on_arrival": was["expired_on_arrival"] + expired})
     return out
 
 
 def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
     """The ids of the rows that arrived at the newest instant of each group, and how many they are."""
     rows, was, groups = call.rows, call.bundle, len(newest)
-    comes = np.bincount(rows.group, minlength=groups) > 0
+    comes = np.bincount(call.group, minlength=groups) > 0
     of = np.repeat(np.arange(groups), was.sizes["newest"])
-    old, new = np.flatnonzero(~comes[of]), np.flatnonzero(rows.arrived == newest[rows.group])
-    group = np.concatenate((of[old], rows.group[new]))
+    old, new = np.flatnonzero(~comes[of]), np.flatnonzero(rows.arrived == newest[call.group])
+    group = np.concatenate((of[old], call.group[new]))
     before = was.columns["newest_id"]
     whole = joined_column([before, call.ids.slice(len(was.columns["arrived"]))], "id")
     order = np.argsort(group, kind="stable")
@@ -217,23 +210,23 @@ def _newest(call: _ManyTurns, newest: Floats) -> tuple[pa.Array, Ints]:
     return whole.take(pa.array(which)), np.bincount(group, minlength=groups)
 
 
-def _journal(keeper: Keeper, call: _ManyTurns, groups: ManyGroups, changes: ManyChanges, which: Ints) -> Journal:
+def _journal(keeper: Keeper, call: _ManyTurns, groups: Groups, changes: Changes, which: Ints) -> Journal:
     """What the groups `which` report."""
     plan, bundle = keeper.plan, call.bundle
     place = np.full(len(bundle.keys), -1, np.int64)
     place[which] = np.arange(len(which))
     by = key_columns([bundle.keys[k] for k in which], plan.by)
     parts: Journal = []
-    changes = ManyChanges._make(each[place[changes.group] >= 0] for each in changes)
-    if len(changes.group):
+    changes = changes[place[changes["group"]] >= 0]
+    if len(changes):
         parts.append((CHANGES, keeper.tables.table(_columns(call, groups, changes, place, by), plan.kinds)))
     some = [call.parcels[k] for k in which]
     numbers: dict[str, Any] = {
         name: [sum(getattr(parcel, name) for parcel in each) for each in some] for name in NUMBERS if name != "came"
     }
-    members, inexact, undecided = groups.counts()
+    members, inexact, undecided = groups.answers()
     numbers |= {
-        "rows": [sum(parcel.came for parcel in each) for each in some], "live": groups.many.alive[which],
+        "rows": [sum(parcel.came for parcel in each) for each in some], "live": groups.slots.groups["alive"][which],
         "answer": members[which], "inexact": inexact[which], "undecided": undecided[which],
     }  # fmt: skip
     scores = [_scores(each) for each in some]
@@ -247,26 +240,25 @@ def _scores(parcels: Sequence[Parcel]) -> Sums:
     return scores
 
 
-def _columns(
-    call: _ManyTurns, groups: ManyGroups, changes: ManyChanges, place: Ints, by: list[pa.Array]
-) -> ChangeColumns:
-    columns, source = groups.many.columns, groups.many.source
-    which, rival, named = pa.array(place[changes.group]), changes.rival, changes.rival >= 0
+def _columns(call: _ManyTurns, groups: Groups, changes: Changes, place: Ints, by: list[pa.Array]) -> ChangeColumns:
+    s = groups.slots
+    first, rival = s.groups["first"][changes["group"]], changes["rival"]
+    which, slot, named = pa.array(place[changes["group"]]), first + changes["slot"], rival >= 0
     ids, times = None, None
     if named.any():
-        there = np.where(named, rival, 0)
-        ids = call.ids.take(pa.array(source[there], mask=~named))
-        times = np.where(named, columns.arrived[there], np.nan)
+        there = np.where(named, first + rival, slot)
+        ids = call.ids.take(pa.array(s.id[there], mask=~named))
+        times = np.where(named, s.columns.arrived[there], np.nan)
     return ChangeColumns(
-        time=changes.time,
+        time=changes["time"].copy(),
         by=[each.take(which) for each in by],
-        id=call.ids.take(pa.array(source[changes.slot])),
-        arrived=columns.arrived[changes.slot],
-        change=changes.change,
-        probability=changes.probability,
-        within=changes.within,
-        raw=groups.many.raw[changes.slot],
-        reason=changes.reason,
+        id=call.ids.take(pa.array(s.id[slot])),
+        arrived=s.columns.arrived[slot],
+        change=changes["change"].copy(),
+        probability=changes["probability"].copy(),
+        within=changes["within"].copy(),
+        raw=s.raw[slot],
+        reason=changes["reason"].copy(),
         rival=ids,
         rival_time=times,
     )

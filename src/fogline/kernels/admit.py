@@ -1,8 +1,11 @@
-"""Which few of many boxes need be looked at?
+"""Which arriving rows can ever matter, until when are they surely dominated, and what do they dominate?
 
-A box that is at least as good as x everywhere is so in the attribute where the fewest are: only those few need be
-looked at. Rows that survive a screening are outstanding somewhere, so they are few indeed. Sorting the boxes by every
-attribute pays from some hundred rows on; until then, and in most ticks always, none of this is compiled.
+A row that another, live or arriving, surely dominates to the end of its life never has a probability above 0, and
+whatever it could dominate, the other surely dominates: it is dropped.
+
+Where many boxes are compared with many, they are sorted by every attribute first: a box that is at least as good as x
+everywhere is so in the attribute where the fewest are, and only those few are looked at. That pays from some hundred
+rows on.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ import numpy as np
 from fogline.arrays import Ladder
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats
-from fogline.kernels.sorting import argsort, ascending, distinct_of, longest
-from fogline.kernels.states import DEAD, DOMINATED, IS_GONE, OUT
+from fogline.kernels.sorting import argsort, ascending
+from fogline.kernels.states import DEAD, DOMINATED, IS_GONE, OUT, blank_words
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
 
 
@@ -24,6 +27,9 @@ def count_up(n):
     for k in range(n):
         out[k] = k
     return out
+
+
+# --- Sorted columns ---------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -37,7 +43,7 @@ def ladder(corner, words, some):
 
 @inner
 def sort_rungs(corner, words, some, steps, first, end):
-    """Fill a ladder for the attributes from `first` on."""
+    """Fill sorted columns for the attributes from `first` on."""
     n = some.shape[0]
     keys = np.empty(n)
     for j in range(first, end):
@@ -51,7 +57,7 @@ def sort_rungs(corner, words, some, steps, first, end):
 
 @inner
 def rung(value, corner, i):
-    """The attribute in which the fewest of a ladder are at least as good as corner[i], and how many that is."""
+    """The attribute in which the fewest boxes are at least as good as corner[i], and how many that is."""
     best, fewest = 0, value.shape[1] + 1
     for j in range(value.shape[0]):
         low, high = 0, value.shape[1]
@@ -68,9 +74,9 @@ def rung(value, corner, i):
 
 @inner
 def latest_on(steps, boxes, rows, i, until):
-    """The latest expiry of the boxes that surely beat row i, or `until` if none is later; it stops at the row's own.
+    """The latest expiry of the boxes that surely dominate row i, or `until` if none is later.
 
-    By a ladder of the boxes' worst corners.
+    It stops at the row's own. `steps`: the boxes sorted by their worst corners.
     """
     j, m = rung(steps.value, rows.hi, i)
     words, word, fence = steps.word[j], rows.word_hi[i], rows.fence
@@ -86,17 +92,12 @@ def latest_on(steps, boxes, rows, i, until):
     return until
 
 
-# --- admit ---
-# Which arriving rows can ever matter, and until when are those surely beaten?
-#
-# A row that another, live or arriving, surely beats to the end of its life never has a probability above 0, and
-# whatever
-# it could beat, the other beats surely: it is dropped.
+# --- Which rows can matter --------------------------------------------------------------------------------------------
 
 
 @inner
 def outlasts_any(strong, kept, m, rows, q):
-    """Does any of the first m kept rows surely beat row q and expire no earlier? `strong`: words of their `lo`."""
+    """Does any of the first m kept rows surely dominate row q and expire no earlier? `strong`: words of their `lo`."""
     word, fence = rows.word_hi[q], rows.fence
     for begin in range(0, m, BLOCK):
         end = min(begin + BLOCK, m)
@@ -125,10 +126,10 @@ def falling_sums(corner):
 
 @inner
 def outlived(rows):
-    """Which rows of a batch stay when each one surely beaten by another that expires no earlier is dropped?
+    """Which rows of a batch stay when each one surely dominated by another that expires no earlier is dropped?
 
-    Rows are taken with the sums of `lo` falling. A row that beats another has at least its sum (adding floats in one
-    order is monotone), so only rows of an equal sum can still beat one that was kept before them.
+    Rows are taken with the sums of `lo` falling. A row that dominates another has at least its sum (adding floats in
+    one order is monotone), so only rows of an equal sum can still dominate one that was kept before them.
     """
     n = rows.lo.shape[0]
     sums = falling_sums(rows.lo)
@@ -153,7 +154,7 @@ def outlived(rows):
 
 @inner
 def latest_beater(boxes, ordered, rows, i, until, enough):
-    """The latest expiry of the boxes that surely beat row i, or `until` if none is later.
+    """The latest expiry of the boxes that surely dominate row i, or `until` if none is later.
 
     It stops at `enough`. Boxes lie roughly by expiry, so the search runs from the last one back; where they lie
     exactly so (`ordered`), the first that is found is the latest.
@@ -191,8 +192,11 @@ def latest_among(kept, rows, i, until):
 
 
 @inner
-def admit_few(live, rows, ordered):
-    """See `admit`."""
+def admit(live, rows, ordered):
+    """The rows that can matter, and until when each is surely dominated (-inf: it is not).
+
+    `ordered`: the live boxes lie in order of expiry.
+    """
     kept = outlived(rows)
     until = np.empty(kept.shape[0])
     m = 0
@@ -201,79 +205,42 @@ def admit_few(live, rows, ordered):
         if u < rows.expires[i]:
             kept[m], until[m] = i, u
             m += 1
-    for k in range(m):  # an arrival that expires earlier may beat another for a while
+    for k in range(m):  # an arrival that expires earlier may dominate another for a while
         until[k] = latest_among(kept[:m], rows, kept[k], until[k])
     return kept[:m], until[:m]
 
 
-@inner
-def admit_many(live, rows):
-    """See `admit`. (Sure dominance is transitive, so it does not matter which row that is not kept beats another.)
-
-    Of rows with the same box the one that expires last is compared, for all of them.
-    """
-    n = rows.lo.shape[0]
-    kept, until, beaten = np.empty(n, np.int64), np.empty(n), np.empty(n)
-    best = longest(rows, count_up(n))
-    some = distinct_of(count_up(n), best)
-    arriving = ladder(rows.lo, rows.word_lo, some)
-    there = ladder(live.lo, live.word_lo, count_up(live.lo.shape[0]))
-    for i in some:
-        u = latest_on(arriving, rows, rows, i, -np.inf)
-        beaten[i] = latest_on(there, live, rows, i, u) if u < rows.expires[i] else u
-    m = 0
-    for i in range(n):
-        u = beaten[best[i]]
-        if u < rows.expires[i]:
-            kept[m], until[m] = i, u
-            m += 1
-    return kept[:m], until[:m]
+# --- What arriving rows dominate --------------------------------------------------------------------------------------
 
 
 @inner
-def admit(live, rows, ordered, ladders):
-    """The rows that can matter, and until when each is surely beaten (-inf: it is not).
+def end_or_hide(columns, c, expires, fence, closed, group):
+    """A row that expires then surely dominates slot c, which dies if it expires no later, else is dominated until then.
 
-    `ordered`: the live boxes lie in order of expiry. `ladders`: see `tick`.
-    """
-    if ladders is None:
-        return admit_few(live, rows, ordered)
-    if rows.expires.shape[0] < ladders:
-        return admit_few(live, rows, ordered)
-    return admit_many(live, rows)
-
-
-# --- conquer ---
-# What do arriving rows surely beat?
-#
-# A live cloud that such a row outlives is forgotten; one that outlives the row is sealed until the row expires.
-
-
-@inner
-def subdue(columns, c, expires, closed, counts):
-    """A row that expires then surely beats cloud c, which dies if it expires no later, else is sealed.
-
-    `counts`: the dead, those of them that were counted as pruned before, and how many slots `closed` lists.
+    Lists in `closed` what was open, and counts in the group's record.
     """
     if columns.state[c] >= OUT:
-        closed[counts[2]] = c
-        counts[2] += 1
+        closed[group.went] = c
+        group.went += 1
         columns.until[c] = -np.inf
     if expires >= columns.expires[c]:
         columns.state[c] = DEAD
         columns.expires[c], columns.until[c] = -np.inf, IS_GONE
-        counts[0] += 1
-        counts[1] += columns.counted[c]
+        blank_words(columns, c, fence)
+        group.forgotten += 1
+        group.spatial += not columns.counted[c]
     else:
         columns.state[c] = DOMINATED
         columns.until[c] = max(columns.until[c], expires)
 
 
 @inner
-def conquer_few(columns, live, rows, which, closed, counts):
-    """See `conquer`."""
+def dominate(columns, live, rows, which, closed, group):
+    """Let the rows `which` meet the live boxes: a live row that such a row outlives is forgotten; one that outlives the
+    row is dominated until that expires."""
+    n = live.expires.shape[0]
     for i in which:
-        word, n = rows.word_lo[i], live.expires.shape[0]
+        word = rows.word_lo[i]
         for begin in range(0, n, BLOCK):
             end = min(begin + BLOCK, n)
             if not any_covered(live.word_hi, begin, end, word, rows.fence):
@@ -284,41 +251,4 @@ def conquer_few(columns, live, rows, which, closed, counts):
                     and columns.state[c] != DEAD
                     and beats(rows.lo, i, live.hi, c)
                 ):
-                    subdue(columns, c, rows.expires[i], closed, counts)
-
-
-@inner
-def conquer_many(columns, live, rows, which, closed, counts):
-    """See `conquer`. By a ladder of what is worst: what a row beats is no better than it in every attribute.
-
-    Of rows with the same box only the one that expires last meets the others.
-    """
-    worst, best = -live.hi, -rows.lo
-    steps = ladder(worst, live.word_hi, count_up(live.expires.shape[0]))
-    for i in distinct_of(which, longest(rows, which)):
-        j, m = rung(steps.value, best, i)
-        words = steps.word[j]
-        for begin in range(0, m, BLOCK):
-            end = min(begin + BLOCK, m)
-            if not any_covered(words, begin, end, rows.word_lo[i], rows.fence):
-                continue
-            for r in range(begin, end):
-                c = steps.slot[j, r]
-                if (
-                    covers(rows.word_lo[i], words[r], rows.fence)
-                    and columns.state[c] != DEAD
-                    and beats(rows.lo, i, live.hi, c)
-                ):
-                    subdue(columns, c, rows.expires[i], closed, counts)
-
-
-@inner
-def conquer(columns, live, rows, which, closed, counts, ladders):
-    """Let the rows `which` meet the live boxes. Writes the columns, and lists in `closed` the slots that were open."""
-    if ladders is None:  # by itself: only so does the compiler leave out the rest
-        conquer_few(columns, live, rows, which, closed, counts)
-        return
-    if which.shape[0] < ladders:
-        conquer_few(columns, live, rows, which, closed, counts)
-        return
-    conquer_many(columns, live, rows, which, closed, counts)
+                    end_or_hide(columns, c, rows.expires[i], rows.fence, closed, group)

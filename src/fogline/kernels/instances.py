@@ -25,6 +25,18 @@ def scratch_for(n):
 
 
 @inner
+def scratch_of(room):
+    """The same, in a room (8, n) that is kept between calls; its last two rows are for a coarse grid."""
+    return Scratch(room[0], room[1], room[2], room[3], room[4], room[5])
+
+
+@inner
+def grid_of(room, d):
+    """A grid that is not yet filled, in the last rows of such a room."""
+    return Grid(room[6], room[7], np.empty(d, np.int64), np.empty(d, np.int64))
+
+
+@inner
 def places_of(uncertain, o):
     """How many instances a row has (as a float: they may be very many)."""
     instances = 1.0

@@ -1,8 +1,9 @@
-"""Which open clouds are in, and until when are the others surely out?
+"""Which open rows are in, and until when are the others surely out?
 
-Cheap bounds first: the best corner; then a few values per cell; then all. P over any subset of the rivals is an upper
-bound, so the first few that push it to the threshold are enough, and they hold until the first of them expires: guards
-act together. Products that serve as bounds are rounded up (`spared`): what they show, the sums show too.
+Cheap bounds come first: the best corner; then a few values per cell; then all. P over any subset of the possible
+dominators is an upper bound. So the first few that push it to the threshold are enough, and they hold until the first
+of them expires: guards act together. Products that serve as bounds are rounded up (`spared`): what they show, the sums
+show too.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from fogline.kernels.admit import ladder, rung
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats, beats_cloud, beats_point, corner_beats_cloud, surely_beats, write_ends
 from fogline.kernels.instances import (
-    ROOM,
     beats_places,
     coarsen,
     distributed,
-    empty_grid,
+    grid_of,
     own_grid,
     parts_for,
     place_weights,
     places_of,
-    scratch_for,
+    scratch_of,
 )
 from fogline.kernels.sorting import ascending, side_by_side
 from fogline.kernels.states import HEAVY, IN, OUT
@@ -30,18 +30,18 @@ from fogline.kernels.sums import account, clear, spared, total
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 COARSE = 8  # values per cell in the cheap upper bound
-FIRST = 64  # rivals that are tried before others are looked for; …
+FIRST = 64  # possible dominators that are tried before others are looked for; …
 GROWTH = 8  # … then so many times as many, and so on
 
 
-# --- Rivals -----------------------------------------------------------------------------------------------------------
+# --- Possible dominators ----------------------------------------------------------------------------------------------
 
 
 @inner
 def rivals(live, o, among, strong, threshold, near, ends):
-    """The clouds among some that can beat o, into `near`; stops as soon as they keep even o's best place out.
+    """The rows among some that can dominate o, into `near`; stops as soon as they keep even o's best instance out.
 
-    `strong` holds the words of their best corners, side by side; `ends` is room for o's worst and best place (2, d).
+    `strong` holds the words of their best corners, side by side; `ends` is room for o's worst and best instance (2, d).
     Returns how many, and until when they keep it out (-inf: they do not). This is the joint form of max-corner pruning.
     """
     write_ends(live.uncertain, o, ends)
@@ -54,7 +54,7 @@ def rivals(live, o, among, strong, threshold, near, ends):
 def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, left, until):
     """Go on with `rivals`, from `end` down, until there are `most` or a few more.
 
-    So far there are m, they leave so much of o's best place, and the first of those that count expires then.
+    So far there are m, they leave so much of o's best instance, and the first of those that count expires then.
     """
     uncertain, columns, fence = live.uncertain, live.columns, live.fence
     word = columns.word_lo[o]
@@ -79,14 +79,14 @@ def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, lef
 
 @inner
 def is_crowded(steps, ends):
-    """Are so many others as good as o's worst place somewhere that it does not pay to sort them?"""
+    """Are so many others as good as o's worst instance somewhere that it does not pay to sort them?"""
     _, m = rung(steps.value, ends, 0)
     return m >= FIRST * GROWTH and 2 * m >= steps.slot.shape[1]
 
 
 @inner
 def rivals_on(live, o, steps, threshold, near, ends):
-    """As `rivals`, by a ladder of best corners. In the same order: the last slot first."""
+    """As `rivals`, by sorted columns of best corners. In the same order: the last slot first."""
     uncertain, columns, fence = live.uncertain, live.columns, live.fence
     write_ends(uncertain, o, ends)
     j, m = rung(steps.value, ends, 0)
@@ -128,7 +128,7 @@ def words_of(words, which):
 
 @inner
 def witness(live, o, near, threshold, grid, scratch):
-    """Until when do the clouds in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)
+    """Until when do the rows in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)
 
     Also returns how many of them were taken.
     """
@@ -196,9 +196,9 @@ lemma_of = kernel(lemma.py_func)  # the same, to be called from Python
 
 @inner
 def kept_out(live, o, near, limits, coarse, scratch):
-    """Until when are o's rivals sure to keep it out (-inf: they are not), and was that asked of all its places?
+    """Until when are `near` sure to keep o out (-inf: they are not), and was that asked of all its instances?
 
-    A cloud without sums that was in is likely to be so again, and no bound shows it: all its places are summed at once.
+    A row without sums that was in is likely to be so again, and no bound shows it: all its instances are summed.
     (Not where they are so many that it may be bracketed: what decides then must not depend on what was reported.) Also
     returns how many of them, in their order, were taken.
     """
@@ -218,16 +218,15 @@ def kept_out(live, o, near, limits, coarse, scratch):
 
 @inner
 def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
-    """`rivals`, and `kept_out` whenever there are some more of them: where distributions overlap widely, thousands can
-    beat o, and a few dozen of them keep it out.
+    """`rivals`, and `kept_out` whenever there are some more of them.
 
-    Returns how many rivals there are, until when they keep o out (-inf: they do not), and whether that was asked of all
-    its places.
+    Where distributions overlap widely, thousands can dominate o, and a few dozen of them keep it out. Returns how many
+    there are, until when they keep o out (-inf: they do not), and whether that was asked of all its instances.
     """
     threshold, n = limits.threshold, opened.shape[0]
     write_ends(live.uncertain, o, ends)
     m, end, left, until = 0, n, 1.0, np.inf
-    most = FIRST if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1  # of one place, that is the best one
+    most = FIRST if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1  # of one instance, that is the best one
     while True:
         m, end, left, until = more_rivals(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
         if left <= threshold:
@@ -242,7 +241,7 @@ def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
 
 @inner
 def surely_out(live, o, near):
-    """Until when does a cloud in `near` surely beat o? (-inf: none does.) At alpha 0 just that keeps a cloud out."""
+    """Until when does a row in `near` surely dominate o? (-inf: none does.) At alpha 0 just that keeps a cloud out."""
     until = -np.inf
     for g in near:
         if live.columns.expires[g] > until and surely_beats(live.uncertain, g, o):
@@ -288,9 +287,9 @@ def add_up(live, o, near, threshold, cursor, scratch):
 
 @inner
 def follow(live, o, first, cursor):
-    """Cloud o is the same as `first`, which has just been judged: so is it. Returns the new end of the sums.
+    """Row o is the same as `first`, which has just been judged: so is it. Returns the new end of the sums.
 
-    Each may be a rival of the other, and one that keeps the other out does so only as long as it lives.
+    Each may dominate the other, and one that keeps the other out does so only as long as it lives.
     """
     columns, sums, places = live.columns, live.sums, live.columns.places[first]
     columns.state[o], columns.probability[o], columns.within[o] = columns.state[first], columns.probability[first], 0.0
@@ -306,38 +305,25 @@ def follow(live, o, first, cursor):
 
 
 @inner
-def judge(live, opened, due, limits, pruned, ladders):
-    """Judge the clouds `due` against all that are open. A member's sums are written to the pools from live.filled on.
+def judge(live, opened, due, limits, pruned, cursor, near, room):
+    """Judge the rows `due` against all that are open. A member's sums are written from `cursor` on.
 
-    Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many
-    clouds are HEAVY, and the new end of the sums.
+    Writes state (OUT, IN, HEAVY), probability and until; returns how many probabilities were worked out, how many rows
+    are HEAVY, and the new end of the sums. `near` (open slots,) and `room` (see `scratch_of`) are worked in.
     """
+    again = np.zeros(due.shape[0], np.bool_)
     strong = words_of(live.columns.word_hi, opened)
-    if ladders is None:
-        again = np.zeros(due.shape[0], np.bool_)
-        return judge_some(live, opened, strong, None, False, None, due, again, limits, pruned, live.filled)
-    bulk = due.shape[0] >= ladders
-    steps, due, again = rungs_of(live, opened, due, bulk)
-    return judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, pruned, live.filled)
+    return judge_some(live, opened, strong, False, None, due, again, limits, pruned, cursor, near, room)
 
 
 @inner
-def rungs_of(live, opened, due, bulk):
-    """A ladder of what is open, and what is due, clouds that are the same side by side; not `bulk`: as they are."""
-    steps = ladder(live.uncertain.hi, live.columns.word_hi, opened if bulk else opened[:0])
-    due, again = side_by_side(live.uncertain, due, bulk)
-    return steps, due, again
-
-
-@inner
-def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, pruned, cursor):
-    """`judge` for clouds that lie as `rungs_of` left them; `strong`: the words of what is open, side by side."""
+def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near_room, room):
+    """`judge`, where equal rows lie side by side (`again`: as the one before), and dominators are looked for in sorted
+    columns (`bulk`, `steps`; None: there are none). `strong`: the words of what is open, side by side."""
     uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
     evaluations, heavy = 0, 0
-    scratch = scratch_for(max(limits.places, ROOM))
-    space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + uncertain.lo.shape[1], uncertain.lo.shape[1])
-    ends = np.empty((2, uncertain.lo.shape[1]))
-    m = first = 0  # rivals of, and, the last cloud that was not the same as the one before
+    scratch, coarse, ends = scratch_of(room), grid_of(room, uncertain.lo.shape[1]), np.empty((2, uncertain.lo.shape[1]))
+    m = first = 0  # possible dominators of, and, the last row that was not the same as the one before
     kind, expiry = -1, 0.0
     for k in range(due.shape[0]):
         o = due[k]
@@ -345,23 +331,24 @@ def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, p
             cursor = follow(live, o, first, cursor)
             heavy += columns.state[o] == HEAVY
             if is_new_shadow(columns, o):
-                if kind < 0 or columns.expires[o] != expiry:  # for equal clouds that live as long it is the same
-                    kind, expiry = lemma(uncertain, columns.expires, space[:m], o, limits.least), columns.expires[o]
+                if kind < 0 or columns.expires[o] != expiry:  # for equal rows that live as long it is the same
+                    kind = lemma(uncertain, columns.expires, near_room[:m], o, limits.least)
+                    expiry = columns.expires[o]
                 columns.counted[o] = True
                 pruned[kind] += 1
             continue
         first, kind = o, -1
         columns.state[o], columns.within[o] = OUT, 0.0
         summed = False
-        if ladders is None:
-            m, until, summed = few_keep_out(live, o, opened, strong, limits, space, ends, coarse, scratch)
+        if steps is None:
+            m, until, summed = few_keep_out(live, o, opened, strong, limits, near_room, ends, coarse, scratch)
         else:
             write_ends(uncertain, o, ends)
             if bulk and not is_crowded(steps, ends):
-                m, until = rivals_on(live, o, steps, threshold, space, ends)
+                m, until = rivals_on(live, o, steps, threshold, near_room, ends)
             else:
-                m, until, summed = few_keep_out(live, o, opened, strong, limits, space, ends, coarse, scratch)
-        near = space[:m]
+                m, until, summed = few_keep_out(live, o, opened, strong, limits, near_room, ends, coarse, scratch)
+        near = near_room[:m]
         if threshold < 0.0:
             until = surely_out(live, o, near)
         elif until == -np.inf:
@@ -378,9 +365,17 @@ def judge_some(live, opened, strong, ladders, bulk, steps, due, again, limits, p
     return evaluations, heavy, cursor
 
 
+@inner
+def rungs_of(live, opened, due, bulk):
+    """What is open in sorted columns, and what is due, equal rows side by side; not `bulk`: as they are."""
+    steps = ladder(live.uncertain.hi, live.columns.word_hi, opened if bulk else opened[:0])
+    due, again = side_by_side(live.uncertain, due, bulk)
+    return steps, due, again
+
+
 @kernel
 def guards_of(live, others, o, least):
-    """Which of `others` guard o, that is, beat it with probability at least `least`?"""
+    """Which of `others` guard o, that is, dominate it with probability at least `least`?"""
     uncertain, columns = live.uncertain, live.columns
     found = np.empty(others.shape[0], np.int64)
     m = 0

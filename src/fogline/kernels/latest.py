@@ -1,17 +1,30 @@
-"""Which rows keep a row out, where any row may be replaced at any time?
+"""What happens at one tick, where each id has one current row, and which rows keep a row out?
 
-A sealed row remembers one row that surely beats it; a row that is out remembers the few that together keep it at or
-below alpha, or that they are many. Those are its *guards*. A guard stays good for as long as its row is current,
+Rows that are replaced, removed or expired die, the new ones enter; those and the rows that lost their guard look for
+one among the open rows that stay, then among each other. The rest open, and what they surely dominate is no longer
+open. The members' sums follow; rows that lost a guard, opened or fell are judged; what changed is written. As in
+`tick`, all of that is one call, and a call that meets something unusual returns what is left to do:
+
+- FILL: rows of which only bounds are known have no guard; they are pending until they are better known.
+- GROW: there is no room for the sums that new members may need.
+- BRACKET: rows of very many instances are to be bracketed, before anything is reported.
+
+A dominated row remembers one row that surely dominates it; a row that is out remembers the few that together keep it at
+or below alpha, or that they are many. Those are its *guards*. A guard stays good for as long as its row is current,
 whatever becomes of the guard itself:
 
 - P(o) is a product over all current rows, so over some of them it can only be greater. What some rows push to alpha or
-  below stays there while they are current, be they open, out or sealed.
-- Sealed rows are left out of every product, and nothing changes: whatever surely beats g is at least as good as g
-  wherever g turns out to be, so it beats surely each place that g may beat. Among the rows that surely beat g one is
-  not surely beaten itself, for that order is strict; it is open, and its factor is 0 wherever g's is less than 1.
+  below stays there while they are current, be they open, out or dominated.
+- Dominated rows are left out of every product, and nothing changes: whatever surely dominates g is at least as good as
+  g wherever g turns out to be, so it surely dominates each instance that g may dominate. Among the rows that surely
+  dominate g one is not surely dominated itself, for that order is strict; it is open, and its factor is 0 wherever g's
+  is less than 1.
 
-So a row is looked at only when one of its guards leaves. Then the guard's own guard will do, if it stays: to beat
+So a row is looked at only when one of its guards leaves. Then the guard's own guard will do, if it stays: to dominate
 surely is transitive.
+
+Invariant at the end: a dominated slot has a guard that is alive, has its distributions and surely dominates it; no
+living slot surely dominates an open one.
 """
 
 from __future__ import annotations
@@ -20,11 +33,11 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import SHARED, Arrivals, Columns, Guards, Limits, LiveSet, Round, Sums, UncertainRows
+from fogline.arrays import SHARED, Arrivals, Columns, Floats, Guards, Limits, LiveSet, Round, Sums, UncertainRows
 from fogline.kernels.admit import count_up
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats, beats_point, surely_beats, write_ends
-from fogline.kernels.instances import ROOM, empty_grid, scratch_for
+from fogline.kernels.instances import grid_of, scratch_of
 from fogline.kernels.judge import FIRST, GROWTH, add_up, follow, kept_out, more_rivals, words_of
 from fogline.kernels.sorting import argsort, in_order, same_box, side_by_side
 from fogline.kernels.states import (
@@ -40,21 +53,20 @@ from fogline.kernels.states import (
     has_bounds_only,
 )
 from fogline.kernels.sums import shift, spared
-from fogline.kernels.tick import DONE, UNFILLED, arriving, report, room_for
-from fogline.kernels.tick import HEAVY as HEAVY_LEFT
-from fogline.kernels.tick import ROOM as ROOM_LEFT
+from fogline.kernels.tick import DONE, FILL, GROW, arriving, changed, report, room_for
+from fogline.kernels.tick import HEAVY as BRACKET
 from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
 
 NONE, MANY = -1, -2  # in place of a guard: there is none; there are more than there is room for
 
 
-# --- Sealed rows ------------------------------------------------------------------------------------------------------
+# --- Dominated rows ---------------------------------------------------------------------------------------------------
 
 
 @inner
 def orphans(live, guards, out):
-    """The sealed rows whose guard has died, into `out`; returns how many."""
+    """The dominated rows whose guard has died, into `out`; returns how many."""
     state, sure = live.columns.state, guards.sure
     n = 0
     for c in range(live.used):
@@ -84,7 +96,10 @@ def inherited(live, guards, c):
 
 @inner
 def beater(live, c, slots, strong, begin):
-    """One of slots[begin:] that surely beats c, or NONE; the last are tried first. `strong`: words of their `lo`."""
+    """One of slots[begin:] that surely dominates c, or NONE; the last are tried first.
+
+    `strong`: words of their `lo`.
+    """
     lo, hi, word, fence = live.uncertain.lo, live.uncertain.hi, live.columns.word_hi[c], live.fence
     end = slots.shape[0]
     while end > begin:
@@ -109,8 +124,10 @@ def lo_sums(live, which):
 
 @inner
 def unbeaten(live, guards, pending):
-    """Those of some rows that none of them surely beats; the others get a guard among them. Of the same boxes one is
-    compared, for all of them."""
+    """Those of some rows that none of them surely dominates; the others get a guard among them.
+
+    Of equal boxes one is compared, for all of them.
+    """
     n, lo, hi = pending.shape[0], live.uncertain.lo, live.uncertain.hi
     order, first, some, m = in_order(lo, hi, pending), np.empty(n, np.int64), np.empty(n, np.int64), 0
     for k in range(n):
@@ -137,8 +154,8 @@ def unbeaten(live, guards, pending):
 def unbeaten_of(live, guards, pending):
     """`unbeaten`, of rows with different boxes.
 
-    As in `admit.outlived`: with the sums of `lo` falling, only rows of an equal sum can beat one that came before them.
-    The rows kept lie from the end of the list back, so that `beater` tries those of the greatest sums first.
+    As in `admit.outlived`: with the sums of `lo` falling, only rows of an equal sum can dominate one that came before
+    them. The rows kept lie from the end of the list back, so that `beater` tries those of the greatest sums first.
     """
     n = pending.shape[0]
     sums = lo_sums(live, pending)
@@ -195,7 +212,7 @@ def unguarded(live, guards, opened, died):
 
 @inner
 def likeliest_first(live, near, ends, chances):
-    """Sort `near` by how likely each beats the best place, ends[1]; those chances into `chances`, in that order."""
+    """Sort `near` by how likely each dominates the best instance, ends[1]; `chances` gets those, in that order."""
     n = near.shape[0]
     keys, before = np.empty(n), near.copy()
     for k in range(n):
@@ -281,12 +298,12 @@ def follow_guarded(live, guards, o, first, cursor):
 
 
 @inner
-def judge_guarded(live, guards, opened, due, limits):
+def judge_guarded(live, guards, opened, due, limits, room):
     """As `judge.judge`, for rows that remember their guards."""
     uncertain, columns, threshold = live.uncertain, live.columns, limits.threshold
     evaluations, heavy, cursor = 0, 0, live.filled
-    scratch = scratch_for(max(limits.places, ROOM))
-    space, coarse = np.empty(opened.shape[0], np.int64), empty_grid(ROOM + uncertain.lo.shape[1], uncertain.lo.shape[1])
+    scratch, coarse = scratch_of(room), grid_of(room, uncertain.lo.shape[1])
+    space = np.empty(opened.shape[0], np.int64)
     strong, ends = words_of(columns.word_hi, opened), np.empty((2, uncertain.lo.shape[1]))
     chances = np.empty(opened.shape[0])
     due, again = side_by_side(uncertain, due, due.shape[0] >= limits.many)
@@ -315,30 +332,13 @@ def judge_guarded(live, guards, opened, due, limits):
     return evaluations, heavy, cursor
 
 
-# --- current ---
-# What happens at one tick, where each id has one current row?
-#
-# Rows that are replaced, removed or expired die, the new ones enter; those and the rows that lost their guard look
-# for
-# one among the open rows that stay, then among each other. The rest open, and seal what they surely beat. The
-# members'
-# sums follow; rows that lost a guard, opened or fell are judged; what changed is collected. As in `tick`, all of that
-# is
-# one call, and a call that meets something unusual returns what is left to do:
-#
-# - UNFILLED: rows of which only bounds are known have no guard; they are pending until they are better known.
-# - ROOM: there is no room for the sums that new members may need.
-# - HEAVY: clouds of very many places are to be bracketed, before anything is reported.
-#
-# Invariant at the end: a sealed slot has a guard that is alive, is not vague and surely beats it; no living slot
-# surely
-# beats an open one.
+# --- Ticks ------------------------------------------------------------------------------------------------------------
 
 OVER = -2  # in place of an heir: the row that replaced it has expired already
 
 
 @inner
-def bury_left(live, guards, turn, went, w):
+def end_left(live, guards, turn, went, w):
     """The rows that are replaced or removed die; one that was open points to its heir. Those go to `went` from w on."""
     columns = live.columns
     for k in range(turn.left.shape[0]):
@@ -354,7 +354,7 @@ def bury_left(live, guards, turn, went, w):
 
 
 @inner
-def bury_expired(live, guards, turn, went, w):
+def end_expired(live, guards, turn, went, w):
     """The rows that have expired die. Returns them, the new end of `went`, and the first expiry of the others."""
     columns = live.columns
     expired, n, first = np.empty(live.used, np.int64), 0, np.inf
@@ -376,7 +376,7 @@ def bury_expired(live, guards, turn, went, w):
 
 @inner
 def let_in(live, rows, places):
-    """Fill the next slots with the rows, sealed for now. Returns the end of the pools and the first expiry."""
+    """Fill the next slots with the rows, dominated for now. Returns the end of the pools and the first expiry."""
     n = rows.expires.shape[0]
     which, none = count_up(n), np.full(live.shared.shape[0], SHARED)
     pool = write_cells(rows.uncertain, which, live.uncertain, live.used, live.pool, none, live.shared)
@@ -400,7 +400,7 @@ def staying(columns, opened):
 
 @inner
 def look_for_guards(live, guards, turn, new, stay):
-    """The slots that are sealed without a guard: those that are given, orphans and arrivals, unless one is found."""
+    """The slots that are dominated without a guard: those that are given, orphans and arrivals, unless one is found."""
     columns = live.columns
     given = turn.pending.shape[0]
     pending = room_for(turn.pending, live.used + new)
@@ -451,8 +451,11 @@ def sift(live, guards, pending):
 
 
 @inner
-def seal(live, guards, came, stay, went, w):
-    """What a row that has just opened surely beats is sealed. Lists it in `went` from w on; returns the new end."""
+def hide(live, guards, came, stay, went, w):
+    """What a row that has just opened surely dominates is no longer open. Lists it in `went` from w on.
+
+    Returns the new end.
+    """
     columns, uncertain, n = live.columns, live.uncertain, stay.shape[0]
     weak = words_of(columns.word_hi, stay)
     for g in came:
@@ -476,9 +479,9 @@ def seal(live, guards, came, stay, went, w):
 
 @inner
 def opening(live, guards, came, stay, went, w):
-    """Rows that no other surely beats open. Returns the open slots, and the end of `went`."""
+    """Rows that no other surely dominates open. Returns the open slots, and the end of `went`."""
     columns = live.columns
-    w = seal(live, guards, came, stay, went, w)
+    w = hide(live, guards, came, stay, went, w)
     for c in came:
         columns.state[c], columns.until[c] = OUT, -np.inf
     rest = staying(columns, stay)
@@ -527,17 +530,15 @@ def hand_over(live, before, after):
 
 
 @inner
-def collect(live, turn, opened, went, used, limits):
-    """What changed in the answer; only open slots, and those that were, can have changed."""
-    n = opened.shape[0]
-    which = room_for(opened, went.shape[0] + turn.closed.shape[0])
-    for c in went:
-        which[n] = c
-        n += 1
-    for c in turn.closed:
-        which[n] = c
-        n += 1
-    return report(live, which, turn.new, used, limits, True)
+def collect(live, turn, opened, went, used, limits, changes):
+    """Write what changed in the answer; only open slots, and those that were, can have changed. Returns how many."""
+    found = np.empty(opened.shape[0] + went.shape[0] + turn.closed.shape[0], np.int64)
+    end = 0
+    for which in (opened, went, turn.closed):
+        for k in range(changed(live.columns, which, limits.tolerance, found)):
+            report(live, found[k], 0, turn.now, turn.new, used, True, changes, end)
+            end += 1
+    return end
 
 
 @inner
@@ -548,9 +549,9 @@ def meet(live, guards, rows, turn, places):
     w = turn.went.shape[0]
     went = room_for(turn.went, turn.opened.shape[0])
     first, expired = turn.first, turn.left[:0]
-    w = bury_left(live, guards, turn, went, w)
+    w = end_left(live, guards, turn, went, w)
     if turn.first <= turn.now:
-        expired, w, first = bury_expired(live, guards, turn, went, w)
+        expired, w, first = end_expired(live, guards, turn, went, w)
     pool, soon = let_in(live, rows, places)
     died = went[turn.went.shape[0] : w]
     stay = staying(live.columns, turn.opened)
@@ -564,29 +565,27 @@ def meet(live, guards, rows, turn, places):
 
 
 @inner
-def work(live, guards, rows, turn, limits):
+def work(live, guards, rows, turn, limits, room, changes):
     """One tick, or as much of it as can be done; see `current`."""
     met = meet(live, guards, rows, turn, limits.places)
     pending, came, opened, went = met[0], met[1], met[2], met[3]
     left, filled = DONE, live.filled
-    room = evaluations = heavy = 0
+    sums = evaluations = heavy = end = 0
     if pending.shape[0]:
-        left = UNFILLED
+        left = FILL
     else:
         if came.shape[0] or went.shape[0]:
-            shift(live, members_among(live.columns, opened), came, went, limits)
-        due, room = due_among(live.columns, opened)
-        if filled + room > live.sums.logs.shape[0]:
-            left = ROOM_LEFT
+            shift(live, members_among(live.columns, opened), came, went, limits, scratch_of(room))
+        due, sums = due_among(live.columns, opened)
+        if filled + sums > live.sums.logs.shape[0]:
+            left = GROW
         elif due.shape[0]:
-            evaluations, heavy, filled = judge_guarded(live, guards, opened, due, limits)
-            left = HEAVY_LEFT if heavy else DONE
+            evaluations, heavy, filled = judge_guarded(live, guards, opened, due, limits, room)
+            left = BRACKET if heavy else DONE
     if left == DONE and turn.report:
         hand_over(live, turn.before, turn.after)
-        changes = collect(live, turn, opened, went, live.used + rows.expires.shape[0], limits)
-    else:
-        changes = report(live, opened[:0], 0, 0, limits, True)
-    return left, met, (filled, room, evaluations), changes
+        end = collect(live, turn, opened, went, live.used + rows.expires.shape[0], limits, changes)
+    return left, met, (filled, sums, evaluations, end)
 
 
 hand_over_now = kernel(hand_over.py_func)  # the same, to be called from Python
@@ -596,20 +595,22 @@ hand_over_now = kernel(hand_over.py_func)  # the same, to be called from Python
 def _current(uncertain, columns, sums, live, row_uncertain, rows, turn, tuning):
     """`work`, its arguments as plain tuples: Numba takes three times as long to recognise named ones."""
     there = LiveSet(UncertainRows(*uncertain), Columns(*columns), live[0], Sums(*sums), *live[1:])
-    guards, limits = tuning
-    return work(there, Guards(*guards), Arrivals(UncertainRows(*row_uncertain), *rows), Round(*turn), Limits(*limits))
+    guards, limits, room, changes = tuning
+    arrivals = Arrivals(UncertainRows(*row_uncertain), *rows)
+    return work(there, Guards(*guards), arrivals, Round(*turn), Limits(*limits), room, changes)
 
 
-def current(live: LiveSet, guards: Guards, rows: Arrivals, turn: Round, limits: Limits) -> Any:
-    """One tick, or as much of it as can be done; see the module.
+def current(
+    live: LiveSet, guards: Guards, rows: Arrivals, turn: Round, limits: Limits, room: Floats, changes: Any
+) -> Any:
+    """One tick, or as much of it as can be done; see the module. What changed is written to `changes`.
 
     Returns what is left to do; of the boxes' part what is pending, what opened, the open slots, what was open and is no
     more, what expired, the end of the pools and the first expiry; the end of the sums, how many of those are needed,
-    how many probabilities were worked out; and the report.
+    how many probabilities were worked out, and how many changes there are.
     """
     uncertain, columns, raw, sums, *rest = live
     return _current(
         tuple(uncertain), tuple(columns), tuple(sums), (raw, *rest), tuple(rows.uncertain), tuple(rows[1:]),
-        tuple(turn),
-        (tuple(guards), tuple(limits)),
+        tuple(turn), (tuple(guards), tuple(limits), room, changes),
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """Which parts of a large tick can be worked out side by side?
 
-Of the boxes: until when each arriving row is surely beaten, and for how long the arriving rows beat each live cloud. Of
-the probabilities: what comes and goes does to each member, and the judgement of each cloud that is due. Each of these
-is a loop whose turns write to places of their own, or that ends in a maximum; sums are whole numbers. So it does not
-matter into how many shares a loop is cut: the outcome is the same to the bit.
+Of the boxes: until when each arriving row is surely dominated, and for how long the arriving rows dominate each live
+row. Of the probabilities: what comes and goes does to each member, and the judgement of each row that is due. Each of
+these is a loop whose turns write to entries of their own, or that ends in a maximum; sums are whole numbers. So it does
+not matter into how many shares a loop is cut: the outcome is the same to the bit.
 
 These are the loops of `tick`, each called from Python with its share; calls leave Python's lock, so shares run in
 threads. What is done once for all shares (sorting, mostly) is a call of its own.
@@ -14,9 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.arrays import Columns
-from fogline.kernels.admit import count_up, latest_on, rung, sort_rungs, subdue
+from fogline.kernels.admit import count_up, end_or_hide, latest_on, rung, sort_rungs
 from fogline.kernels.compile import kernel
 from fogline.kernels.dominance import beats
+from fogline.kernels.instances import ROOM, scratch_for
 from fogline.kernels.judge import judge_some, rungs_of, words_of
 from fogline.kernels.sorting import distinct_of, longest
 from fogline.kernels.states import DEAD, expire_slots, waiting
@@ -26,15 +27,15 @@ from fogline.kernels.words import BLOCK, any_covered, covers
 
 
 @kernel
-def begin(live, rows, now):
-    """What has expired dies. Returns what was open of it, the boxes of the rows, for each row the one of the same box
-    that is compared in its place, and those rows."""
-    went = np.empty(live.used, np.int64)
-    m = expire_slots(live.columns, live.used, now, went)
+def begin(live, rows, went, groups):
+    """What has expired in one group dies; what was open of it is listed. Returns the boxes of the rows, for each row
+    the one of the same box that is compared in its place, and those rows."""
+    group = groups[0]
+    group.went += expire_slots(live.columns, live.used, group.now, live.fence, went[group.went :])
     boxes = arriving(live, rows)
     every = count_up(rows.expires.shape[0])
     best = longest(boxes, every)
-    return went[:m], boxes, best, distinct_of(every, best)
+    return boxes, best, distinct_of(every, best)
 
 
 @kernel
@@ -50,8 +51,8 @@ def boxes_for(live, rows):
 
 
 @kernel
-def beaten_until(live, boxes, some, among_rows, among_live, until):
-    """Write until when the rows `some` are surely beaten."""
+def dominated_until(live, boxes, some, among_rows, among_live, until):
+    """Write until when the rows `some` are surely dominated."""
     there = boxes_of(live)
     for i in some:
         u = latest_on(among_rows, boxes, boxes, i, -np.inf)
@@ -65,8 +66,8 @@ def distinct(boxes, which):
 
 
 @kernel
-def beating(live, boxes, some, steps):
-    """(slots,) the last expiry of the rows `some` that surely beat each live cloud; -inf: none does."""
+def dominating(live, boxes, some, steps):
+    """(slots,) the last expiry of the rows `some` that surely dominate each live row; -inf: none does."""
     uncertain, columns, best = live.uncertain, live.columns, -boxes.lo
     out = np.full(live.used, -np.inf)
     for i in some:
@@ -89,23 +90,23 @@ def beating(live, boxes, some, steps):
 
 
 @kernel
-def conquered(columns, expires):
-    """Clouds that rows of these expiries surely beat (-inf: none does) die or are sealed. Returns those that were open,
-    how many died, and how many of those were counted as pruned before."""
-    closed, counts = np.empty(expires.shape[0], np.int64), np.zeros(3, np.int64)
+def end_or_hide_all(columns, expires, fence, closed, groups):
+    """`end_or_hide` of all slots that rows of these expiries surely dominate (-inf: none does). Lists what was open."""
     for c in range(expires.shape[0]):
         if expires[c] > -np.inf:
-            subdue(Columns(*columns), c, expires[c], closed, counts)
-    return closed[: counts[2]], counts[0], counts[1]
-
-
-shift_some = kernel(shift.py_func)  # for a share of the members
+            end_or_hide(Columns(*columns), c, expires[c], fence, closed, groups[0])
 
 
 @kernel
-def due_now(columns, used, now):
-    """`waiting`, to be called from Python."""
-    return waiting(Columns(*columns), used, now)
+def shift_share(live, members, came, went, limits):
+    """`shift` of a share of the members."""
+    shift(live, members, came, went, limits, scratch_for(limits.places))
+
+
+@kernel
+def due_now(columns, groups, due, opened):
+    """`waiting` of one group, to be called from Python."""
+    return waiting(Columns(*columns), groups[0], due, opened)
 
 
 @kernel
@@ -117,5 +118,7 @@ def before_judging(live, opened, due, bulk):
 
 @kernel
 def judge_share(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor):
-    """A share of `judge`; sums of new members lie from `cursor` on."""
-    return judge_some(live, opened, strong, 0, bulk, steps, due, again, limits, pruned, cursor)
+    """`judge` of a share of what is due; sums of new members lie from `cursor` on."""
+    near = np.empty(opened.shape[0], np.int64)
+    room = np.empty((8, max(limits.places, ROOM) + live.uncertain.lo.shape[1]))
+    return judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room)

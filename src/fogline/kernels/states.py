@@ -1,7 +1,7 @@
 """What does a slot of the live set hold, and how does that change with time?
 
-DEAD, then SEALED (surely beaten for a while), then the open ones: OUT, IN, and HEAVY for an instant. A cloud enters
-sealed or open, is unsealed when what surely beat it has expired, and dies when it expires itself.
+DEAD; DOMINATED: surely, until a known instant; and the open ones: OUT, IN, and HEAVY for an instant. A row enters
+dominated or open, opens when the last row that surely dominates it has expired, and dies when it expires itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fogline.arrays import BOUNDS_ONLY
 from fogline.kernels.compile import inner
 
 DEAD, DOMINATED, OUT, IN = 0, 1, 2, 3
-HEAVY = 4  # open, with too many places to keep sums for: its probability is still to be bracketed
+HEAVY = 4  # open, with too many instances to keep sums for: its probability is still to be bracketed
 HAS_EXPIRED, IS_GONE, HAS_HEIR = np.inf, -np.inf, 0.0  # why a slot died, until the tick is reported: in its `until`
 
 
@@ -26,25 +26,32 @@ def has_bounds_only(uncertain, c):
 
 
 @inner
-def expire_slots(columns, used, now, closed):
+def blank_words(columns, c, fence):
+    """A slot that died is compared with nothing: no word covers its best corner, and its worst covers none."""
+    columns.word_lo[c], columns.word_hi[c] = np.uint64(0), ~fence
+
+
+@inner
+def expire_slots(columns, used, now, fence, closed):
     """What has expired dies. Lists in `closed` those that were open; returns how many."""
     m = 0
     for c in range(used):
-        if columns.state[c] != DEAD and columns.expires[c] <= now:
+        if columns.expires[c] <= now and columns.state[c] != DEAD:
             if columns.state[c] >= OUT:
                 closed[m] = c
                 m += 1
             columns.state[c] = DEAD
             columns.expires[c] = -np.inf
             columns.until[c] = HAS_EXPIRED
+            blank_words(columns, c, fence)
     return m
 
 
 @inner
 def enter(live, rows, boxes, which, until, now, places):
-    """Fill the columns of the next slots for the arriving rows `which`, surely beaten until then.
+    """Fill the columns of the next slots for the arriving rows `which`, surely dominated until then.
 
-    A row of more than `places` places will keep no sums: its number of places is written as 0. A row that was there
+    A row of more than `places` instances keeps no sums: its number of instances is written as 0. A row that was there
     before, in another slot, keeps what was reported and counted of it.
     """
     columns = live.columns
@@ -67,20 +74,20 @@ def enter(live, rows, boxes, which, until, now, places):
 
 
 @inner
-def unseal(live, now, opened, bounds_only):
-    """Sealed clouds whose seal has ended: `until` was the expiry of the last that surely beat them.
+def reopen(live, used, now, opened, unfilled):
+    """Dominated rows whose `until` has come: then the last row that surely dominated them expired.
 
-    They are open now; but those of whom only bounds are known leave, to come again with their distributions. Lists
+    They are open now; but those of which only bounds are known leave, to come again with their distributions. Lists
     both; returns how many of each.
     """
     columns = live.columns
     a = b = 0
-    for c in range(live.used):
+    for c in range(used):
         if columns.state[c] != DOMINATED or columns.until[c] > now:
             continue
         if has_bounds_only(live.uncertain, c):
             columns.state[c] = DEAD  # its expiry stays until it has come again
-            bounds_only[b] = c
+            unfilled[b] = c
             b += 1
         else:
             columns.state[c] = OUT
@@ -90,23 +97,23 @@ def unseal(live, now, opened, bounds_only):
 
 
 @inner
-def waiting(columns, used, now):
-    """Which clouds are open, and for which of them has the time come to be judged?
-
-    Returns the latter, all open ones, how many sums the former may need, how many clouds live, and the first expiry.
-    """
-    due, opened = np.empty(used, np.int64), np.empty(used, np.int64)
+def waiting(columns, group, due, opened):
+    """List which rows are open, and for which of them the time has come to be judged; returns how many of the latter,
+    and of all. Counts what lives, and the sums that may be needed; finds the first expiry."""
     a = b = room = alive = 0
-    first = np.inf
-    for k in range(used):
-        if columns.state[k] != DEAD:
-            alive += 1
-            first = min(first, columns.expires[k])
-        if columns.state[k] >= OUT:
+    soon, now = np.inf, group.now
+    for k in range(group.used):
+        state = columns.state[k]
+        if state == DEAD:
+            continue
+        alive += 1
+        soon = min(soon, columns.expires[k])
+        if state >= OUT:
             opened[b] = k
             b += 1
-            if columns.state[k] == OUT and columns.until[k] <= now:
+            if state == OUT and columns.until[k] <= now:
                 due[a] = k
                 a += 1
                 room += columns.places[k]
-    return due[:a], opened[:b], room, alive, first
+    group.alive, group.soon, group.sums = alive, soon, room
+    return a, b

@@ -1,7 +1,7 @@
 """What is a member's probability, and what do others that come and go do to it?
 
-P(o) sums, over o's own places, the product of 1 - Pr{g beats place} over the open clouds g that can beat it at all.
-Those products are kept as *integer sums of logarithms*. Integers add and subtract exactly in any order, so a rival that
+P(o) sums, over o's own instances, the product of 1 - Pr{g dominates it} over the open rows g that can do so at all.
+Those products are kept as *integer sums of logarithms*. Integers add and subtract exactly in any order, so a row that
 goes is taken out by subtracting what was added: no division, no drift, and a probability depends only on what is in the
 window, never on history. A factor below 1e-12 counts as zero and is counted apart.
 
@@ -9,17 +9,17 @@ Two words of 64 bits hold a sum: whole units of 2^-27, and what is left of each 
 goes from one to the other: each word is a sum by itself.
 
 Range. A logarithm is above -28, and a remainder is at most half a unit of the first word, 2^31 of the second. So for
-fewer than 2^31 rivals the words stay below 28 · 2^27 · 2^31 < 2^63, and 2^31 · 2^31 < 2^63: neither can overflow.
+fewer than 2^31 dominators the words stay below 28 · 2^27 · 2^31 < 2^63, and 2^31 · 2^31 < 2^63: neither can overflow.
 
-Error of P, for n rivals. Let L be the sum at a place, and u = 2^-53, the rounding of a float.
+Error of P, for n dominators. Let L be the sum at an instance, and u = 2^-53, the rounding of a float.
 - Each logarithm is rounded by at most 2^-60, so L by n · 2^-60. Since exp(L) <= 1 and weights add up to 1, P is off by
-  no more: 8.7e-12 for 10^7 rivals.
+  no more: 8.7e-12 for 10^7 dominators.
 - log1p, the two words as one float, and exp are off by a few u · |L|, and |L| exp(L) < 0.37: below 1e-15.
-- A chance p that is off by r · p changes P by at most r times Pr{just one rival beats the place} <= r, whatever n is. A
+- A chance p that is off by r · p changes P by at most r times Pr{just one dominates it} <= r, whatever n is. A
   chance is a product of tails, and where ties would cancel it is summed otherwise (`barely_beats`), so r is a few u per
   attribute and per value that a tail adds up: 1e-11 for lists of 10^5 values.
-- Factors that count as zero: 1e-12. Adding up places: u per place, 1.1e-10 for a million.
-Together that is below 1e-9 for 10^7 rivals, and for more.
+- Factors that count as zero: 1e-12. Adding up instances: u for each, 1.1e-10 for a million.
+Together that is below 1e-9 for 10^7 dominators, and for more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ import numpy as np
 
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import beats, high_end, low_end, surely_beats
-from fogline.kernels.instances import beats_places, own_grid, place_weights, scratch_for
+from fogline.kernels.instances import beats_places, own_grid, place_weights
 from fogline.kernels.sorting import same_box
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.words import covers, words
 
 UNIT = 2.0**27  # the first word counts in units of 1 / UNIT, …
 FINER = 2.0**32  # … and the second one in so many parts of it
-SURE = 1.0 - 1e-12  # beaten at least this likely: the factor is zero
+SURE = 1.0 - 1e-12  # dominated at least this likely: the factor is zero
 UP = 1.0 + 2.0**-51  # more than what three roundings take away: a product of such factors is an upper bound
 
 
@@ -75,7 +75,7 @@ def spared(p):
 
 @inner
 def account(chance, places, sign, sums, at):
-    """Add (sign 1) or take away (sign -1) a rival's factors from a member's sums."""
+    """Add (sign 1) or take away (sign -1) a dominator's factors from a member's sums."""
     for k in range(places):
         if chance[k] >= SURE:
             sums.zeros[at + k] += sign
@@ -87,14 +87,14 @@ def account(chance, places, sign, sums, at):
 
 @inner
 def clear(sums, at, places):
-    """No rival is in these sums."""
+    """No dominator is in these sums."""
     for k in range(at, at + places):
         sums.logs[k, 0] = sums.logs[k, 1] = sums.zeros[k] = 0
 
 
 @inner
 def left_of(sums, k):
-    """The probability that no rival beats the place of sum k."""
+    """The probability that nothing dominates the instance of sum k."""
     return np.exp(number(sums.logs, k)) if sums.zeros[k] == 0 else 0.0
 
 
@@ -109,7 +109,7 @@ def total(weight, places, sums, at):
 
 @inner
 def absorb(live, g, m, sign, scratch):
-    """Add cloud g to member m's sums (sign 1) or take it away (-1). Did that concern it? Without sums it may have."""
+    """Add row g to member m's sums (sign 1) or take it away (-1). Did that concern it? Without sums it may have."""
     places = live.columns.places[m]
     if places == 0:
         return True
@@ -133,7 +133,7 @@ def refresh(live, m, threshold, scratch):
 
 @inner
 def best_places(uncertain, came, went):
-    """The best place (n, d) of each cloud that came, then of each that went; is it that of the one before, too?"""
+    """The best instance (n, d) of each row that came, then of each that went; is it that of the one before, too?"""
     a, d = came.shape[0], uncertain.lo.shape[1]
     best, again = np.empty((a + went.shape[0], d)), np.zeros(a + went.shape[0], np.bool_)
     for k in range(best.shape[0]):
@@ -145,25 +145,25 @@ def best_places(uncertain, came, went):
 
 
 @inner
-def members_of(columns, used):
-    """The slots of the answer."""
-    out, n = np.empty(used, np.int64), 0
+def members_of(columns, used, out):
+    """The slots of the answer, into `out`; returns how many."""
+    n = 0
     for c in range(used):
         if columns.state[c] == IN:
             out[n] = c
             n += 1
-    return out[:n]
+    return n
 
 
 @inner
-def shift(live, members, came, went, limits):
-    """Some open clouds came, some went: what does that do to the members? Those that fall are to be judged again.
+def shift(live, members, came, went, limits, scratch):
+    """Some open rows came, some went: what does that do to the members? Those that fall are to be judged again.
 
-    So are members with too many places to keep sums for, when anything that can beat them came or went; and at alpha 0
-    (a negative threshold) those that one which came beats surely: no probability shows that exactly.
+    So are members with too many instances to keep sums for, when anything that can dominate them came or went. At alpha
+    0 (a negative threshold) those are that one which came surely dominates: no probability shows that.
     """
     uncertain, columns, d = live.uncertain, live.columns, live.uncertain.lo.shape[1]
-    scratch, worst = scratch_for(limits.places), np.empty((1, d))
+    worst = np.empty((1, d))
     best, again = best_places(uncertain, came, went)
     strong, _ = words(best, best, live.cuts)
     for m in members:

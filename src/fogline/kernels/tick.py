@@ -1,12 +1,27 @@
-"""What changed in the answer since it was last reported, and why did rows leave it?
+"""What happens at one tick, in each of some groups that lie side by side?
 
-A row that leaves has expired; or is *beaten*: a row of the window beats it wherever the two turn out to be; or is *less
-likely*: several rows together, or one that need not beat it, took its probability to alpha or below. Where rows are
-replaced, it may also be that its id has another row, or none.
+What has expired leaves. The rows enter; what they surely dominate is forgotten, or is out of consideration until they
+expire. Rows whose last sure dominator has expired are open again. The members' sums follow, each open row that is no
+longer known to be out is judged, and what changed in the answer is written. Groups have nothing to do with each other.
 
-The rival that is named of a beaten row is open: no row surely beats that one. There is such a row, for what surely
-beats a sealed rival beats the row surely, too; and which rows are open is a matter of the window alone. Of several the
-first to arrive is named, so that neither batches nor restarts, nor rows that were dropped on their way, change a name.
+All of that is one call, which changes the columns in place and returns two numbers: at thirty rows a tick, calls and
+arrays that are handed over cost more than the work. Where a group meets something unusual, its record says what is
+left to do, and a further call goes on:
+
+- FILL: rows of which only bounds are known are no longer surely dominated; they come again as rows, better known.
+- GROW: there is no room for the sums that new members may need, or for what changed.
+- CROWD: so many rows are to be judged that they go another way (`shares`).
+- HEAVY: rows of very many instances are to be bracketed, before anything is reported.
+- MET: as asked, nothing has been judged yet.
+
+A row that leaves the answer has expired; or is *beaten*: a row surely dominates it; or is *less likely*: several rows
+together, or one that need not dominate it, took its probability to alpha or below. Where rows are replaced, its id may
+also have another row, or none. The dominator that is named of a beaten row is open. There is one, since what surely
+dominates a dominated row dominates what that one does; and which rows are open follows from the window alone. Of
+several the first to arrive is named, so no name depends on batches, restarts, or rows that were dropped on their way.
+
+A revised row leaves and comes again. Boxes never widen, so whatever was forgotten or dominated because of it stays so;
+but a row that it helped to keep out may be in now, and is judged again.
 """
 
 from __future__ import annotations
@@ -18,30 +33,37 @@ import numpy as np
 from fogline.arrays import (
     BEATEN,
     BOUNDS_ONLY,
+    CAME,
+    DUE,
     ENTER,
     EXPIRED,
     LEAVE,
     LESS_LIKELY,
+    NEAR,
     NO_REASON,
+    OPENED,
     REMOVED,
     REPLACED,
     SHARED,
+    UNFILLED,
     UPDATE,
+    WENT,
     Arrivals,
     Boxes,
     Columns,
-    Ints,
+    Coming,
+    GroupSet,
     Limits,
     LiveSet,
     Sums,
-    Turn,
     UncertainRows,
+    Work,
 )
-from fogline.kernels.admit import admit, conquer, count_up
+from fogline.kernels.admit import admit, count_up, dominate
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import beats, low_end, surely_beats, surely_beats_other, write_ends
+from fogline.kernels.instances import scratch_of
 from fogline.kernels.judge import judge
-from fogline.kernels.sorting import argsort
 from fogline.kernels.states import (
     DEAD,
     DOMINATED,
@@ -52,38 +74,23 @@ from fogline.kernels.states import (
     enter,
     expire_slots,
     has_bounds_only,
-    unseal,
+    reopen,
     waiting,
 )
 from fogline.kernels.sums import members_of, shift
 from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import covers, words
 
-NO_RIVAL, TIED = -1, -2  # in place of a rival; TIED - slot: another arrived at the same time as this one
+DONE, MET, FILL, GROW, CROWD, HEAVY = 0, 1, 2, 3, 4, 5  # what a call leaves to do
+NO_RIVAL, TIED = -1, -2  # in place of a dominator; TIED - slot: another arrived at the same time as this one
 
 
-@inner
-def changed(columns, which, tolerance):
-    """Those of some slots whose part in the answer is not as reported, by arrival."""
-    found = np.empty(which.shape[0], np.int64)
-    m = 0
-    for c in which:
-        reported, inside = columns.reported[c] == columns.reported[c], columns.state[c] == IN
-        if inside != reported or (inside and abs(columns.probability[c] - columns.reported[c]) > tolerance):
-            found[m] = c
-            m += 1
-    out, arrived = np.empty(m, np.int64), np.empty(m)
-    for k in range(m):
-        arrived[k] = columns.arrived[found[k]]
-    order = argsort(arrived)
-    for k in range(m):
-        out[k] = found[order[k]]
-    return out
+# --- What changed -----------------------------------------------------------------------------------------------------
 
 
 @inner
 def rival_of(live, o, begin, end):
-    """Of the open clouds in slots begin … end - 1 the first to arrive that surely beats o; NO_RIVAL; or TIED."""
+    """Of the open rows in slots begin … end - 1 the first to arrive that surely dominates o; NO_RIVAL; or TIED."""
     columns, word = live.columns, live.columns.word_lo[o]
     found, tied = NO_RIVAL, False
     for g in range(begin, end):
@@ -100,9 +107,9 @@ def rival_of(live, o, begin, end):
 
 @inner
 def why(live, o, new, used, latest):
-    """Why did o leave, and the rival if it was beaten. `latest`: a row dies only because its id has another, or none.
+    """Why did o leave, and the dominator if it was beaten. `latest`: a row is dead because its id has another, or none.
 
-    A rival is new itself, unless o is: what was open before and surely beat it would have kept it out before.
+    A dominator is new itself, unless o is: what was open before and surely dominates it would have kept it out before.
     """
     columns = live.columns
     if columns.state[o] == DEAD:
@@ -115,41 +122,49 @@ def why(live, o, new, used, latest):
 
 
 @inner
-def report(live, which, new, used, limits, latest):
-    """What changed of some slots, from now on counted as reported. Slots from `new` to `used` were filled just now.
+def changed(columns, which, tolerance, out):
+    """Those of some slots whose part in the answer is not as reported, into `out`; returns how many."""
+    reported, state, probability = columns.reported, columns.state, columns.probability
+    m = 0
+    for c in which:
+        before, inside = reported[c], state[c] == IN
+        if inside != (before == before) or (inside and abs(probability[c] - before) > tolerance):
+            out[m] = c
+            m += 1
+    return m
 
-    Returns (slots, arrived, change, probability, within, raw rows, reasons, rivals).
+
+@inner
+def report(live, c, g, now, new, used, latest, changes, end):
+    """Write what changed of slot c, from now on counted as reported.
+
+    Slots of group g from `new` to `used` were filled at this tick.
     """
-    columns = live.columns
-    slots = changed(columns, which, limits.tolerance)
-    n, d = slots.shape[0], live.raw.shape[1]
-    arrived, change, probability = np.empty(n), np.empty(n, np.int64), np.empty(n)
-    within, raw = np.empty(n), np.empty((n, d))
-    reason, rival = np.full(n, NO_REASON), np.full(n, NO_RIVAL)
+    columns, before = live.columns, live.columns.reported[c]
+    change, reason, rival, probability = LEAVE, NO_REASON, NO_RIVAL, np.nan
+    if columns.state[c] == IN:
+        change, probability = UPDATE if before == before else ENTER, columns.probability[c]
+    else:
+        reason, rival = why(live, c, new, used, latest)
+    columns.reported[c] = probability
+    row = changes[end]
+    row.group, row.slot, row.change, row.reason, row.rival = g, c, change, reason, rival
+    row.time, row.probability, row.within = now, probability, columns.within[c]
+
+
+@kernel
+def report_changes(live, which, now, new, limits, latest, changes):
+    """`report` of those of the slots `which` of one group that have changed; returns how many these are."""
+    found = np.empty(which.shape[0], np.int64)
+    n = changed(live.columns, which, limits.tolerance, found)
     for k in range(n):
-        c = slots[k]
-        if columns.state[c] == IN:
-            change[k] = UPDATE if columns.reported[c] == columns.reported[c] else ENTER
-            probability[k] = columns.probability[c]
-        else:
-            change[k], probability[k] = LEAVE, np.nan
-            reason[k], rival[k] = why(live, c, new, used, latest)
-        columns.reported[c] = probability[k]
-        arrived[k], within[k] = columns.arrived[c], columns.within[c]
-        for j in range(d):
-            raw[k, j] = live.raw[c, j]
-    return slots, arrived, change, probability, within, raw, reason, rival
+        report(live, found[k], 0, now, new, live.used, latest, changes, k)
+    return n
 
 
 @kernel
-def report_changes(live, which, new, limits, latest):
-    """`report`, to be called from Python."""
-    return report(live, which, new, live.used, limits, latest)
-
-
-@kernel
-def sure_rivals(live, uncertain, o, begin):
-    """All of the open clouds, in slots from `begin` on, that surely beat cloud o of `clouds`."""
+def sure_dominators(live, uncertain, o, begin):
+    """All of the open rows, in slots from `begin` on, that surely dominate row o of `uncertain`."""
     out, m = np.empty(live.used, np.int64), 0
     for g in range(begin, live.used):
         if live.columns.state[g] >= OUT and surely_beats_other(live.uncertain, g, uncertain, o):
@@ -158,12 +173,7 @@ def sure_rivals(live, uncertain, o, begin):
     return out[:m]
 
 
-# --- revise ---
-# Which slots does a revision concern, and may their boxes become what they are to become?
-#
-# A revised cloud leaves and comes again as a row does. Boxes never widen, so whatever was forgotten or sealed because
-# of
-# it stays so; but a cloud that it helped to keep out may be in now, and is judged again.
+# --- Revisions --------------------------------------------------------------------------------------------------------
 
 SAME, NARROWER, WIDER = 0, 1, 2
 
@@ -249,27 +259,7 @@ def compare_boxes(before, after, gaps):
     return found
 
 
-# --- tick ---
-# What happens at one tick?
-#
-# What has expired leaves, the rows enter, what they surely beat is forgotten or sealed, seals end; the members' sums
-# follow; each cloud that is no longer known to be out is judged; what changed in the answer is collected. All of that
-# is
-# one call, for at thirty rows a tick calls cost more than work. A call that meets something unusual returns what is
-# left
-# to do, and is made again for the rest:
-#
-# - UNFILLED: clouds of which only bounds are known have lost their seals; they come again as rows, better known.
-# - ROOM: there is no room for the sums that new members may need.
-# - CROWD: so many clouds are to be judged that it pays to sort the others first.
-# - HEAVY: clouds of very many places are to be bracketed, before anything is reported.
-# - MET: as asked, nothing has been judged yet.
-#
-# `ladders` is None for a tick of few rows; otherwise the number of rows, or of clouds to be judged, from which on
-# others
-# are sorted first. The same function is compiled for either, each when it is needed: for None without any sorting.
-
-DONE, MET, UNFILLED, ROOM, CROWD, HEAVY = 0, 1, 2, 3, 4, 5  # what a call leaves to do
+# --- Ticks ------------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -289,15 +279,6 @@ def arriving(live, rows):
 
 
 @inner
-def room_for(before, more):
-    """A list with room for more, and what it holds already."""
-    out = np.empty(before.shape[0] + more, np.int64)
-    for k in range(before.shape[0]):
-        out[k] = before[k]
-    return out
-
-
-@inner
 def counted_before(columns, origin, which):
     """Of rows that come again and get no slot: how many were counted as pruned before?"""
     total = 0
@@ -310,107 +291,249 @@ def counted_before(columns, origin, which):
 
 
 @inner
-def meet(live, rows, turn, places, ladders):
-    """The boxes' part of a tick. Room for all rows has been made.
-
-    Returns the rows that got slots (used, used + 1, …), what opened, what was open and is no more, what comes again,
-    the new end of the pools, the new `latest`, how many were forgotten, and how many of those were counted before.
-    """
-    columns, used, n = live.columns, live.used, rows.expires.shape[0]
-    a, b = turn.came.shape[0], turn.went.shape[0]
-    came, went = room_for(turn.came, n + used), room_for(turn.went, used)
-    counts = np.zeros(3, np.int64)
-    counts[2] = b + expire_slots(columns, used, turn.now, went[b:])
-    boxes, there = arriving(live, rows), boxes_of(live)
-    if rows.until.shape[0]:
-        which, until = count_up(n), rows.until
-    else:
-        which, until = admit(there, boxes, live.latest < np.inf, ladders)
-    if not turn.met:
-        conquer(columns, there, boxes, which, went, counts, ladders)
-    counts[1] += counted_before(columns, rows.origin, which)
-    none = np.full(live.shared.shape[0], SHARED)
-    pool = write_cells(rows.uncertain, which, live.uncertain, used, live.pool, none, live.shared)
-    enter(live, rows, boxes, which, until, turn.now, places)
-    latest = live.latest
-    for k in range(which.shape[0]):
-        expires = rows.expires[which[k]]
-        latest = expires if expires >= latest else np.inf
-        if columns.state[used + k] == OUT:
-            came[a] = used + k
-            a += 1
-    bounds_only = np.empty(used, np.int64)
-    opened, again = unseal(live, turn.now, came[a:], bounds_only)
-    forgotten = counts[0] + n - which.shape[0]
-    return which, came[: a + opened], went[: counts[2]], bounds_only[:again], pool, latest, forgotten, counts[1]
+def room_for(before, more):
+    """A list with room for more, and what it holds already."""
+    out = np.empty(before.shape[0] + more, np.int64)
+    for k in range(before.shape[0]):
+        out[k] = before[k]
+    return out
 
 
 @inner
-def work(live, rows, turn, limits, pruned, ladders):
-    """One tick, or as much of it as can be done; see `tick`."""
-    met = meet(live, rows, turn, limits.places, ladders)
-    which, came, went, bounds_only = met[0], met[1], met[2], met[3]
-    used, filled = live.used + which.shape[0], live.filled
-    left = DONE
-    alive = room = evaluations = heavy = 0
-    first = np.inf
-    if bounds_only.shape[0]:
-        left = UNFILLED
-    elif not turn.judge:
-        left = MET
-    else:
-        if came.shape[0] or went.shape[0]:
-            shift(live, members_of(live.columns, used), came, went, limits)
-        due, opened, room, alive, first = waiting(live.columns, used, turn.now)
-        if filled + room > live.sums.logs.shape[0]:
-            left = ROOM
-        elif ladders is None and due.shape[0] >= limits.many:
-            left = CROWD
-        elif due.shape[0]:
-            evaluations, heavy, filled = judge(live, opened, due, limits, pruned, ladders)
-            left = HEAVY if heavy else DONE
-    there = count_up(used if left == DONE and turn.report else 0)
-    changes = report(live, there, turn.new, used, limits, False)
-    return left, met, (alive, first, filled, room, evaluations), changes
-
-
-@kernel
-def _tick(uncertain, columns, sums, live, row_uncertain, rows, turn, tuning):
-    """`work`, its arguments as plain tuples: Numba takes three times as long to recognise named ones."""
-    there = LiveSet(UncertainRows(*uncertain), Columns(*columns), live[0], Sums(*sums), *live[1:])
-    limits, pruned, ladders = tuning
-    return work(there, Arrivals(UncertainRows(*row_uncertain), *rows), Turn(*turn), Limits(*limits), pruned, ladders)
-
-
-def tick(live: LiveSet, rows: Arrivals, turn: Turn, limits: Limits, pruned: Ints, ladders: int | None) -> Any:
-    """One tick, or as much of it as can be done; see the module.
-
-    Returns what is left to do; of the boxes' part the rows that got slots, what opened, what closed, what comes again,
-    the end of the pools, `latest`, how many were forgotten and counted before; how many live, the first expiry, the
-    end of the sums, how many of those are needed, how many probabilities were worked out; and the report.
-    """
-    uncertain, columns, raw, sums, *rest = live
-    return _tick(
-        tuple(uncertain), tuple(columns), tuple(sums), (raw, *rest), tuple(rows.uncertain), tuple(rows[1:]),
-        tuple(turn),
-        (tuple(limits), pruned, ladders),
+def live_set(these, g):
+    """One of the groups, as it would see itself alone."""
+    group, u, c = these.groups[g], these.uncertain, these.columns
+    a = group.first
+    b = a + group.room
+    return LiveSet(
+        UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
+        Columns(
+            c.arrived[a:b], c.expires[a:b], c.until[a:b], c.probability[a:b], c.reported[a:b], c.within[a:b],
+            c.places[a:b], c.at[a:b], c.word_lo[a:b], c.word_hi[a:b], c.state[a:b], c.counted[a:b],
+        ),
+        these.raw[a:b], these.sums, these.cuts, these.fence, group.used, these.ends[0], these.ends[1], group.latest,
+        these.shared,
     )  # fmt: skip
 
 
-@kernel
-def screen(live, rows, now, ladders):
-    """A first look at rows with bounds: what was open and went, which rows can ever matter, until when they are surely
-    beaten, and which of those must be known better. A row that is surely beaten, to the end or for a while, need not.
+@inner
+def rows_of(rows, g, screened):
+    """The rows of one of the groups."""
+    a, b, u = rows.begin[g], rows.begin[g + 1], rows.uncertain
+    known, returning = (b if screened else a), (b if rows.origin.shape[0] else a)
+    return Arrivals(
+        UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
+        rows.arrived[a:b], rows.expires[a:b], rows.raw[a:b], rows.until[a:known], rows.origin[a:returning],
+    )  # fmt: skip
 
-    Better known, a row has the same box; where it has a narrower one, it is looked at anew.
+
+@inner
+def meet(live, rows, group, lists, ends, met, places):
+    """The boxes' part of a tick. Room for all rows has been made. Returns which rows got slots (used, used + 1, …).
+
+    Lists what opened, what was open and is no more, and what comes again.
     """
-    went = np.empty(live.used, np.int64)
-    m = expire_slots(live.columns, live.used, now, went)
-    which, until = admit(boxes_of(live), arriving(live, rows), live.latest < np.inf, ladders)
-    needed = np.empty(which.shape[0], np.int64)
-    n = 0
+    columns, used, n = live.columns, group.used, rows.expires.shape[0]
+    came, went = lists[CAME], lists[WENT]
+    group.went += expire_slots(columns, used, group.now, live.fence, went[group.went :])
+    boxes = arriving(live, rows)
+    if rows.until.shape[0]:
+        which, until = count_up(n), rows.until
+    else:
+        which, until = admit(boxes_of(live), boxes, group.latest < np.inf)
+    if not met:
+        dominate(columns, boxes_of(live), boxes, which, went, group)
+    group.forgotten += n - which.shape[0]
+    group.spatial += n - which.shape[0] - counted_before(columns, rows.origin, which)
+    none = np.full(live.shared.shape[0], SHARED)
+    ends[0] = write_cells(rows.uncertain, which, live.uncertain, used, ends[0], none, live.shared)
+    enter(live, rows, boxes, which, until, group.now, places)
+    a = group.came
     for k in range(which.shape[0]):
-        if until[k] <= now and has_bounds_only(rows.uncertain, which[k]):
-            needed[n] = which[k]
-            n += 1
-    return went[:m], which, until, needed[:n]
+        expires = rows.expires[which[k]]
+        group.latest = expires if expires >= group.latest else np.inf
+        if columns.state[used + k] == OUT:
+            came[a] = used + k
+            a += 1
+    opened, again = reopen(live, used, group.now, came[a:], lists[UNFILLED])
+    group.came, group.unfilled = a + opened, again
+    return which
+
+
+@inner
+def decide(live, group, lists, ends, limits, pruned, room):
+    """The members' sums follow what came and went; open rows that are no longer known to be out are judged."""
+    columns, used = live.columns, group.used
+    if group.came > 0 or group.went > 0:
+        m = members_of(columns, used, lists[NEAR])
+        came, went = lists[CAME, : group.came], lists[WENT, : group.went]
+        shift(live, lists[NEAR, :m], came, went, limits, scratch_of(room))
+        group.came = group.went = 0
+    a, b = waiting(columns, group, lists[DUE], lists[OPENED])
+    due, opened = lists[DUE, :a], lists[OPENED, :b]
+    group.changes = 0
+    if ends[1] + group.sums > live.sums.logs.shape[0]:
+        return GROW
+    if a > 0 and a >= limits.many:
+        return CROWD
+    if a > 0:
+        evaluations, heavy, ends[1] = judge(live, opened, due, limits, pruned, ends[1], lists[NEAR], room)
+        group.evaluations += evaluations
+        if heavy:
+            return HEAVY
+    return DONE
+
+
+@kernel
+def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, changes, end):
+    """See `tick`. Arguments are plain tuples: Numba takes three times as long to recognise named ones."""
+    these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
+    coming, todo, bounds = Coming(UncertainRows(*row_uncertain), *rows), Work(*work), Limits(*limits)
+    most = DONE
+    for n in range(todo.which.shape[0]):
+        g = todo.which[n]
+        group = these.groups[g]
+        first, used = group.first, group.used
+        if todo.now.shape[0]:
+            group.now, group.new = todo.now[n], used
+        lists = these.lists[:, first : first + group.room]
+        live = live_set(these, g)
+        rows_there = rows_of(coming, g, todo.screened[g])
+        which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.places)
+        for k in range(which.shape[0]):
+            these.source[first + used + k] = coming.begin[g] + which[k]
+        group.used = used + which.shape[0]
+        if group.unfilled > 0:
+            group.left = FILL
+        elif not todo.judge:
+            group.left = MET
+        else:
+            group.left = decide(live, group, lists, these.ends, bounds, these.pruned[g], these.scratch)
+        if group.left == DONE and todo.report:
+            found = lists[NEAR]
+            group.changes = changed(live.columns, range(group.used), bounds.tolerance, found)
+            if end + group.changes > changes.shape[0]:
+                group.left = GROW
+            else:
+                for k in range(group.changes):
+                    report(live, found[k], g, group.now, group.new, group.used, False, changes, end)
+                    end += 1
+        most = max(most, group.left)
+    return most, end
+
+
+def tick(groups: GroupSet, rows: Coming, work: Work, limits: Limits, changes: Any, end: int) -> tuple[int, int]:
+    """A tick of some groups, or as much of it as can be done; see the module.
+
+    Changes are written from `end` on. Returns the greatest of what is left to do, and where changes end.
+    """
+    uncertain, columns, sums, *rest = groups
+    most, end = _tick(
+        tuple(uncertain), tuple(columns), tuple(sums), tuple(rest), tuple(rows.uncertain), tuple(rows[1:]),
+        tuple(work), tuple(limits), changes, end,
+    )  # fmt: skip
+    return most, end
+
+
+@kernel
+def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
+    these = GroupSet(UncertainRows(*uncertain), Columns(*columns), Sums(*sums), *rest)
+    coming = Coming(UncertainRows(*row_uncertain), *rows)
+    n = coming.arrived.shape[0]
+    stay, until, needed = np.ones(n, np.bool_), np.full(n, -np.inf), np.zeros(n, np.bool_)
+    for g in which:
+        group, a, b = these.groups[g], coming.begin[g], coming.begin[g + 1]
+        live, some = live_set(these, g), rows_of(coming, g, False)
+        went = these.lists[WENT, group.first : group.first + group.room]
+        group.went += expire_slots(live.columns, group.used, group.now, live.fence, went[group.went :])
+        kept, beaten = admit(boxes_of(live), arriving(live, some), live.latest < np.inf)
+        for i in range(a, b):
+            stay[i] = False
+        for k in range(kept.shape[0]):
+            i = a + kept[k]
+            stay[i], until[i] = True, beaten[k]
+            needed[i] = beaten[k] <= group.now and has_bounds_only(coming.uncertain, i)
+    return stay, until, needed
+
+
+def screen(groups: GroupSet, rows: Coming, which: Any) -> Any:
+    """A first look at the rows of groups that have rows with bounds only.
+
+    Of each row: whether it can ever matter, until when it is surely dominated, and whether it must be known better. A
+    row that is surely dominated, to the end or for a while, need not. Better known, a row has the same box; where it
+    has a narrower one, it is looked at anew.
+    """
+    uncertain, columns, sums, *rest = groups
+    return _screen(
+        tuple(uncertain), tuple(columns), tuple(sums), tuple(rest), tuple(rows.uncertain), tuple(rows[1:]), which
+    )
+
+
+# --- Groups as they are saved -----------------------------------------------------------------------------------------
+
+
+@kernel
+def stand_up(columns, groups, zeros):
+    """The columns of saved rows are filled: sets `latest`, `soon` and `alive`. Returns which groups have rows to judge
+    before anything comes."""
+    columns = Columns(*columns)
+    anew = np.zeros(groups.shape[0], np.bool_)
+    for g in range(groups.shape[0]):
+        group = groups[g]
+        latest, soon = -np.inf, np.inf
+        for c in range(group.first, group.first + group.used):
+            if columns.state[c] == IN and (columns.places[c] == 0 or zeros[columns.at[c]] < 0):
+                columns.state[c], columns.until[c] = OUT, -np.inf  # -1: sums of an earlier version, too coarse
+            anew[g] |= columns.state[c] != IN and columns.until[c] <= group.now
+            expires = columns.expires[c]
+            latest = expires if expires >= latest else np.inf
+            soon = min(soon, expires)
+        group.latest, group.soon, group.alive = latest, soon, group.used
+    return anew
+
+
+@kernel
+def count_answers(columns, groups, threshold):
+    """(3, groups) how many rows of each are members, of how many only bounds are known, how many are undecided."""
+    columns, n = Columns(*columns), groups.shape[0]
+    out = np.zeros((3, n), np.int64)
+    for g in range(n):
+        for c in range(groups[g].first, groups[g].first + groups[g].used):
+            if columns.state[c] == IN:
+                out[0, g] += 1
+            if columns.state[c] >= OUT and columns.within[c] > 0:
+                out[1, g] += 1
+                out[2, g] += abs(columns.probability[c] - threshold) <= columns.within[c]
+    return out
+
+
+@kernel
+def living_slots(columns, groups, start, size, shared):
+    """The slots of all living rows, group by group, how many values of their own each has, and how many sums."""
+    columns, total = Columns(*columns), 0
+    for g in range(groups.shape[0]):
+        total += groups[g].used
+    slots, values, sums = np.empty(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)
+    m = 0
+    for g in range(groups.shape[0]):
+        for c in range(groups[g].first, groups[g].first + groups[g].used):
+            if columns.state[c] == DEAD:
+                continue
+            slots[m] = c
+            for j in range(start.shape[1]):
+                if start[c, j] >= 0 and start[c, j] != shared[j]:
+                    values[m] += size[c, j]
+            if columns.state[c] == IN:
+                sums[m] = columns.places[c]
+            m += 1
+    return slots[:m], values[:m], sums[:m]
+
+
+@kernel
+def rows_with_bounds(start):
+    """(n,) of which rows are only bounds known?"""
+    out = np.zeros(start.shape[0], np.bool_)
+    for i in range(start.shape[0]):
+        for j in range(start.shape[1]):
+            out[i] |= start[i, j] == BOUNDS_ONLY
+    return out
