@@ -146,14 +146,12 @@ def stride_of(grid, j):
 
 @inner
 def own_cell(grid, j, found, then):
-    """P(o | its cell j has this value), for each of the cell's values, into `then`; how many?"""
+    """P(o | its cell j has this value), times the value's weight, for each of the values, into `then`; how many?"""
     n, stride = grid.size[j], stride_of(grid, j)
     then[:n] = 0.0
     for x in range(found.weight.shape[0]):
         if found.sure[x] == 0:
             then[x // stride % n] += found.weight[x] * found.left[x]
-    for y in range(n):
-        then[y] /= grid.weight[grid.start[j] + y]
     return n
 
 
@@ -379,9 +377,10 @@ def look_at_cells(uncertain, o, near, grid, found, inside, threshold, room, why,
     d, probability = uncertain.lo.shape[1], why.probability[k]
     for j in range(d):
         if grid.start[j] >= 0:
-            n = own_cell(grid, j, found, room.then)
-            weight = grid.weight[grid.start[j] : grid.start[j] + n]
-            most_decisive(why, k, o, j, moved(room.then, weight, probability))
+            n, moves = own_cell(grid, j, found, room.then), 0.0
+            for y in range(n):
+                moves += abs(room.then[y] - grid.weight[grid.start[j] + y] * probability)
+            most_decisive(why, k, o, j, moves)
     sure = 0
     for g in near:
         sure += threshold < 0.0 and surely_beats(uncertain, g, o)
@@ -586,9 +585,12 @@ def count_flips(uncertain, o, near, grid, inside, threshold, room, chances, chan
     found = instances_of(uncertain, o, near, grid, room, chances)
     for j in range(uncertain.lo.shape[1]):
         if grid.start[j] >= 0 and is_gap(uncertain, o, j):
-            n = own_cell(grid, j, found, room.then)
-            weight = grid.weight[grid.start[j] : grid.start[j] + n]
-            add_expected(changes, o, j, flipped(room.then, weight, inside, threshold))
+            n, flips = own_cell(grid, j, found, room.then), 0.0
+            for y in range(n):
+                weight = grid.weight[grid.start[j] + y]
+                if (room.then[y] > threshold * weight) != inside:
+                    flips += weight
+            add_expected(changes, o, j, flips)
     for r in range(near.shape[0]):
         g = near[r]
         if chances[r] == 0.0 or not has_gaps(uncertain, g):
