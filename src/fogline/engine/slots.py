@@ -13,6 +13,7 @@ Invariant: dead slots have state DEAD and expiry -inf. The words of all others a
 
 from __future__ import annotations
 
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ TYPES: dict[str, Any] = {
 }
 
 
+_rooms = local()
+
+
 class Fields:
     """The fields of the groups' records, each as an array (groups,) that sees what kernels write."""
 
@@ -97,7 +101,6 @@ class Slots:
         self.of = Fields(self.groups)
         self.pruned = np.zeros((groups, 4), np.int64)
         self.ends = np.array([len(self.lists.value), 0])  # how much of the pools, and of the sums, is in use
-        self.scratch: Floats = np.empty((8, max(places, ROOM) + d))
         self.id: NDArray[Any] = np.empty(0, object)  # or the numbers of rows, where ids lie elsewhere
         self.known: Floats = np.empty((0, known))  # what rules may ask for
         self.raw: Floats = np.empty((0, d))  # as it came
@@ -105,7 +108,7 @@ class Slots:
         self.uncertain: UncertainRows = self._room_for_rows(0, 16)
         self.work: Ints = np.empty((6, 0), np.int64)  # lists that a tick works with: see `arrays.CAME`
         self.source: Ints = np.empty(0, np.int64)  # which row of the call that filled it a slot holds
-        self.changes: Any = np.empty(1024, CHANGE)  # what the present tick changed
+        self.changes: Any = np.empty(64, CHANGE)  # what the present tick changed
         self._lay(self.groups["room"], NONE, NONE)
         self.sums = Sums(np.zeros((16, 2), np.int64), np.zeros(16, np.int64))
 
@@ -129,6 +132,15 @@ class Slots:
             uncertain, columns, raw, self.sums, self.cuts, self.fence, int(group["used"]), self.pool, self.filled,
             float(group["latest"]), self.shared,
         )  # fmt: skip
+
+    @property
+    def scratch(self) -> Floats:
+        """Room for walks over instances: this thread's own, made once."""
+        size = max(self.most_places, ROOM) + self.d
+        found: Floats | None = getattr(_rooms, "room", None)
+        if found is None or found.shape[1] < size:
+            _rooms.room = found = np.empty((8, size))
+        return found
 
     @property
     def used(self) -> int:
