@@ -42,13 +42,21 @@ def small(png: str) -> str:
 
 
 def texts(notebook: Any) -> list[str]:
-    """What its cells printed or showed; of pictures only that they are there."""
-    found = []
+    """What its cells printed or showed; of pictures only that they are there.
+
+    What a cell prints comes in as many pieces as it happens to be sent: they are one text.
+    """
+    found: list[str] = []
     for cell in notebook.cells:
+        printed = False
         for each in cell.get("outputs", []):
             data = each.get("data", {})
             shown = data.get("text/html", data.get("text/plain", each.get("text", "")))
-            found.append("picture" if "image/png" in data else shown)
+            if printed and "text" in each:
+                found[-1] += shown
+            else:
+                found.append("picture" if "image/png" in data else shown)
+            printed = "text" in each
     return found
 
 

@@ -1,11 +1,14 @@
-"""Which rows of the repository lie near a place?
+"""The paper's index, compiled: an R*-tree over grid cells, how it is searched, and how it grows.
 
-A node of level 0 is a grid cell with its rows; every other node has children one level below. A node's box holds the
-places of all rows below it, where a missing determinant stands at a place outside the data. Boxes only prune, with
-`lo - x > eps` and `x - hi > eps`: float subtraction is monotone, so no row with `abs(row - x) <= eps` is ever lost
-(bounds like `x + eps` lose some to rounding). What is left is tested by that very formula on the rows' own values.
+A node of level 0 is a grid cell with its rows; every other node has children one level below. A node's box is around
+all rows below it, where a missing determinant stands outside the data. Boxes only prune, with `lo - x > eps` and
+`x - hi > eps`: float subtraction is monotone, so no row with `abs(row - x) <= eps` is ever lost (bounds like `x + eps`
+lose some to rounding). What is left is tested by that very formula on the rows' own values.
 
-How the tree grows stands in `kernels/growth`.
+It grows by R* insertion (Beckmann et al., SIGMOD 1990): a row that opens a cell adds a leaf; any other row widens its
+own leaf and the nodes above. Where children move, boxes, weights and ranges are fitted to them again, up to the root.
+Kernels cannot make arrays longer: `take` stops where there is no room left, returns how far it came, and is called
+again.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from fogline.kernels.compile import kernel
 OUTSIDE, PARTLY, WHOLE = 0, 1, 2  # how much of a box surely lies within the radii
 RANKED = 64  # so many values are sorted by counting how many are smaller
 LEVELS = 64
+NODES, INNER, CELLS, ROOT = 0, 1, 2, 3  # places in `use`: how many there are of each, and which node is the root
+SHARE = 0.3  # of an overfull node is inserted again
 
 
 class Nodes(NamedTuple):
@@ -289,19 +294,6 @@ def bounds(nodes, rows, root, centre, radius):
     return lows, highs
 
 
-# --- growth ---
-# How does the tree over the grid cells grow?
-#
-# By R* insertion (Beckmann et al., SIGMOD 1990): a row that opens a cell adds a leaf; any other row widens its own
-# leaf
-# and the nodes above. Where children move, boxes, weights and ranges are fitted to them again, up to the root.
-# Kernels
-# cannot make arrays longer: `take` stops where there is no room left, returns how far it came, and is called again.
-
-NODES, INNER, CELLS, ROOT = 0, 1, 2, 3  # places in `use`: how many there are of each, and which node is the root
-SHARE = 0.3  # of an overfull node is inserted again
-
-
 class Growing(NamedTuple):
     """An index while rows are inserted; its arrays are longer than what is in use."""
 
@@ -477,16 +469,16 @@ def sprout(nodes, use, level):
 
 @kernel
 def split(nodes, use, node, scale):
-    """Move part of an overfull node's children to a new node, its twin."""
+    """Move part of an overfull node's children to a new node beside it."""
     s = nodes.slot[node]
     kids = nodes.children[s, : nodes.fill[s]].copy()
     least = fewest(nodes.children.shape[1] - 1)
     order, at = best_cut(nodes.lo[kids], nodes.hi[kids], least, scale)
-    twin = sprout(nodes, use, nodes.level[node])
+    beside = sprout(nodes, use, nodes.level[node])
     nodes.fill[s] = 0
     for c in range(kids.shape[0]):
-        attach(nodes, node if c < at else twin, kids[order[c]])
-    return twin
+        attach(nodes, node if c < at else beside, kids[order[c]])
+    return beside
 
 
 @kernel
@@ -514,12 +506,12 @@ def insert(nodes, use, scale, entry):
                 n = eject(nodes, node, scale, pending, n)
                 climb(nodes, node)
                 break
-            twin = split(nodes, use, node, scale)
+            beside = split(nodes, use, node, scale)
             if node == use[ROOT]:
                 use[ROOT] = sprout(nodes, use, level + 1)
                 attach(nodes, use[ROOT], node)
-            attach(nodes, nodes.parent[node], twin)
-            climb(nodes, twin)
+            attach(nodes, nodes.parent[node], beside)
+            climb(nodes, beside)
             climb(nodes, node)
             node = nodes.parent[node]
 

@@ -217,7 +217,7 @@ def _seconds(index: Index, centres: Floats, radius: Floats) -> float:
     return (perf_counter() - began) / len(centres)
 
 
-# -------------------------------------------------------------------------------------------------- for the planner
+# ---------------------------------------------------------------------------------------------------------- the sides
 
 
 def sides(

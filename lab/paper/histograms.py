@@ -9,7 +9,8 @@ bounds from any level are right, and from a deeper level never wider.
 
 Useful for: repeating the paper. Not useful for: deciding about a row. A bucket that is open need not hold a match, and
 a row that matches nothing is imputed otherwise, by what may lie beyond these bounds; so it must be known whether
-anything matches, and with that the exact bounds are often as cheap (`benchmarks/cost`, ARCHITECTURE).
+anything matches. On 6,068 rows with a gap and three determinants, that and the bounds of the best depth took, beside
+exact bounds: Intel, temperature 4.87 : 3.30 µs; Intel, light 1.99 : 4.91; Beijing 14.3 : 16.3; synthetic 2.6 : 9.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,20 @@
-"""Where does a row lie in the index?
+"""The paper's index (section 5.2): grid cells under an R*-tree, which grows row by row.
 
-Settled when the first rows come: the grid begins at their least values, and what they lack stands outside their range.
+One index per dependent attribute (`then`) over its determinants. Rows lie in grid cells; an R*-tree stands over the
+cells that are not empty; each node, down to the cells, has the box of its rows, how many there are, and the range of
+their `then`. The paper also gives each node a histogram: that is in `lab/paper/histograms`. The side of a cell comes
+from a cost model (`lab/paper/cost`).
+
+The grid (`Space`) is settled when the first rows come. It begins at their least values; a missing determinant stands
+outside their range. The first rows are loaded at once, by sort-tile-recursive packing (Leutenegger et al., ICDE 1997),
+bottom up (`bulk_load`); later ones are inserted (`lab/kernels/rtree`).
+
+Invariants (`check`): a row is in exactly one cell, and rows of one cell lack the same determinants; a node's box is the
+tightest around its rows; its weight and range are those of its rows.
+
+Fogline itself has a tree without cells that is never inserted into (`fogline.repository.access`). On rows of real
+sensors it is as fast as this index or up to 2.5 times as fast, and 12 % slower on evenly spread rows in two
+determinants (`benchmarks/access.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +28,14 @@ from numpy.typing import ArrayLike, NDArray
 from fogline.arrays import Flags, Floats, Ints
 from fogline.errors import RowsError
 from lab.kernels import rtree
-from lab.kernels import rtree as growth
 from lab.kernels.rtree import CellRows, Growing, NewRows, Nodes
 
 MISSING = np.iinfo(np.int64).min  # the grid coordinate of a missing determinant
 FAR = 2.0**62  # grid coordinates stop here: beyond it cells are as wide as they need to be
+LOOSE = 4  # rows lie cell after cell, but for at most one in so many
+
+_INNER, _ROWS = ("children", "fill"), ("points", "then", "after")  # which arrays are not as long as nodes, or cells
+_Columns = TypeVar("_Columns", Nodes, CellRows)
 
 
 class Space(NamedTuple):
@@ -46,21 +63,13 @@ class Space(NamedTuple):
         return np.where(np.isnan(points), MISSING, np.where(np.isnan(points), 0.0, steps).astype(np.int64))
 
     def spots(self, points: Floats) -> Floats:
-        """(n, k) the rows' places in the tree: a missing determinant stands apart from the data it was built of.
+        """(n, k) where the rows stand in the tree: a missing determinant stands apart from the first rows.
 
-        Should later rows come to stand there too, boxes prune a little less; answers look at the values themselves.
+        Should later rows stand there too, boxes prune a little less; answers look at the values themselves.
         """
         with np.errstate(over="ignore"):
             apart = self.origin - self.scale
         return np.where(np.isnan(points), np.where(np.isfinite(apart), apart, self.origin), points)
-
-
-# --- bulk ---
-# How is an index built from nothing?
-#
-# All rows at once: sort-tile-recursive packing (Leutenegger et al., ICDE 1997), bottom up. Nodes are then numbered
-# level
-# by level, siblings side by side, and rows lie in the order of their cells.
 
 
 class Level(NamedTuple):
@@ -175,36 +184,6 @@ def _spans(start: Ints, size: Ints) -> Ints:
     return np.repeat(start - (ends - size), size) + np.arange(ends[-1] if len(ends) else 0)
 
 
-# --- index ---
-# Which rows of the history are close to this one, and what values of the missing attribute do they hold?
-#
-# The index of the paper's section 5.2, one per dependent attribute (`then`) over its determinants. Rows lie in grid
-# cells; an R*-tree stands over the cells that are not empty; each node, down to the cells, has the box of its rows,
-# how
-# many there are, and the range of their `then`.
-#
-# The paper also gives each node a histogram. It does not pay here: bounds from a histogram cannot be used before it
-# is
-# known whether any row matches at all, and with that it is slower on one real set, 14 % faster on another, and
-# clearly
-# faster only where a wider range screens as well or rules do not use the index (ARCHITECTURE). The paper's form
-# stands
-# in `lab/histograms`.
-#
-# Invariants (`check`): a row is in exactly one cell, and rows of one cell lack the same determinants; a node's box is
-# the
-# tightest around its rows' places; its weight and range are those of its rows.
-#
-# Useful for: a few determinants, radii that match a small part of the history, many centres in one call. Not useful
-# for:
-# a single determinant of a history that never grows, where a sorted column is cheaper.
-
-LOOSE = 4  # rows lie cell after cell, but for at most one in so many
-
-_INNER, _ROWS = ("children", "fill"), ("points", "then", "after")  # which arrays are not as long as nodes, or cells
-_Columns = TypeVar("_Columns", Nodes, CellRows)
-
-
 class IndexTree(NamedTuple):
     """What is in use of an index, read-only: what the kernels that search are called with."""
 
@@ -219,7 +198,7 @@ class Index:
     def __init__(self, space: Space, nodes: Nodes, rows: CellRows, grid: Ints, root: int) -> None:
         self.space = space
         self._nodes, self._rows, self._grid = nodes, rows, grid
-        self._use = np.array([len(nodes.level), len(nodes.fill), len(rows.start), root])  # see kernels.growth.NODES
+        self._use = np.array([len(nodes.level), len(nodes.fill), len(rows.start), root])  # see lab.kernels.rtree.NODES
         self._count = len(rows.then)  # of the row arrays, which may be longer
         self._packed = self._count  # the first rows, which lie cell after cell
         self._table = np.empty(0, np.int64)  # cells by grid coordinates, made when rows are first appended
@@ -253,12 +232,12 @@ class Index:
     @property
     def cells(self) -> int:
         """How many cells hold a row."""
-        return int(self._use[growth.CELLS])
+        return int(self._use[rtree.CELLS])
 
     @property
     def height(self) -> int:
         """How many levels of nodes stand over the cells; 0 for an empty index."""
-        return int(self._nodes.level[self._use[growth.ROOT]]) if self._count else 0
+        return int(self._nodes.level[self._use[rtree.ROOT]]) if self._count else 0
 
     def find(self, centre: ArrayLike, radius: ArrayLike) -> tuple[Ints, Floats]:
         """`then` of the rows with abs(row - centre) <= radius in every determinant, for each centre.
@@ -302,7 +281,7 @@ class Index:
             self._pack()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything there is, as flat arrays by name: `from_arrays` gives the same index again."""
+        """The whole index as flat arrays by name: `from_arrays` gives the same index again."""
         if self._packed < self._count:
             self._pack()
         nodes, rows, root = self.tree()
@@ -362,7 +341,7 @@ class Index:
         """Into cells and tree, in as many turns as it takes to make room."""
         new, done = NewRows(first, self.space.cells(points), self.space.spots(points)), first
         while done < self._count:
-            done = growth.take(self._with_room(), new, done)
+            done = rtree.take(self._with_room(), new, done)
 
     def _with_room(self) -> Growing:
         """Every array long enough for another row at least."""
@@ -374,13 +353,13 @@ class Index:
         self._grid = _roomy(self._grid, cells + 1)
         if 2 * cells >= len(self._table):
             self._table = np.full(1 << (2 * cells + 15).bit_length(), -1)
-            growth.enlist(self._table, self._grid, self._nodes, n)
+            rtree.enlist(self._table, self._grid, self._nodes, n)
         return Growing(self._nodes, self._rows, self._grid, self._table, self._use, self.space.scale)
 
     def _pack(self) -> None:
-        """Let all rows lie cell after cell again. O(rows), once per so many appended that it does not count."""
+        """Put all rows cell after cell again. O(rows), but once for so many appended rows that it is O(1) for each."""
         self._tree = None
-        order = growth.by_cell(self._rows, self.cells, self._count)
+        order = rtree.by_cell(self._rows, self.cells, self._count)
         self._rows = self._rows._replace(points=self._rows.points[order], then=self._rows.then[order])
         self._packed = self._count
 

@@ -48,7 +48,8 @@ def watched(number: int, monkeypatch, repository=None, **how) -> list[object]:
     for k in range(5):
         changes = monitor.advance(4 * k + 3, rows(300, k, 4 * k, **how))
         seen += [changes, monitor.answer(), monitor.snapshot()]
-        monitor.check()
+        if number > 1:  # with one thread, every other test checks it
+            monitor.check()
     return seen
 
 

@@ -1,8 +1,8 @@
-"""What may explain the value that a sensor did not send?
+"""The numbers from which trees explain a value that a sensor did not send (`kernels.forest`).
 
-Its own past and that of the row's other attributes; and once the sensor has spoken again, what it read then. One line
-of numbers per reading, NaN where something is not known, for trees to cut (`kernels.forest`). Ages enter by their
-logarithms: the first minutes differ more than the same minutes a day later.
+Its own past and that of the row's other attributes (`before`); and once the sensor has been read again, what it read
+then (`between`). One line of numbers per reading, NaN where something is not known. Ages enter by their logarithms: the
+first minutes differ more than the same minutes a day later.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ AGES_BEFORE, AGES_BETWEEN = (AGE,), (AGE, PARTS, PARTS + 3)  # which numbers of 
 
 @kernel
 def before(values, context, j):
-    """(n, PARTS + 3 (d - 1)) what may explain the change of attribute j: values (n, d), context (n, d, PARTS).
+    """(n, PARTS + 3 (d - 1)) what may explain the change of attribute j, from values (n, d) and context (n, d, PARTS).
 
-    Its own context, and of every other attribute the change, the value, and how far that lies above its mean.
+    The context of j; and of every other attribute its change, its value, and how far that lies above its mean.
     """
     n, d = values.shape
     out = np.empty((n, PARTS + 3 * (d - 1)))
@@ -43,10 +43,10 @@ def before(values, context, j):
 def between(values, context, after, j):
     """(n, BETWEEN + 5 (d - 1)) what may explain how far attribute j lies from the line between last and next value.
 
-    after (n, d, 2): next values and how much later they came. Its own context, how much later the next value came, how
-    far the way to it is, what part of the time has passed, and how far both are off together; of every other attribute
-    the change, the value, how far that lies above its mean and above the next value, and from the line between its own
-    last and next.
+    after (n, d, 2): next values and how much later they came. Of j: its context, how much later the next value came,
+    how far that is from the last, which part of the time has passed, and half the harmonic mean of both times. Of every
+    other attribute: its change, its value, how far that lies above its mean, above its next value, and above the line
+    between its own last and next.
     """
     n, d = values.shape
     out = np.empty((n, BETWEEN + 5 * (d - 1)))
@@ -73,7 +73,7 @@ def between(values, context, after, j):
 
 @inner
 def _line(last, age, following, later):
-    """Where the line between two values is, that much after one and that much before the other."""
+    """The line between two values, `age` after the last and `later` before the following one."""
     return last + (following - last) * (age / (age + later))
 
 
@@ -88,7 +88,7 @@ def on_line(context, after, j):
 
 @kernel
 def turned(values, context, after):
-    """(n, d, PARTS) contexts as if time ran backwards: what comes next is what was last."""
+    """(n, d, PARTS) contexts as if time ran backwards: the next value stands as the last one."""
     out = np.full(context.shape, np.nan)
     for i in range(values.shape[0]):
         for q in range(values.shape[1]):
@@ -98,10 +98,10 @@ def turned(values, context, after):
 
 @kernel
 def follow(sensor, time, values, sensors):
-    """Of each reading (n, d, 2) the next value of each attribute and how much later it came, NaN: none did; and (n, d)
-    in which reading, -1: in none.
+    """(n, d, 2) of each reading the next value of each attribute and how much later it came, NaN where none did; and
+    (n, d) in which reading it came, -1 where none did.
 
-    sensor (n,), time (n,) and values (n, d) in the order of time.
+    sensor (n,), time (n,) and values (n, d) are sorted by time. O(n · d).
     """
     n, d = values.shape
     out, reading = np.full((n, d, 2), np.nan), np.full((n, d), -1, np.int64)
@@ -120,7 +120,7 @@ def follow(sensor, time, values, sensors):
 
 @kernel
 def noted(after, reading, values, j):
-    """(n, d, 2) the next values that are known when attribute j is revised: all of the reading that has it."""
+    """(n, d, 2) the next values that are known when attribute j is revised: those of the reading in which j comes."""
     out = np.full(after.shape, np.nan)
     for i in range(after.shape[0]):
         r = reading[i, j]
@@ -133,10 +133,10 @@ def noted(after, reading, values, j):
 
 @kernel
 def note_next(known, first, values, came):
-    """(n, width) the numbers of rows after readings (n, d) that came so much later (n,): values that are not noted yet.
+    """(n, width) the numbers of rows, with what readings (n, d) that came so much later (n,) add: values not known yet.
 
-    From `first` on, the numbers are the next value of each attribute and its age. What was final by then must not see
-    what is noted now: an age that is new is greater than those that are there.
+    From number `first` on stand the next value of each attribute and how much later it came. A cell that was final by
+    then must not see what is noted now, so a new age is greater than those that are there.
     """
     out = known.copy()
     for i in range(out.shape[0]):

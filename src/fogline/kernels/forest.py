@@ -1,8 +1,15 @@
-"""What would a value be if everything depended on everything else in straight lines?
+"""What would a value be, given the others of its row: in straight lines, and by trees that were grown from the history?
 
-The mean of one attribute given whichever of the others are known: that of the normal distribution with these means and
-correlations. A row's answer is worked out from its own values alone, in a fixed order, so it has the same bits whatever
-rows are asked about with it.
+`expected`: the mean of one attribute given whichever of the others are known, as the normal distribution with these
+means and correlations has it. A row's answer depends on its own values alone, in a fixed order, so it has the same bits
+whatever rows are asked about with it.
+
+`grow`, `ask`: extremely randomised trees (Geurts, Ernst, Wehenkel 2006). Each tree cuts the rows in two, again and
+again, at the one of a few random thresholds that best separates their targets, until few are left together. A leaf is a
+box of determinants, and the rows in it are close in what is to be explained: a differential dependency with intervals.
+Of a leaf's targets some evenly spaced ones are kept; those of all trees together are a distribution (`spread`).
+
+Nodes of a tree lie in one array; the children of a node are neighbours. NaN goes left.
 """
 
 from __future__ import annotations
@@ -17,6 +24,11 @@ from fogline.kernels.sorting import ascending
 from fogline.kernels.uncertain import count_in
 
 RIDGE = 1e-6  # added to each variance: attributes may be copies of each other
+KEPT = 5  # targets kept per leaf
+POINTS = 20  # values of a distribution …
+COMBINATIONS = 1024  # … or fewer, where a row lacks several: that many combinations at most
+CUT = 0.1  # of a sensor's targets, the share on either side that lies beyond the ends, which stand for them: its rows
+# err together, so many small chances would count for too much
 
 
 @kernel
@@ -43,7 +55,7 @@ def expected(lines, rows):
 
 @inner
 def _solve(correlation, there, weight):
-    """Weights of the attributes that are there: by Cholesky's decomposition of their correlations."""
+    """Write the weights of the attributes that are there, by Cholesky's decomposition of their correlations."""
     f = there.shape[0]
     which = np.flatnonzero(there)
     m = which.shape[0]
@@ -65,25 +77,6 @@ def _solve(correlation, there, weight):
     weight[:] = 0.0
     for a in range(m):
         weight[which[a]] = right[a]
-
-
-# --- forest ---
-# Which rows of the past are like this one, when "like" is not given by any rule?
-#
-# Extremely randomised trees (Geurts, Ernst, Wehenkel 2006): each tree cuts the rows in two, again and again, at the
-# one
-# of a few random thresholds that best separates their targets, until few are left together. A leaf is a box of
-# determinants, and the rows in it are close in what is to be explained: a differential dependency with intervals. Of
-# a
-# leaf's targets some evenly spaced ones are kept; those of all trees together are a distribution.
-#
-# Nodes of a tree lie in one array; the children of a node are neighbours. NaN goes left.
-
-KEPT = 5  # targets kept per leaf
-POINTS = 20  # values of a distribution …
-PLACES = 1024  # … or fewer, where a row lacks several: that many combinations at most
-CUT = 0.1  # so many of a sensor's targets, on either side, lie beyond the ends, which stand for them: its rows err
-# together, so many small chances would count for too much
 
 
 class Forest(NamedTuple):
@@ -224,20 +217,20 @@ def ask(forest, rows):
 
 @kernel
 def points_for(gaps):
-    """How many values the distribution of a cell has in a row that lacks so many."""
-    return min(POINTS, max(2, int(PLACES ** (1.0 / max(gaps, 1)) + 1e-9)))
+    """How many values the distribution of a cell has in a row that lacks so many cells."""
+    return min(POINTS, max(2, int(COMBINATIONS ** (1.0 / max(gaps, 1)) + 1e-9)))
 
 
 @inner
 def _taken(k, points, width, cut):
-    """Which of so many sorted targets the k-th point of a distribution is."""
+    """The index, among `width` sorted targets, of the k-th of the points of a distribution."""
     first, last = _within(width, cut)
     return min(max((2 * k + 1) * width // (2 * points), first), last)
 
 
 @inner
 def _within(width, cut):
-    """The first and the last of so many sorted targets that a distribution uses."""
+    """The indices of the first and the last of `width` sorted targets that a distribution uses."""
     return int(cut * width), min(int((1 - cut) * width), width - 1)
 
 

@@ -3,10 +3,10 @@
 A tree of boxes over rows, bulk-loaded: its nodes are numbered as a heap, node i has the children 2i + 1 and 2i + 2, and
 the rows of a node lie side by side. Nothing is inserted; a history that grows is loaded anew (`repository/access`).
 
-A row matches a centre if `abs(row - x) <= radius` in every determinant that is asked for; a missing value (NaN) never
-does. Boxes are compared by `lo - x > radius` and `hi - x < -radius`: float subtraction is monotone, so no row that
-matches is lost (`x + radius` would lose some to rounding). A box leaves missing values out. `lacks` marks them, so that
-a node that has any is not taken as a whole.
+A row matches a centre if `abs(row - x) <= radius` in every determinant that is asked for; a missing value (NaN) of
+either never does. Boxes are compared by `lo - x > radius` and `hi - x < -radius`: float subtraction is monotone, so no
+row that matches is lost (`x + radius` would lose some to rounding). A box leaves missing values out. `lacks` marks
+them, so that a node that has any is not taken as a whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RTree(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A centre, in the m determinants that it asks for."""
+    """A centre, in the m determinants that are asked for."""
 
     x: Floats  # (m,)
     radius: Floats  # (m,)
@@ -46,20 +46,20 @@ class Question(NamedTuple):
 
 
 @inner
-def memory(k):
-    """Memory for a question about up to k determinants, and for a walk down the tree."""
-    return Question(np.empty(k), np.empty(k), np.empty(k, np.int64)), np.empty(DEEPEST, np.int64)
+def question(radius):
+    """Of which determinants centres are asked: radius (k,), negative: not asked for."""
+    which = np.flatnonzero(radius >= 0)
+    return Question(np.empty(which.shape[0]), radius[which], which)
 
 
 @inner
-def question(centre, i, radius, room):
-    """What centre i asks, written into `room`; a determinant that is NaN is not asked for."""
-    m = 0
-    for j in range(centre.shape[1]):
-        if centre[i, j] == centre[i, j]:
-            room.x[m], room.radius[m], room.which[m] = centre[i, j], radius[j], j
-            m += 1
-    return Question(room.x[:m], room.radius[:m], room.which[:m])
+def nodes_to_begin(tree, centre, i, asked):
+    """Aim the question at centre i. Returns how many nodes to begin with: the root, or none, if nothing can match."""
+    complete = tree.begin.shape[0] > 0
+    for a in range(asked.x.shape[0]):
+        asked.x[a] = centre[i, asked.which[a]]
+        complete &= asked.x[a] == asked.x[a]
+    return 1 if complete else 0
 
 
 @inner
@@ -104,12 +104,11 @@ def matches(tree, r, asked):
 def find(tree, centre, radius):
     """`then` of the rows that match each centre (q, k): offsets (q + 1,), and the values, ascending per centre."""
     q, inner_nodes = centre.shape[0], tree.begin.shape[0] // 2
-    room, waiting = memory(centre.shape[1])
+    asked, waiting = question(radius), np.empty(DEEPEST, np.int64)
     offsets, values = np.zeros(q + 1, np.int64), np.empty(32 * q + 64)
     n = 0
     for i in range(q):
-        asked = question(centre, i, radius, room)
-        waiting[0], left = 0, min(tree.begin.shape[0], 1)
+        waiting[0], left = 0, nodes_to_begin(tree, centre, i, asked)
         while left:
             left -= 1
             node = waiting[left]
@@ -140,11 +139,10 @@ def find(tree, centre, radius):
 def count(tree, centre, radius):
     """(q,) how many rows match each centre?"""
     inner_nodes = tree.begin.shape[0] // 2
-    room, waiting = memory(centre.shape[1])
+    asked, waiting = question(radius), np.empty(DEEPEST, np.int64)
     out = np.zeros(centre.shape[0], np.int64)
     for i in range(centre.shape[0]):
-        asked = question(centre, i, radius, room)
-        waiting[0], left = 0, min(tree.begin.shape[0], 1)
+        waiting[0], left = 0, nodes_to_begin(tree, centre, i, asked)
         while left:
             left -= 1
             node = waiting[left]
@@ -166,12 +164,11 @@ def bounds(tree, centre, radius):
     A node that cannot widen them is not opened.
     """
     inner_nodes = tree.begin.shape[0] // 2
-    room, waiting = memory(centre.shape[1])
+    asked, waiting = question(radius), np.empty(DEEPEST, np.int64)
     lows, highs = np.full(centre.shape[0], np.nan), np.full(centre.shape[0], np.nan)
     for i in range(centre.shape[0]):
-        asked = question(centre, i, radius, room)
         low, high = np.inf, -np.inf
-        waiting[0], left = 0, min(tree.begin.shape[0], 1)
+        waiting[0], left = 0, nodes_to_begin(tree, centre, i, asked)
         while left:
             left -= 1
             node = waiting[left]

@@ -1,9 +1,8 @@
 """How good is a guess that is a distribution?
 
-The continuous ranked probability score, E|X - y| - E|X - X'| / 2: zero for a sure and right guess, the absolute error
-for a sure one, and least on average for the true distribution.
-
-Discovery, transitions of sensors and the scores of a running stream all use the one kernel `crps`.
+By the continuous ranked probability score (CRPS), E|X - y| - E|X - X'| / 2: zero for a single value that is right, the
+absolute error for any single value, and least on average for the true distribution. Discovery, transitions of sensors
+and the scores of a running stream all use `crps`.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def crps(start, size, value, often, truth):
 
 @kernel
 def central(start, size, value, often, truth, share):
-    """(q,) whether truths lie in the central `share` of distributions: between two points or on them. O(values).
+    """(q,) whether truths lie in the central `share` of distributions, ends included. O(values).
 
-    Those are the least values with (1 - share) / 2, and all but that, of the weight up to them.
+    The ends are the least values that have (1 - share) / 2, and (1 + share) / 2, of the weight up to them.
     """
     out = np.zeros(truth.shape[0], np.bool_)
     for i in range(truth.shape[0]):

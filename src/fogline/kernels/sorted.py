@@ -1,8 +1,8 @@
 """Which rows of a sorted table are close to a centre?
 
-Rows lie in order of a leading code (equal or not) and then of one determinant, the key. The close ones in the key are a
-stretch, found by bisection on `abs(a - x) <= radius` itself: the difference of floats is monotone, so the stretch is
-exactly the rows for which the definition holds. What other determinants ask for is tested row by row within it.
+Rows are sorted by a leading code (equal or not) and then by one determinant, the key. Those that are close in the key
+lie side by side and are found by bisection on `abs(a - x) <= radius` itself: the difference of floats is monotone, so
+they are exactly the rows for which the definition holds. Other determinants are tested row by row among them.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def first_where_above(values, begin, end, x, radius):
 
 @inner
 def within(values, begin, end, x, radius):
-    """No later than `end`, and behind all values from `begin` on that are not above x by more than `radius`.
+    """An end, at most `end`, behind all values from `begin` on that are not above x by more than `radius`.
 
-    Found in leaps that double: stretches are short, and what lies near is quickly read.
+    Found in leaps that double: usually few rows are close, and what lies near is in the processor's cache.
     """
     leap = 8
     while begin + leap < end and not values[begin + leap] - x > radius:
@@ -72,8 +72,8 @@ def within(values, begin, end, x, radius):
 
 
 @inner
-def stretch(table, lead, key, radius):
-    """The rows (begin, end) that are close to the key and have this lead, if there is one; none to a missing key."""
+def close_in_key(table, lead, key, radius):
+    """The rows begin : end that are close to the key and have this lead, if there is one; none for a missing key."""
     begin, end = 0, table.key.shape[0]
     if np.isnan(key) or np.isnan(lead):
         return 0, 0
@@ -101,7 +101,7 @@ def count_close(table, asked):
     out = np.zeros(asked.keys.shape[0], np.int64)
     all_close = not (asked.radii >= 0).any()
     for i in range(asked.keys.shape[0]):
-        begin, end = stretch(table, asked.leads[i], asked.keys[i], asked.radius)
+        begin, end = close_in_key(table, asked.leads[i], asked.keys[i], asked.radius)
         if all_close:
             out[i] = end - begin
             continue
@@ -115,7 +115,7 @@ def bound_close(table, asked):
     """(q,) the least and the greatest `then` of the close rows; NaN where there is none."""
     low, high = np.full(asked.keys.shape[0], np.nan), np.full(asked.keys.shape[0], np.nan)
     for i in range(asked.keys.shape[0]):
-        begin, end = stretch(table, asked.leads[i], asked.keys[i], asked.radius)
+        begin, end = close_in_key(table, asked.leads[i], asked.keys[i], asked.radius)
         for r in range(begin, end):
             if close(table, r, asked, i):
                 x = table.then[r]
@@ -134,7 +134,7 @@ def find_close(table, asked):
     ends = np.empty((n, 2), np.int64)
     room = 0
     for i in range(n):
-        ends[i, 0], ends[i, 1] = stretch(table, asked.leads[i], asked.keys[i], asked.radius)
+        ends[i, 0], ends[i, 1] = close_in_key(table, asked.leads[i], asked.keys[i], asked.radius)
         room += ends[i, 1] - ends[i, 0]
     values = np.empty(room)
     at = 0

@@ -650,7 +650,10 @@ def surely_dominated_then(uncertain, o, opened, changes):
     d = uncertain.lo.shape[1]
     beaten = np.full(d, -np.inf)  # up to which value of its own cell o is surely dominated
     for g in opened:
-        if g == o:
+        behind = 0  # in how many attributes g is not surely as good: if in two, no single cell decides
+        for j in range(d):
+            behind += not low_end(uncertain, g, j) >= high_end(uncertain, o, j)
+        if g == o or behind > 1:
             continue
         for j in range(d):
             rest = elsewhere(uncertain, g, o, j)

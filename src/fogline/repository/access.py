@@ -5,12 +5,12 @@ attribute; a centre that lacks any of what is given matches nothing. Two accesse
 by one determinant (`SortedAccess`), and a tree of boxes over all of them (`TreeAccess`).
 
 Which one is used follows from the history and the rules alone (`Accesses.of`): one numeric determinant is looked up in
-a sorted table; so are several, where one of them leaves few rows to be read; else the tree is used. Measured on 120,000
-rows of real sensors and of synthetic ones, this choice is within a tenth of the better access or nearly so, but for a
-few microseconds where a name leads and most of its rows match (`benchmarks/access.py`).
+a sorted table; so are several, where one of them leaves few rows to be read; else the tree is used. To read 500 rows of
+a table takes as long as to walk down the tree, about 2 µs (`benchmarks/access.py`).
 
-A history that grows is loaded anew: 0.1 to 0.2 s for 120,000 rows. Insertion into a tree takes a tenth of that, and
-leaves a tree that is slower to ask. It is kept, as is the paper's choice of cell sides, in `lab/paper`.
+A history that grows is loaded anew, in about 0.1 s for 120,000 rows. To insert 1 % of the rows into a tree takes some
+milliseconds instead. The paper's index, which does so, and its choice of cell sides are in `lab/paper`: they would not
+be asked faster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fogline.arrays import Flags, Floats, Ints
+from fogline.arrays import Floats, Ints
 from fogline.kernels import rtree
 from fogline.kernels.rtree import RTree
 from fogline.kernels.sorted import Asked, Sorted, bound_close, count_close, find_close
@@ -141,34 +141,23 @@ class TreeAccess:
 
     def count(self, given: Given, centres: Centres) -> Ints:
         out: Ints = rtree.count(self.tree, *self._asked(given, centres))
-        return np.where(complete(given, centres), out, 0)
+        return out
 
     def bounds(self, given: Given, centres: Centres) -> tuple[Floats, Floats]:
         low, high = rtree.bounds(self.tree, *self._asked(given, centres))
-        lacking = ~complete(given, centres)
-        low[lacking], high[lacking] = np.nan, np.nan
         return low, high
 
     def find(self, given: Given, centres: Centres) -> tuple[Ints, Floats]:
-        there = complete(given, centres)
-        offsets, values = rtree.find(self.tree, *self._asked(given, {name: centres[name][there] for name in given}))
-        sizes = np.zeros(len(there), np.int64)
-        sizes[there] = np.diff(offsets)
-        return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))), values
+        offsets, values = rtree.find(self.tree, *self._asked(given, centres))
+        return offsets, values
 
     def _asked(self, given: Given, centres: Centres) -> tuple[Floats, Floats]:
-        """Centres (q, k) and radii (k,) as the kernels take them: NaN for what is not given, any value will do there.
-
-        A centre that *lacks* what is given looks the same to them, and matches nothing: see `complete`.
-        """
-        anything = np.full(len(next(iter(centres.values()))), np.nan)
-        centre = np.stack([centres[name] if name in given else anything for name in self.names], axis=1)
-        return readonly(centre), readonly(np.array([float(given.get(name, 0.0)) for name in self.names]))
-
-
-def complete(given: Given, centres: Centres) -> Flags:
-    """(q,) which centres have all that is given."""
-    return np.asarray(~np.any([np.isnan(centres[name]) for name in given], axis=0))
+        """Centres (q, k) and radii (k,), negative for what is not given, as the kernels take them."""
+        centre = np.empty((len(next(iter(centres.values()))), len(self.names)))
+        for k, name in enumerate(self.names):
+            if name in given:
+                centre[:, k] = centres[name]
+        return readonly(centre), readonly(np.array([float(given.get(name, -1.0)) for name in self.names]))
 
 
 def bulk_loaded(points: Floats, then: Floats) -> RTree:

@@ -1,8 +1,8 @@
 """Where does a machine keep repositories that came from elsewhere?
 
-In a folder of the user's cache, one subfolder for each fingerprint. What lies there is complete: it is unpacked beside
-its place and renamed, by one process while the others of the machine wait for it. `FOGLINE_REPOSITORIES` names another
-folder. Nothing is removed here: it is a cache, and may be emptied while no run uses it.
+In a folder of the user's cache, one subfolder for each fingerprint; `FOGLINE_REPOSITORIES` names another folder. What
+lies there is complete: one process unpacks it beside and renames it, while the others of the machine wait. Nothing is
+removed here: it is a cache, and may be emptied while no run uses it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARK = re.compile("[0-9a-f]{16,128}")
 
 
 def root() -> Path:
-    """The cache of this machine: the first of the places that can be written."""
+    """The cache of this machine: the first of its possible folders that can be written."""
     given, tried = os.environ.get(PLACE), []
     for place in _places():
         try:
@@ -43,7 +43,7 @@ def root() -> Path:
 
 
 def _places() -> list[Path]:
-    """Where it may be."""
+    """The folders in which it may be, the preferred first."""
     if given := os.environ.get(PLACE):
         return [Path(given)]
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -53,19 +53,19 @@ def _places() -> list[Path]:
 def is_own(folder: Path) -> bool:
     """Whether it is a folder, no link to one, that belongs to this user and into which no other may write.
 
-    The temporary folder is everyone's: what lies there under our name may be another user's.
+    Every user may write into the temporary folder: what lies there under our name may be another's.
     """
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def beside(folder: Path, mark: str) -> Path | None:
-    """Where another repository lies, if this folder is one of the cache, where each has a folder; None: it is not."""
+    """The folder of another repository, if this one lies in the cache; None: it does not."""
     return folder.parent / mark if holds(folder) else None
 
 
 def holds(folder: Path) -> bool:
-    """Whether this folder lies in the cache; there may be none."""
+    """Whether this folder lies in a cache, which need not be there."""
     return any(place in folder.parents for place in _places())
 
 
@@ -77,7 +77,7 @@ def pack(folder: Path, mark: str, to: Path) -> None:
 
 
 def unpacked(mark: str, packed: Callable[[], Path]) -> Path:
-    """The folder of the repository with this fingerprint; where it is not yet, made of the file that `packed` gives."""
+    """The folder of the repository with this fingerprint; if it is not there, made of the file that `packed` gives."""
 
     def unpack(folder: Path) -> None:
         with tarfile.open(packed()) as file:
@@ -87,7 +87,7 @@ def unpacked(mark: str, packed: Callable[[], Path]) -> Path:
 
 
 def kept(mark: str, fill: Callable[[Path], None]) -> Path:
-    """The folder of the repository with this fingerprint; where it is not yet, `fill` puts its version into it."""
+    """The folder of the repository with this fingerprint; if it is not there, `fill` puts its version into it."""
     if not _MARK.fullmatch(mark):  # it names a folder that is made, and removed
         raise HistoryError(f"{mark[:40]!r} is no fingerprint of a repository; is its manifest damaged?")
     place = root() / mark
@@ -96,7 +96,7 @@ def kept(mark: str, fill: Callable[[Path], None]) -> Path:
     with _alone(root() / f"{mark}.lock"):
         if (place / store.MANIFEST).exists():
             return place
-        for left in root().glob(f".{mark[:12]}-*"):  # by a process that ended in the midst of it
+        for left in root().glob(f".{mark[:12]}-*"):  # by a process that ended before it had finished
             shutil.rmtree(left, ignore_errors=True)
         draft = Path(mkdtemp(prefix=f".{mark[:12]}-", dir=root()))
         try:
@@ -104,7 +104,7 @@ def kept(mark: str, fill: Callable[[Path], None]) -> Path:
             (version,) = draft.glob(f"{store.VERSION}*")
             newest = {"format": store.FORMAT, "newest": version.name}
             (draft / store.MANIFEST).write_text(sealed(newest), encoding="utf-8")
-            store.version_of(draft, mark)  # is it the one?
+            store.version_of(draft, mark)  # an error if it is another one
             for each in (*draft.rglob("*"), draft):
                 sync(each)
             shutil.rmtree(place, ignore_errors=True)

@@ -1,4 +1,18 @@
-"""By which methods may a repository be fitted?"""
+"""How well do rules impute rows that they have not seen, and which rules does the history suggest?
+
+The newest tenth of the history is held out. Donors come from the rest of it; of either a sample, where there are many.
+Each held-out row is imputed and scored by CRPS against its true value. Where nothing matches, the attribute's own
+distribution over the donors counts (level 0). The error of whatever imputes is held against that of level 0 on the same
+rows (`gain`), so rules, other attributes and a sensor's own past can be compared.
+
+Discovery scores candidates on held-out rows: single determinants at several radii, then pairs of the best ones. A
+candidate that matches a large share of the history explains little and costs much: it is passed over. The best one
+becomes a rule; others join as long as the rules together score clearly better. All by sorting and windows, never by
+comparing all pairs.
+
+Method "paper" does as the paper: the single determinant with the smallest interval at a radius of 0.001 on a range
+scaled to [0, 10].
+"""
 
 from __future__ import annotations
 
@@ -19,44 +33,29 @@ from fogline.repository.rules import combine, subsets
 METHODS = ("held-out", "paper")  # ways to discover rules
 PLAIN = ("last", "mean", "others")  # ways to do without
 VALUES = 64  # of a distribution that a repository gives
-
-
-def check_method(method: str) -> None:
-    """Is it one we know?"""
-    if method not in (*METHODS, *PLAIN):
-        raise HistoryError(f"method is {method!r}; it may be {', '.join(map(repr, (*METHODS, *PLAIN)))}.")
-
-
-# --- gain ---
-# How much better is an imputer than knowing nothing?
-#
-# Whatever imputes, its error is held against that of the attribute's own distribution over the whole history, for the
-# same held-out rows. So the gains of rules, of other attributes and of a sensor's own past can be compared.
-
-
-def gain(error: float, nothing: float) -> float:
-    """The share of the error of knowing nothing that it takes away. 0: no better than that. 1: always right.
-
-    >>> gain(0.5, 2.0)
-    0.75
-    """
-    return 1 - error / nothing if nothing else 0.0
-
-
-# --- held_out ---
-# How well do rules impute rows that they have not seen?
-#
-# The newest tenth of the history is held out; donors come from the rest of it, a sample of either where there are
-# many.
-# Each held-out row is imputed and scored by CRPS against its true value. Where nothing matches, the attribute's own
-# distribution over the donors counts (level 0).
-
 RADII = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the range between the 1st and 99th percentile
 DONORS, HELD, SEED = 20_000, 1_000, 5
 MATCHES, FEW = 0.01, 100  # of the history, at most, on average; but so many rows always may
 RULES = 3  # per attribute
 WORTH = 0.97  # another rule, or determinant, must lower the score to this share of what it was
 SUPPORT = 0.5  # a rule must find something for so many held-out rows: a counter, near to no later row, does not
+BEST = 3  # determinants that may pair up
+PAPER = 0.0001  # 0.001 on a range of 10
+
+
+def check_method(method: str) -> None:
+    """An error if there is no such method."""
+    if method not in (*METHODS, *PLAIN):
+        raise HistoryError(f"method is {method!r}; it may be {', '.join(map(repr, (*METHODS, *PLAIN)))}.")
+
+
+def gain(error: float, nothing: float) -> float:
+    """Which share of the error of knowing nothing is gone. 0: none. 1: all of it, always right.
+
+    >>> gain(0.5, 2.0)
+    0.75
+    """
+    return 1 - error / nothing if nothing else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class HeldOut:
         self.tables: dict[tuple[str, ...], SortedAccess] = {}
 
     def radii(self, name: str) -> list[float]:
-        """How close rows might have to be in this column."""
+        """The radii that are tried in this column."""
         column = self.donors.columns[name]
         there = column.values[~np.isnan(column.values)]
         if column.words is not None or not len(there):
@@ -115,7 +114,7 @@ class HeldOut:
         return [rounded(share * (high - low)) for share in RADII] if high > low else [0.0]
 
     def around(self, given: dict[str, float]) -> list[dict[str, float]]:
-        """The same, also wider: together with another determinant less closeness is needed."""
+        """The same and two wider radii: together with another determinant less closeness is needed."""
         [(name, radius)] = given.items()
         wider = [each for each in self.radii(name) if each > radius][:2]
         return [{name: each} for each in (radius, *wider)]
@@ -123,7 +122,7 @@ class HeldOut:
     def score(self, given: Mapping[str, float]) -> Floats:
         """(held,) the score of each held-out row; NaN where nothing matches.
 
-        All NaN for what matches far too much, or hardly ever.
+        All NaN for a candidate that matches too many rows, or finds something for too few.
         """
         access, there, centres = self._ask(given)
         out = np.full(len(self.truth), np.nan)
@@ -135,7 +134,7 @@ class HeldOut:
         return out
 
     def judge(self, rule: Rule, rows: int) -> Quality:
-        """How the rule does, with its matches scaled to a history of so many rows."""
+        """How good the rule is, with its matches scaled to a history of so many rows."""
         access, there, centres = self._ask(rule.given)
         matches = access.count(rule.given, centres) * rows / max(self.donors.rows, 1)
         errors = _errors(access.find(rule.given, centres), self.truth[there])
@@ -146,7 +145,7 @@ class HeldOut:
         return Quality(rule, matched, float(found.sum()) / len(self.truth), error, level_0)
 
     def _ask(self, given: Mapping[str, float]) -> tuple[SortedAccess, Flags, dict[str, Floats]]:
-        """The table to look in, which held-out rows can be asked about, and with what."""
+        """The table to look in; which held-out rows have all that is given, and their values of it."""
         names = tuple(given)
         if names not in self.tables:
             self.tables[names] = SortedAccess.build(self.donors, self.then, None, names[0], names[1:])
@@ -154,11 +153,11 @@ class HeldOut:
         return self.tables[names], there, {name: self.held[name][there] for name in names}
 
     def mean(self, scores: Sequence[Floats]) -> float:
-        """The mean when the first that found anything counts, and level 0 when none did."""
+        """The mean of `first`."""
         return float(self.first(scores).mean())
 
     def first(self, scores: Sequence[Floats]) -> Floats:
-        """(held,) the score of the first that found anything; of level 0 when none did."""
+        """(held,) of each row the score of the first that found anything; that of level 0 where none did."""
         out = self.level_0.copy()
         for each in reversed(scores):
             out = np.where(np.isnan(each), out, each)
@@ -187,7 +186,7 @@ class HeldOut:
         return float(self.scores([Rule(each.given, self.then, 0.0) for each in chosen]).mean())
 
     def within(self, given: Mapping[str, float]) -> float:
-        """The distance that 95 in 100 held-out rows keep from what matches them, rounded for people."""
+        """The distance that 95 of 100 held-out rows keep from what matches them, rounded."""
         access, there, centres = self._ask(given)
         offsets, values = access.find(given, centres)
         apart = np.abs(values - np.repeat(self.truth[there], np.diff(offsets)))
@@ -201,28 +200,12 @@ def _errors(found: tuple[Ints, Floats], truth: Floats) -> Floats:
 
 
 def rounded(value: float) -> float:
-    """Three digits: a person will read it.
+    """Three digits, for people.
 
     >>> rounded(0.123456)
     0.123
     """
     return float(f"{value:.3g}")
-
-
-# --- discover ---
-# Which rules does the history itself suggest?
-#
-# For each attribute, candidate determinants (single columns, then pairs of the best) at several radii are scored by
-# how
-# well they impute rows held out from the history (`held_out`). A candidate that matches a large share of the history
-# explains little and costs much: it is passed over. The best one becomes a rule; others join as long as the combined
-# rules score clearly better. All by sorting and windows, never by comparing all pairs.
-#
-# `paper` instead does as the paper: the single determinant with the smallest interval at a radius of 0.001 on a range
-# scaled to [0, 10].
-
-BEST = 3  # determinants that may pair up
-PAPER = 0.0001  # 0.001 on a range of 10
 
 
 def judge(history: History, then: str, rules: Sequence[Rule]) -> list[Quality]:

@@ -1,8 +1,12 @@
-"""Which words does a column hold, and which code does each have?
+"""The history: rows of the past as columns of numbers.
 
-Words lie as Arrow holds texts: all letters in one array, and where each word ends in another. So a million of them are
-two files that are mapped, and no process reads them before it looks one up. Two vocabularies are joined by hashing, in
-time linear in both.
+Every column becomes float64 with NaN for missing: numbers as they are, words as codes that are close only when equal.
+Words are texts and booleans, and whatever is in the columns that name rows and groups: an id is called the same whether
+it came as 5, as 5.0 or as "5", and ids beyond 2^53 stay apart. Missing are also values outside the query's limits,
+infinite ones, and texts in an attribute that are no numbers; those are counted.
+
+A row that lacks one attribute still serves every rule that does not need it. A history that has no value of an
+attribute teaches nothing about it, and is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +36,11 @@ TEXTS = pa.large_string()
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Distinct texts; the code of each is its place."""
+    """Distinct texts; the code of each is its position.
+
+    They lie as Arrow holds texts: all letters in one array, where each word ends in another. So a million of them are
+    two files that are mapped, and no process reads them before it looks one up.
+    """
 
     texts: pa.Array  # TEXTS, without nulls
 
@@ -60,16 +68,16 @@ class Words:
         return len(self.texts)
 
     def find(self, asked: pa.Array) -> Ints:
-        """(n,) the codes of texts; -1: not among the words. Each text is looked up by itself: for few texts."""
+        """(n,) the codes of texts; -1: not among the words. Looked up one by one: for few texts."""
         return np.array([self._codes.get(each, -1) for each in asked.cast(pa.large_binary()).to_pylist()], np.int64)
 
     @cached_property
     def _codes(self) -> dict[bytes, int]:
-        """Made when a word is looked up for the first time. By bytes: a text that is no text is no word."""
+        """Made when a word is looked up for the first time; by bytes, since not every text is valid UTF-8."""
         return {word: k for k, word in enumerate(self.texts.cast(pa.large_binary()).to_pylist())}
 
     def joined(self, more: Words) -> tuple[Words, Ints]:
-        """These words and then the new ones of `more`; and the codes of all words of `more` in that."""
+        """These words and then the new ones of `more`; and the codes of all words of `more` in that. Linear in both."""
         there = pc.index_in(more.texts, value_set=self.texts)
         new = there.is_null().to_numpy(zero_copy_only=False)
         codes = np.asarray(there.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
@@ -78,19 +86,19 @@ class Words:
 
 
 def sorted_words(texts: pa.Array) -> Words:
-    """The distinct ones of these texts, in their order: the same wherever they come from."""
+    """The distinct ones of these texts, sorted: the same wherever they come from."""
     return _ranked(pc.unique(texts).drop_null())[1]
 
 
 def coded(column: pa.Array) -> tuple[Floats, Words]:
-    """(n,) codes of texts, or of whole numbers as texts, NaN where there is none; and the words, in their order."""
+    """(n,) codes of texts, or of whole numbers as texts, NaN where there is none; and the words, sorted."""
     encoded = column.dictionary_encode()
     rank, words = _ranked(encoded.dictionary.cast(TEXTS))
     return recoded(encoded.indices.to_numpy(zero_copy_only=False), rank), words
 
 
 def _ranked(distinct: pa.Array) -> tuple[Ints, Words]:
-    """(n,) the codes of distinct texts when they are in order; and the words."""
+    """(n,) the codes of distinct texts among the words, which are the same texts sorted; and the words."""
     order = pc.array_sort_indices(distinct)
     rank = np.empty(len(distinct), np.int64)
     rank[order.to_numpy()] = np.arange(len(distinct))
@@ -98,13 +106,13 @@ def _ranked(distinct: pa.Array) -> tuple[Ints, Words]:
 
 
 def recoded(codes: Any, table: Any) -> Floats:
-    """(n,) codes (NaN: none) exchanged by a table: code k becomes table[k]."""
+    """(n,) codes (NaN: none) translated: code k becomes table[k]."""
     wide = np.append(np.asarray(table, np.float64), np.nan)
     return np.asarray(wide[np.nan_to_num(np.asarray(codes, np.float64), nan=-1.0).astype(np.int64)], np.float64)
 
 
 def as_texts(column: pa.Array) -> pa.Array:
-    """Values as the texts by which they are called, as sensors are: 5, 5.0 and "5" are one. Infinite: missing."""
+    """Values as texts, as sensors are named: 5, 5.0 and "5" are the same. Infinite: missing."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if is_text(column.type) or pa.types.is_integer(column.type) or pa.types.is_null(column.type):
@@ -116,22 +124,6 @@ def as_texts(column: pa.Array) -> pa.Array:
     return called.take(encoded.indices)
 
 
-# --- history ---
-# What does the history hold, as numbers?
-#
-# Every column becomes float64 with NaN for missing: numbers as they are, words as codes that are close only when
-# equal.
-# Words are texts and booleans, and whatever is in the columns that name rows and groups: an id is called the same
-# whether
-# it came as 5, as 5.0 or as "5", and ids beyond 2^53 stay apart. Values outside the query's limits, and infinite
-# ones,
-# are missing; so are texts in an attribute that are no numbers, which are counted. A row that lacks one attribute
-# still
-# serves every rule that does not need it; a history that has no value of an attribute teaches nothing about it, and
-# is
-# refused.
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """One attribute of the history."""
@@ -140,9 +132,9 @@ class Column:
     words: Words | None = None  # what the codes 0, 1, … stand for; None: numbers
 
     def encode(self, given: pa.Array) -> Floats:
-        """Values of a stream in the same terms; a word that the history does not know is near to nothing (-1).
+        """(n,) values of a stream as this column has them. A word that the history does not know is -1: no row has it.
 
-        What cannot be read as a number is missing: a determinant never stops a row.
+        What cannot be read as a number is missing: a determinant never makes a row invalid.
         """
         if self.words is None:
             if pa.types.is_string(given.type) or pa.types.is_large_string(given.type):
@@ -155,7 +147,7 @@ class Column:
         return recoded(encoded.indices.to_numpy(zero_copy_only=False), self.words.find(encoded.dictionary))
 
     def called(self, values: Floats) -> list[str]:
-        """What rows with these values are called, where the column names rows or groups."""
+        """The names of rows with these values, where the column names rows or groups."""
         if self.words is None:
             return [str(name) for (name,) in sensor_names(values.tolist())]
         return list(self.words.texts.take(pa.array(values.astype(np.int64))).to_pylist())
@@ -173,14 +165,14 @@ Texts = tuple[int, str]  # how many cells are texts that are no numbers, and one
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Complete (or nearly complete) rows of the past, in columns."""
+    """Complete (or nearly complete) rows of the past."""
 
     columns: Mapping[str, Column]
     rows: int
     texts: Mapping[str, Texts] = field(default_factory=dict)  # of the attributes where there are any
 
     def sample(self, most: int, seed: int) -> History:
-        """These rows, or so many of them, in their order."""
+        """At most so many of the rows, drawn at random, in their order."""
         if self.rows <= most:
             return self
         return self.part(np.sort(np.random.default_rng(seed).choice(self.rows, most, replace=False)))
@@ -194,9 +186,9 @@ class History:
         )
 
     def like(self, other: History) -> History:
-        """The same rows with the other's columns: what is not there is missing, words get the other's codes first.
+        """The same rows with the other's columns: one that is not there is missing, words get the other's codes.
 
-        O(rows and words of both).
+        New words come behind the other's. O(rows and words of both).
         """
         columns = {}
         for name, model in other.columns.items():
@@ -210,7 +202,7 @@ class History:
         return History(columns, self.rows, self.texts)
 
     def in_order(self, query: Query, newest: int | None = None) -> History:
-        """These rows by their times, each (group, id, time) once; only the newest so many of them."""
+        """These rows sorted by time, each (group, id, time) once; only the newest so many of them."""
         keys = [name for name in (*query.by, query.id, query.time) if name in self.columns]
         rows = np.arange(self.rows)
         if query.time in self.columns:
@@ -220,7 +212,7 @@ class History:
         return self.part(rows if newest is None else rows[-newest:])
 
     def _first_of(self, keys: Sequence[str]) -> Ints:
-        """The first row of each that have equal values in these columns; rows that lack any of them all stay."""
+        """Of rows with equal values in these columns the first; rows that lack any of them all stay."""
         there = ~np.any([np.isnan(self.columns[name].values) for name in keys], axis=0)
         named = np.flatnonzero(there)
         _, first = numbered([self.columns[name].values[named] for name in keys])
@@ -314,7 +306,7 @@ def check_teaches(history: History, query: Query, otherwise: Collection[str] = (
 
 
 def in_order(table: pa.Table, query: Query) -> pa.Table:
-    """Oldest first, if the rows have times: what is newest is held out when rules are judged."""
+    """Oldest first, if the rows have times: the newest are held out when rules are judged."""
     keys = [(name, "ascending") for name in (query.time, query.id, *query.by) if name in table.schema.names]
     sortable = [key for key in keys if not pa.types.is_nested(table.schema.field(key[0]).type)]
     if query.time not in table.schema.names:
@@ -324,12 +316,12 @@ def in_order(table: pa.Table, query: Query) -> pa.Table:
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without a dictionary, of which Arrow sorts no table."""
+    """The column without a dictionary: Arrow does not sort by one."""
     return column.cast(_plain(column.type))
 
 
 def _times(column: pa.ChunkedArray, name: str) -> Column | None:
-    """The clock of the stream, read as a stream's is; texts of which none is an instant are words."""
+    """The times, read as those of a stream; texts of which none is an instant are words."""
     kind = column.type
     if not (is_text(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return _column(column, name)
@@ -338,7 +330,7 @@ def _times(column: pa.ChunkedArray, name: str) -> Column | None:
 
 
 def _names(column: pa.ChunkedArray, name: str) -> Column | None:
-    """What names rows or groups: words, exactly, whatever they came as."""
+    """What names rows or groups: words, whatever type it came as."""
     kind = _plain(column.type)
     if pa.types.is_integer(kind):
         return Column(*coded(_whole(column.cast(kind))))
@@ -348,7 +340,7 @@ def _names(column: pa.ChunkedArray, name: str) -> Column | None:
 
 
 def _numbers(column: pa.ChunkedArray, name: str) -> tuple[Column, Texts]:
-    """An attribute that came as texts: numbers where they are; and what of it is none."""
+    """An attribute that came as texts: the numbers, and the texts that are none."""
     whole = _whole(column.cast(TEXTS))
     values, bad = read_numbers(whole)
     refuse_unheld(whole, unheld_texts(whole, values), name)
@@ -377,7 +369,7 @@ def _column(column: pa.ChunkedArray, _: str) -> Column | None:
 
 
 def _must_hold(column: pa.ChunkedArray, name: str) -> None:
-    """An attribute's value that a stream would reject is an error here: imputed, it would be taken for another one."""
+    """An error for a value that a stream would reject: a float would hold another number instead."""
     kind = _plain(column.type)
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         for chunk in column.chunks:
@@ -386,12 +378,12 @@ def _must_hold(column: pa.ChunkedArray, name: str) -> None:
 
 
 def refuse_unheld(column: pa.Array, unheld: Flags | None, name: str) -> None:
-    """An error that names the first of the values that no float holds."""
+    """An error that names the first value that no float holds, if there is one."""
     for i in [] if unheld is None else np.flatnonzero(unheld).tolist():
         raise HistoryError(f"{name!r} is {column[i].as_py()} in the history, {UNHELD} (in the stream as well).")
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """In one piece."""
+    """The column as one array."""
     whole = column.combine_chunks()
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

@@ -1,11 +1,11 @@
 """What do the other attributes of a row explain about the one it lacks?
 
-Extremely randomised trees over the other attributes: a leaf is a box of determinants, so this is a differential
-dependency with intervals of its own for each region. Where straight lines explain a part of it, the trees explain what
-lines leave over. Cells are hidden while trees grow, so that rows with several gaps find their way too.
+Extremely randomised trees over the other attributes (`kernels/forest`): a leaf is a box of determinants, so this is a
+differential dependency with intervals of its own for each region. Where straight lines explain a part, the trees
+explain the rest. Some cells are hidden while trees grow, so rows with several gaps are imputed, too.
 
-Nothing of this needs sensors or times. An attribute gets it if on held-out rows it does clearly better than rules and
-whole history.
+None of this needs sensors or times. An attribute gets it if, on held-out rows, it does clearly better than rules and
+the whole history.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from fogline.repository.history import Column, History
 from fogline.repository.sensors.transition import grid_of
 
 TREES, ROWS = 6, 20_000
-EACH = 2_500  # rows of one tree: up to this many all, else half of them, another half for each
+EACH = 2_500  # up to so many rows every tree gets all, else half of them, drawn anew for each
 ALONE = 5_000  # rows from which it pays to grow several trees at once
 TRIAL_TREES, TRIAL_ROWS, HELD = 4, 1_000, 200
 LEAF, LEAVES = 20, 50  # rows of a leaf, fewer where that makes fewer leaves than this; never fewer than …
-SMALLEST = 5  # …, which is also enough where lines explain nothing: it is then the boxes that must be fine
+SMALLEST = 5  # …, which is also used where lines explain nothing: there boxes must be small
 FEWEST = 50  # rows that have the attribute; from fewer nothing is learnt
 MOST = 16  # determinants
 WORDS = 32  # a column with more different words is a name, not a kind
 GAPPED, HIDDEN = 0.25, 0.3  # the share of rows from which cells are hidden, and of their cells that are
-CUT = 0.0  # rows that do not follow on each other do not err together: small chances are worth what they say
+CUT = 0.0  # these rows do not err together, so small chances count in full (compare `forest.CUT`)
 WHOLE, SEED = 256, 17
 
 
@@ -83,18 +83,18 @@ class ByOthers:
         return np.asarray(least), np.asarray(most)
 
     def rough_bounds(self, low: float, high: float) -> tuple[float, float]:
-        """Between which values `distributions` stays, whatever the row."""
+        """Between which values `distributions` stays for any row."""
         values = self._values(low, high)
         return values.low, values.high
 
     def _values(self, low: float, high: float) -> ValueGrid:
-        """Lines may lead beyond what the attribute has ever been; answers do not."""
+        """The values that may be given. Lines may lead beyond what occurred; answers do not."""
         least, most = float(np.clip(self.grid[0], low, high)), float(np.clip(self.grid[-1], low, high))
         return ValueGrid(self.grid, float(self.step), least, most)
 
 
 def explained(lines: Linear | None, known: Floats) -> tuple[Floats, Floats]:
-    """(n,) what straight lines make of determinants (n, f); and what trees look at: these, and that."""
+    """(n,) what straight lines give for determinants (n, f); and what trees are asked with: these, and that."""
     known = np.ascontiguousarray(known)
     if lines is None:
         return np.zeros(len(known)), known
@@ -105,7 +105,7 @@ def explained(lines: Linear | None, known: Floats) -> tuple[Floats, Floats]:
 def learn_others(
     history: History, query: Query, then: str, rules: tuple[Rule, ...], *, doubt: bool = False
 ) -> ByOthers | None:
-    """What other attributes explain about one, if on held-out rows it does better than rules and whole history.
+    """What other attributes explain about one; None where rules or the whole history do as well on held-out rows.
 
     `doubt`: warn where even the best of these does no better there than the attribute's mean.
     """
@@ -140,7 +140,7 @@ def _doubt(then: str, error: float, by_mean: Floats) -> None:
 
 
 class _Table(NamedTuple):
-    """Determinants and the attribute, as they are in the history."""
+    """Determinants and the attribute, over all rows of the history."""
 
     given: tuple[str, ...]
     columns: tuple[Column, ...]
@@ -192,7 +192,7 @@ class _Table(NamedTuple):
 
 
 def _given(history: History, query: Query, then: str, rows: Ints) -> tuple[str, ...]:
-    """The determinants: attributes of the query first, then other columns, those that go along with it most first."""
+    """The determinants: attributes of the query first, then other columns, the most correlated first."""
     names = [name for name in determinants(history, query, then) if _explains(history.columns[name])]
     truth = history.columns[then].values[rows]
     along = {name: _along(history.columns[name].values[rows], truth) for name in names if name not in query.attributes}
@@ -201,11 +201,12 @@ def _given(history: History, query: Query, then: str, rows: Ints) -> tuple[str, 
 
 
 def _explains(column: Column) -> bool:
+    """Whether it holds numbers, or few words: with many it is a name."""
     return column.words is None or len(column.words.texts) <= WORDS
 
 
 def _along(one: Floats, two: Floats) -> float:
-    """How closely two columns go along with each other, from 0 to 1."""
+    """The absolute correlation of two columns, from 0 to 1."""
     there = ~np.isnan(one) & ~np.isnan(two)
     if there.sum() < FEWEST or np.ptp(one[there]) == 0 or np.ptp(two[there]) == 0:
         return 0.0
@@ -213,10 +214,10 @@ def _along(one: Floats, two: Floats) -> float:
 
 
 def _held_out(history: History, then: str, rows: Ints, rules: tuple[Rule, ...]) -> tuple[Ints, Ints, float, float]:
-    """The rows to learn from in the trial, the newest ones that are held out, and the mean score of what else there is,
-    and of the attribute's distribution.
+    """The rows to learn from in the trial; the newest, which are held out; the mean score there of what rules find, and
+    of the attribute's distribution.
 
-    That is what rules find; without any, the attribute's distribution, of which evenly spaced values are enough.
+    Without rules both scores are the latter, from evenly spaced values of it.
     """
     if rules:
         held_out = HeldOut(history, then)

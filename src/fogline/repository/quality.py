@@ -1,7 +1,14 @@
-"""By what is each attribute imputed, how far off is that, and would something plain do better?
+"""How good are the values that a repository gives, and the rules it is given?
 
-Judged on the newest tenth of the history, from the rest of it: the errors (mean CRPS, in the attribute's own unit) of
-what is imputed, of the sensor's last value again, of the attribute's mean, and of what would be given without sensors.
+`imputation`: by what each attribute is imputed, and how far off that is on the newest tenth of the history, beside the
+sensor's last value, the attribute's mean, and knowing nothing (mean CRPS, in the attribute's own unit).
+
+`doubt`: a warning where rows without before and after would better be left out, or filled with means. Judged by what is
+used for such rows: other attributes, rules, the whole history. Nothing is fitted for it.
+
+`verify`: which rules the history itself breaks. A rule with radii states that close rows are close in another
+attribute, so every row is held against the least and greatest value of the rows that are close to it; only the rows
+that break a rule are looked at one by one.
 """
 
 from __future__ import annotations
@@ -65,15 +72,17 @@ def imputation(
     mean = float(np.abs(held_out.truth - held_out.donors.columns[name].values.mean()).mean())
     if transition is None:
         imputer = RULES if any(rule.then == name for rule in rules) else WHOLE
-        note = _note(otherwise, None, mean, nothing, again=again)
-        return Imputation(name, imputer, otherwise, None, None, mean, otherwise, nothing, note)
-    imputer = PAST if transition.between is None else HINDSIGHT
-    later = None if transition.between is None else transition.error_between
-    note = _note(transition.error, transition.error_last, mean, nothing, again=True)
-    return Imputation(name, imputer, transition.error, later, transition.error_last, mean, otherwise, nothing, note)
+        error, hindsight, last = otherwise, None, None
+    else:
+        imputer = PAST if transition.between is None else HINDSIGHT
+        error, last = transition.error, transition.error_last
+        hindsight = None if transition.between is None else transition.error_between
+    note = _note(error, last, mean, nothing, again=again)
+    return Imputation(name, imputer, error, hindsight, last, mean, otherwise, nothing, note)
 
 
 def _note(error: float, last: float | None, mean: float, nothing: float, *, again: bool) -> str:
+    """What to think of such errors, for people."""
     notes = []
     if error > mean:
         notes.append("the attribute's mean does better")
@@ -88,14 +97,6 @@ def _note(error: float, last: float | None, mean: float, nothing: float, *, agai
     return "; ".join(notes)
 
 
-# --- doubt ---
-# Would a table's rows with gaps be better left out, or filled by means, than by what a repository gives?
-#
-# Judged on the newest tenth of its history, by what is used where rows have no before and after: other attributes,
-# rules,
-# the whole history. Nothing is fitted for it, and what was found is kept with the repository.
-
-
 class Errors(NamedTuple):
     """How far off an attribute is on held-out rows."""
 
@@ -107,11 +108,12 @@ class Errors(NamedTuple):
 def doubt(repository: Repository, names: Sequence[str], kept: dict[str, Errors | None]) -> None:
     """Warn of each of these attributes, which have gaps, for which something plain would do better.
 
-    `kept`: what was found before, and is found now.
+    `kept`: what was found before; what is found now is added.
     """
     for name in names if repository.method not in PLAIN else ():
-        found = kept[name] if name in kept else kept.setdefault(name, _errors(repository, name))
-        if found is None:
+        if name not in kept:
+            kept[name] = _errors(repository, name)
+        if (found := kept[name]) is None:
             continue
         better = []
         if found.given > found.mean:
@@ -128,9 +130,9 @@ def doubt(repository: Repository, names: Sequence[str], kept: dict[str, Errors |
 
 
 def _errors(repository: Repository, name: str) -> Errors | None:
-    """None: too few rows have the attribute to judge by, or the user chose to learn nothing about it."""
+    """None: too few rows have the attribute to judge by, or the user gave rules and none for it."""
     if repository.method == "given" and not any(rule.then == name for rule in repository.rules):
-        return None  # as the user chose
+        return None
     there = int(np.count_nonzero(~np.isnan(repository.history.columns[name].values)))
     if there // 10 < FEWEST:
         return None
@@ -140,14 +142,6 @@ def _errors(repository: Repository, name: str) -> Errors | None:
     others = repository.others.get(name)
     given = found.otherwise if others is None else min(others.error, found.otherwise)
     return Errors(given, found.mean, found.nothing)
-
-
-# --- verify ---
-# Does the history keep its own rules?
-#
-# A rule promises that rows close in all that is given are close in `then`. Each row is held against the bounds of
-# what
-# matches it; only for rows that break the promise is a partner looked up.
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +181,7 @@ def _breakers(rule: Rule, history: History) -> Ints:
 
 
 def _partner(rule: Rule, history: History, row: int) -> tuple[int, int] | None:
+    """The row and the first one with which it breaks the rule, the earlier first."""
     close = np.abs(history.columns[rule.then].values - history.columns[rule.then].values[row]) > rule.within
     for name, radius in rule.given.items():
         values = history.columns[name].values

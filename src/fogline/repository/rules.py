@@ -1,4 +1,4 @@
-"""How are rules written down, read, checked and combined?
+"""Rules (differential dependencies): how they are written, read, checked and combined.
 
 A rule states that rows close in every `given` attribute are close in `then`. As text:
 
@@ -91,7 +91,7 @@ def as_rules(rules: Iterable[Any]) -> list[Rule]:
 
 
 def load(path: str | Path) -> list[Rule]:
-    """The rules of a YAML file: a list of text forms or mappings."""
+    """The rules of a YAML file: a list of texts or mappings."""
     try:
         listed = read_document(path, names=("then",))
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def load(path: str | Path) -> list[Rule]:
 
 
 def check_rules(rules: Iterable[Rule], history: History) -> None:
-    """Every rule speaks of columns that are there, and of words only as equal."""
+    """An error for a rule about a column that is not there, or with a distance between words."""
     for rule in rules:
         for name in (*rule.given, rule.then):
             if name not in history.columns:
@@ -123,7 +123,7 @@ def check_rules(rules: Iterable[Rule], history: History) -> None:
 
 
 def combine(rules: Sequence[Rule]) -> dict[str, float]:
-    """What several rules ask for together: all their `given`, the smaller distance where they share one."""
+    """What several rules ask for together: all that is given, the smallest distance where they share an attribute."""
     given: dict[str, float] = {}
     for rule in rules:
         for name, radius in rule.given.items():

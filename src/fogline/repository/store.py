@@ -40,12 +40,12 @@ class Version(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """In bytes."""
         return sum(each.stat().st_size for each in self.path.iterdir())
 
 
 class Draft:
-    """A repository being written: its arrays lie in a subfolder of their own, and count once `finish` names them."""
+    """A repository being written: its arrays lie in a subfolder of their own, and are read once `finish` names them."""
 
     def __init__(self, folder: str | Path) -> None:
         check_folder(folder)
@@ -67,7 +67,7 @@ class Draft:
         sync(self.root.parent)
 
     def discard(self) -> None:
-        """Leave things as they were; but what is named, or may be, stays."""
+        """Remove what was written, unless the folder's manifest names it, or cannot be read."""
         try:
             named = opened((self.root / MANIFEST).read_bytes())
             if named is None or named.get("newest") == self.arrays.name:
@@ -82,7 +82,7 @@ class Draft:
 
 
 def root_of(folder: str | Path) -> Path:
-    """The folder, if it is one that can be mapped: processes open it by its path."""
+    """The folder as a plain path, which processes can map; an error for a place that has none."""
     named = re.match(r"([a-zA-Z][\w+.-]+):/+", str(folder))
     if named is None:
         return Path(folder)
@@ -95,7 +95,7 @@ def root_of(folder: str | Path) -> Path:
 
 
 def check_folder(folder: str | Path) -> None:
-    """May a repository be written here?"""
+    """An error if no repository may be written here."""
     root = root_of(folder)
     if root.exists() and not root.is_dir():
         raise HistoryError(f"{str(folder)!r} is a file; a repository is a folder.")
@@ -107,7 +107,7 @@ def check_folder(folder: str | Path) -> None:
 
 
 def versions(folder: str | Path) -> list[Version]:
-    """What a folder holds, the newest first. What cannot be read as a version of this format is left out."""
+    """The versions of a folder, the newest first. What cannot be read as one of this format is left out."""
     newest = _newest(folder)
     others = sorted((each for each in newest.parent.glob(f"{VERSION}*") if each != newest), reverse=True)
     found = [Version(newest, _manifest(newest)["fingerprint"])]
@@ -124,14 +124,14 @@ def prune(folder: str | Path, keep: int = 1) -> list[str]:
     gone = []
     for path in sorted(root_of(folder).glob(f"{VERSION}*")):
         if path not in kept and ((path / MANIFEST).exists() or time.time() - path.stat().st_mtime > ABANDONED):
-            (path / MANIFEST).unlink(missing_ok=True)  # first: what is half removed is no version
+            (path / MANIFEST).unlink(missing_ok=True)  # first, so that what is half removed is no version
             shutil.rmtree(path)
             gone.append(path.name)
     return gone
 
 
 def save(folder: str | Path, fitted: Fitted, fingerprint: str) -> None:
-    """Write everything."""
+    """Write a repository as the newest version of a folder."""
     draft = Draft(folder)
     try:
         draft.finish(fitted, fingerprint)
@@ -153,7 +153,7 @@ def load(folder: str | Path, fingerprint: str | None = None) -> tuple[Fitted, st
 
 
 def version_of(folder: str | Path, fingerprint: str | None) -> Path:
-    """Where the version lies."""
+    """The subfolder of the newest version, or of the one with this fingerprint."""
     newest = _newest(folder)
     if fingerprint in (None, _manifest(newest)["fingerprint"]):
         return newest
@@ -184,7 +184,7 @@ def _manifest(version: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, holder: Path) -> dict[str, Any]:
-    """A manifest, if it is one of this format."""
+    """What a manifest lists; an error if there is none of this format."""
     try:
         content = read_small(path, WRITTEN)
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def _read(path: Path, holder: Path) -> dict[str, Any]:
 
 
 def manifest_of(content: bytes, path: str | Path, holder: str | Path) -> dict[str, Any]:
-    """What a manifest lists, if it is whole, and one of this format."""
+    """What a manifest lists; an error if it is damaged, or of another format."""
     manifest = opened(content)
     if manifest is None or not isinstance(manifest.get("format"), int):
         raise _damaged(path, "cannot be read: it is not what was written")
@@ -209,7 +209,7 @@ def manifest_of(content: bytes, path: str | Path, holder: str | Path) -> dict[st
 
 
 def newest_in(manifest: dict[str, Any], holder: str | Path) -> str:
-    """The version that the manifest of a folder names: a folder in it, and nothing else."""
+    """The version that the manifest of a folder names; an error if that is no version in it."""
     named = str(manifest.get("newest"))
     if not named.startswith(VERSION):
         raise _damaged(holder, "has a manifest that names no version of it")

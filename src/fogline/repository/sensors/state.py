@@ -178,6 +178,7 @@ class SensorState:
         return SensorResult(context[rows.wanted], revised, fate)
 
     def _take(self, rows: SensorRows) -> SensorResult:
+        """All rows at once: there is room for their sensors, or no row has a gap that only their past can fill."""
         time, values, n = rows.time, rows.values, len(rows.time)
         if self.untouched and n:
             self._older_than(float(time.min()))
