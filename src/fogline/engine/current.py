@@ -13,7 +13,7 @@ Nothing is forgotten: a row that surely dominates others may be gone tomorrow. S
 - *in* are the members of the answer, with the sums of logarithms that are their probabilities.
 
 When a row leaves (it is replaced, removed, or expires), those that it guarded look for another guard. No other row is
-looked at but the members, whose sums follow. `kernels.latest` says why a guard stays good whatever becomes of it.
+looked at but the members, whose sums follow. `kernels.latest` states why a guard stays good whatever becomes of it.
 
 The changes are those of ids: one whose row is replaced and that stays in the answer is updated.
 

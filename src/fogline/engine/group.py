@@ -4,8 +4,8 @@ At each tick everything that has expired leaves, then the rows that arrived ente
 revised, then the answer is taken. An instant at which nothing arrives, nothing is revised and nothing of the live set
 expires changes nothing, so it need not be visited.
 
-Changes are told in the order of group, arrival and id. Of several open rows that surely dominate a leaver, the first in
-the order of (arrival, id) is named.
+Changes are reported in the order of group, arrival and id. Of several open rows that surely dominate a leaver, the
+first in the order of (arrival, id) is named.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ Invariant: dead slots have state DEAD and expiry -inf. The words of all others a
 
 from __future__ import annotations
 
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ TYPES: dict[str, Any] = {
 }
 
 
+_rooms = local()
+
+
 class Fields:
     """The fields of the groups' records, each as an array (groups,) that sees what kernels write."""
 
@@ -91,13 +95,11 @@ class Slots:
         self.fence = fences(d)
         self.cuts = cut_points(np.empty((0, d)), np.empty((0, d)))
         self.groups = np.zeros(groups, GROUP)
-        for name, value in (("room", 16), ("now", -np.inf), ("soon", np.inf), ("latest", -np.inf)):
+        for name, value in (("now", -np.inf), ("soon", np.inf), ("latest", -np.inf)):
             self.groups[name] = value
-        self.groups["first"] = 16 * np.arange(groups)
         self.of = Fields(self.groups)
         self.pruned = np.zeros((groups, 4), np.int64)
         self.ends = np.array([len(self.lists.value), 0])  # how much of the pools, and of the sums, is in use
-        self.scratch: Floats = np.empty((8, max(places, ROOM) + d))
         self.id: NDArray[Any] = np.empty(0, object)  # or the numbers of rows, where ids lie elsewhere
         self.known: Floats = np.empty((0, known))  # what rules may ask for
         self.raw: Floats = np.empty((0, d))  # as it came
@@ -105,8 +107,7 @@ class Slots:
         self.uncertain: UncertainRows = self._room_for_rows(0, 16)
         self.work: Ints = np.empty((6, 0), np.int64)  # lists that a tick works with: see `arrays.CAME`
         self.source: Ints = np.empty(0, np.int64)  # which row of the call that filled it a slot holds
-        self.changes: Any = np.empty(1024, CHANGE)  # what the present tick changed
-        self._lay(self.groups["room"], NONE, NONE)
+        self.changes: Any = np.empty(64, CHANGE)  # what the present tick changed
         self.sums = Sums(np.zeros((16, 2), np.int64), np.zeros(16, np.int64))
 
     # --- As kernels see them ------------------------------------------------------------------------------------------
@@ -129,6 +130,15 @@ class Slots:
             uncertain, columns, raw, self.sums, self.cuts, self.fence, int(group["used"]), self.pool, self.filled,
             float(group["latest"]), self.shared,
         )  # fmt: skip
+
+    @property
+    def scratch(self) -> Floats:
+        """Room for walks over instances: this thread's own, made once."""
+        size = max(self.most_places, ROOM) + self.d
+        found: Floats | None = getattr(_rooms, "room", None)
+        if found is None or found.shape[1] < size:
+            _rooms.room = found = np.empty((8, size))
+        return found
 
     @property
     def used(self) -> int:
@@ -220,7 +230,7 @@ class Slots:
             self.recode(rows.uncertain)
         if begin is None or len(begin) == 2:
             if (n := self.used + len(rows.arrived)) > len(self.raw):
-                self._widen(np.array([max(2 * len(self.raw), n)]))
+                self._widen(np.array([max(2 * len(self.raw), n, 16)]))
         else:
             need, room = self.groups["used"] + np.diff(begin), self.groups["room"]
             if (need > room).any():
@@ -256,7 +266,8 @@ class Slots:
     def _lay_work(self, n: int, new: Ints, old: Ints) -> None:
         before = self.work
         self.work = np.empty((6, n), np.int64)
-        self.work[:, new] = before[:, old]
+        if len(old):
+            self.work[:, new] = before[:, old]
         self.source = np.empty(n, np.int64)
 
     def _deepen(self, size: int) -> None:
@@ -366,5 +377,6 @@ def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
 def moved(array: NDArray[Any], size: int, new: Ints, old: Ints) -> NDArray[Any]:
     """An array of so many rows, in which what lay at `old` lies at `new`."""
     out = np.empty((size, *array.shape[1:]), array.dtype)
-    out[new] = array[old]
+    if len(old):
+        out[new] = array[old]
     return out

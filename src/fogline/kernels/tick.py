@@ -5,7 +5,7 @@ expire. Rows whose last sure dominator has expired are open again. The members' 
 longer known to be out is judged, and what changed in the answer is written. Groups have nothing to do with each other.
 
 All of that is one call, which changes the columns in place and returns two numbers: at thirty rows a tick, calls and
-arrays that are handed over cost more than the work. Where a group meets something unusual, its record says what is
+arrays that are handed over cost more than the work. Where a group meets something unusual, its record states what is
 left to do, and a further call goes on:
 
 - FILL: rows of which only bounds are known are no longer surely dominated; they come again as rows, better known.
