@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fogline.show import cell_text, html_table
+from fogline.notebook import cell_text, html_table
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -26,7 +26,7 @@ from fogline.impute.protocol import Eager, Evidence, fewer
 from fogline.kernels.score import crps
 from fogline.kernels.uncertain import distinct
 from fogline.query import Query
-from fogline.repository.held_out import VALUES
+from fogline.repository import VALUES
 from fogline.repository.repository import Repository
 from lab.case import Case, matrix
 from lab.imputers.fittable import evidence_of, fit_once, gathered

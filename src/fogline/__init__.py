@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from fogline.impute.scores import Score
     from fogline.impute.written import distributions
     from fogline.monitor import Monitor
+    from fogline.notebook import Rendering, show
+    from fogline.notebook import load_ipython_extension as load_ipython_extension
+    from fogline.notebook import unload_ipython_extension as unload_ipython_extension
     from fogline.queries import Queries
     from fogline.query import Query, Rule
     from fogline.repository.held_out import Quality
@@ -52,9 +55,6 @@ if TYPE_CHECKING:
         changes_of,
     )
     from fogline.rows.table import RowSource
-    from fogline.show import Rendering, show
-    from fogline.show import load_ipython_extension as load_ipython_extension
-    from fogline.show import unload_ipython_extension as unload_ipython_extension
     from fogline.tables import skyline
 
 __version__ = "0.2.0"
@@ -151,7 +151,7 @@ offer(
             "changes_of",
         ),
         "rows.table": ("RowSource",),
-        "show": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
+        "notebook": ("Rendering", "load_ipython_extension", "show", "unload_ipython_extension"),
         "sinks": ("sinks",),
         "spark": ("spark",),
         "tables": ("skyline",),

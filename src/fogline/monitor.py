@@ -32,6 +32,7 @@ from fogline.impute.protocol import Imputer
 from fogline.impute.scores import Score, by_age, listed
 from fogline.intake import NOTHING, Intake, TakenRows, take
 from fogline.kernels.uncertain import extent
+from fogline.notebook import html_of
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.results import Explanation, Node, Reject
@@ -46,7 +47,7 @@ from fogline.rows.clock import (
 )
 from fogline.rows.reader import Kinds, Named, Reader, length_in
 from fogline.rows.table import opened
-from fogline.show import count_of, html_of
+from fogline.show import count_of
 from fogline.snapshot import restore_monitor, save_monitor
 
 KEPT_REJECTS = 10_000

@@ -27,7 +27,7 @@ from fogline.cli.terminal import (
     repository_at,
 )
 from fogline.files.paths import plain
-from fogline.repository.held_out import METHODS, PLAIN, VALUES, check_method
+from fogline.repository import METHODS, PLAIN, VALUES, check_method
 
 if TYPE_CHECKING:
     from rich.table import Table

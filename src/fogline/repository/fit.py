@@ -20,8 +20,8 @@ import numpy as np
 
 from fogline.errors import HistoryError
 from fogline.query import Query, Rule, duration
-from fogline.repository import lattice
-from fogline.repository.held_out import PLAIN, VALUES, check_method, discover
+from fogline.repository import PLAIN, VALUES, check_method, lattice
+from fogline.repository.held_out import discover
 from fogline.repository.history import History, check_teaches
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers, learn_others

@@ -23,16 +23,13 @@ from itertools import combinations, product
 import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints
-from fogline.errors import HistoryError
 from fogline.kernels.score import crps, widest_stretch
 from fogline.query import Query, Rule
+from fogline.repository import PLAIN, check_method
 from fogline.repository.access import SortedAccess
 from fogline.repository.history import Column, History
 from fogline.repository.rules import combine, subsets
 
-METHODS = ("held-out", "paper")  # ways to discover rules
-PLAIN = ("last", "mean", "others")  # ways to do without
-VALUES = 64  # of a distribution that a repository gives
 RADII = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the range between the 1st and 99th percentile
 DONORS, HELD, SEED = 20_000, 1_000, 5
 MATCHES, FEW = 0.01, 100  # of the history, at most, on average; but so many rows always may
@@ -41,12 +38,6 @@ WORTH = 0.97  # another rule, or determinant, must lower the score to this share
 SUPPORT = 0.5  # a rule must find something for so many held-out rows: a counter, near to no later row, does not
 BEST = 3  # determinants that may pair up
 PAPER = 0.0001  # 0.001 on a range of 10
-
-
-def check_method(method: str) -> None:
-    """An error if there is no such method."""
-    if method not in (*METHODS, *PLAIN):
-        raise HistoryError(f"method is {method!r}; it may be {', '.join(map(repr, (*METHODS, *PLAIN)))}.")
 
 
 def gain(error: float, nothing: float) -> float:

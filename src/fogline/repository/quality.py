@@ -23,8 +23,9 @@ import numpy as np
 from fogline.arrays import Ints
 from fogline.errors import HistoryWarning
 from fogline.query import Query, Rule
+from fogline.repository import PLAIN
 from fogline.repository.access import Accesses
-from fogline.repository.held_out import PLAIN, HeldOut
+from fogline.repository.held_out import HeldOut
 from fogline.repository.history import History, read_history
 from fogline.repository.lattice import holders
 from fogline.repository.others import FEWEST

@@ -18,9 +18,9 @@ import numpy as np
 from fogline.arrays import Distributions, Floats
 from fogline.errors import HistoryError, did_you_mean
 from fogline.query import Query, Rule
-from fogline.repository import fit, store
+from fogline.repository import VALUES, fit, store
 from fogline.repository.fit import Fitted, InProcess, Progress, Recipe
-from fogline.repository.held_out import VALUES, Quality, judge
+from fogline.repository.held_out import Quality, judge
 from fogline.repository.history import History, in_order, read_history
 from fogline.repository.lattice import Lattice
 from fogline.repository.others import ByOthers

@@ -25,10 +25,10 @@ from pyspark.sql import functions as F
 
 from fogline.errors import HistoryError
 from fogline.query import Query
+from fogline.repository import VALUES
 from fogline.repository import fit as recipes
 from fogline.repository.files import Files
 from fogline.repository.fit import Recipe, Work, fingerprint, longest_of
-from fogline.repository.held_out import VALUES
 from fogline.repository.history import Column, History, Texts, Words, read_history, recoded, sorted_words
 from fogline.repository.repository import Repository
 from fogline.repository.rules import check_rules
