@@ -194,7 +194,7 @@ def test_every_row_is_counted_in_one_place(stream, every):
             some = [row for row in rows if row["g"] == g]
             monitor = monitors.setdefault(g, fl.Monitor(plan.query))
             now = max([row["t"] for row in some] + ([] if monitor.clock < -1e9 else [int(monitor.clock)]))
-            monitor.advance(now, table_of(some, plan.query.names))
+            monitor.advance(now, table_of(some, plan.query.names), ticks=every == "tick")
         journal += engine.batch([table_of(rows, list(stream.attributes))]) if rows else []
     for name in ("rows", "stale", "removed", "late"):
         counted = sum(row[name] for row in rows_of(journal, HEALTH))

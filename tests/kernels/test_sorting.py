@@ -29,4 +29,4 @@ def test_kernels_sort_in_one_way():
     room = Path(kernels.__file__).parent
     lines = [(path.name, line) for path in sorted(room.glob("*.py")) for line in path.read_text().splitlines()]
     found = [(name, line) for name, line in lines if re.search(r"(np\.sort|\.sort|np\.unique|np\.median)\(", line)]
-    assert [name for name, _ in found] == ["static.py", "words.py"]  # in functions that are not compiled
+    assert [name for name, _ in found] == ["sensors.py", "static.py", "words.py"]  # in functions that are not compiled
