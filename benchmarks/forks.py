@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 
 PATIENCE = 60.0  # seconds for one worker
 DONE = 7
@@ -46,7 +46,7 @@ def first_steps(infile: Any, outfile: Any) -> None:
 def first_work() -> bool:
     """Whether NumPy, Arrow and a kernel give what they should."""
     x = np.random.default_rng().random((300, 300))  # OpenBLAS would share this among its threads
-    return bool(np.isfinite((x @ x).sum())) and pc.sum(pa.array(x[0])).as_py() > 0 and bool(beats(x + 1, 0, x, 0))
+    return bool(np.isfinite((x @ x).sum())) and pc.sum(pa.array(x[0])).as_py() > 0 and bool(dominates(x + 1, 0, x, 0))
 
 
 def daemon() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
         return daemon()
     if given.spark:
         return on_spark(given.spark)
-    beats(np.ones((1, 1)), 0, np.zeros((1, 1)), 0)  # compiled once, as `fogline warm` would
+    dominates(np.ones((1, 1)), 0, np.zeros((1, 1)), 0)  # compiled once, as `fogline warm` would
     command = [sys.executable, "-m", "benchmarks.forks", "--daemon"]
     with TemporaryDirectory() as folder, started(command, Path(folder)) as serving:
         print(f"forked from {len(serving.threads())} thread: {', '.join(serving.threads())}", flush=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fogline as fl
 from fogline.engine import table as once
 from fogline.kernels.instances import ROOM
-from fogline.kernels.static import front, surely_beaten
+from fogline.kernels.static import front, surely_dominated
 from tests import oracle
 from tests.contracts import CLOSE, agree, as_arrow, members, query_of
 from tests.strategies import Stream, batches_at, questions
@@ -150,7 +150,7 @@ def test_the_front_of_points(drawn):
     assert found.tolist() == naive_front(group, points)
     expected = np.ones(len(points), np.bool_)
     expected[found] = False
-    assert surely_beaten(best, group, points).tolist() == expected.tolist()
+    assert surely_dominated(best, group, points).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("top", [3, 1000])

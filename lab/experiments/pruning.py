@@ -18,7 +18,7 @@ import pandas as pd
 from fogline.arrays import Ints
 from fogline.engine.audit import layer_one
 from fogline.engine.groups import Live
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.judge import lemma_of
 from lab.experiment import Experiment, Knobs, Plot, Reading, Scalar, Scope
 from lab.experiments.common import SHORT, case_of, kind_of, sets
@@ -71,7 +71,7 @@ def lasting_lemma(live: Live, o: int, alive: Ints) -> int:
     near = alive[
         (s.columns.expires[alive] >= s.columns.expires[o]) & (s.uncertain.hi[alive] >= s.uncertain.lo[o]).all(axis=1)
     ]
-    near = np.array([g for g in near if g != o and beats(s.uncertain.hi, g, s.uncertain.lo, o)], np.int64)
+    near = np.array([g for g in near if g != o and dominates(s.uncertain.hi, g, s.uncertain.lo, o)], np.int64)
     return int(lemma_of(s.uncertain, s.columns.expires, near, o, live.least)) if len(near) else 3
 
 

@@ -16,19 +16,19 @@ import numpy as np
 from fogline.arrays import Flags, Floats, Ints, Words
 from fogline.kernels.bracket import Bounds, narrow
 from fogline.kernels.compile import kernel
-from fogline.kernels.dominance import beats, beats_point
+from fogline.kernels.dominance import dominates, dominates_point
 from fogline.kernels.instances import (
-    beats_places,
     coarsen,
     distributed,
+    dominates_instances,
     empty_grid,
-    merge_places,
+    instance_weights,
+    instances_of,
+    merge_instances,
     own_grid,
-    place_weights,
-    places_of,
     scratch_for,
 )
-from fogline.kernels.sweep import all_places
+from fogline.kernels.sweep import all_instances
 from fogline.kernels.uncertain import copy_cells
 
 MANY = 65_536  # places; beyond, those between which no cloud of the list distinguishes are merged first
@@ -98,7 +98,7 @@ def set_bit(bits, o, g, on):
 def surely_beaten(uncertain, expires, used, i, rows, row_expires):
     """Does a kept cloud that expires no earlier surely beat row i of `rows`?"""
     for k in range(used):
-        if expires[k] >= row_expires and beats(uncertain.lo, k, rows.hi, i):
+        if expires[k] >= row_expires and dominates(uncertain.lo, k, rows.hi, i):
             return True
     return False
 
@@ -115,9 +115,9 @@ def join_lists(uncertain, lists, used, i, admission):
     for k in range(used):
         if k == i or lists.expires[k] == -np.inf:
             continue
-        can_beat = (admission.forget or lists.candidate[k]) and beats(uncertain.hi, i, uncertain.lo, k)
+        can_beat = (admission.forget or lists.candidate[k]) and dominates(uncertain.hi, i, uncertain.lo, k)
         lasts = lists.expires[i] >= lists.expires[k]
-        if admission.forget and can_beat and lasts and beats(uncertain.lo, i, uncertain.hi, k):
+        if admission.forget and can_beat and lasts and dominates(uncertain.lo, i, uncertain.hi, k):
             free_slot(lists, k)
             continue
         if lists.candidate[k]:
@@ -125,7 +125,7 @@ def join_lists(uncertain, lists, used, i, admission):
             if can_beat:
                 lists.due[k] |= lists.inside[k]
                 lower_lasting(uncertain, lists, i, k, admission.threshold)
-        if lists.candidate[i] and beats(uncertain.hi, k, uncertain.lo, i):
+        if lists.candidate[i] and dominates(uncertain.hi, k, uncertain.lo, i):
             set_bit(lists.rivals, i, k, True)
             lower_lasting(uncertain, lists, k, i, admission.threshold)
 
@@ -134,7 +134,7 @@ def join_lists(uncertain, lists, used, i, admission):
 def lower_lasting(uncertain, lists, g, o, threshold):
     """g can beat o: if it lives as long, o's bound for life falls, perhaps so low that o is no candidate any more."""
     if lists.expires[g] >= lists.expires[o]:
-        lists.lasting[o] *= 1.0 - beats_point(uncertain, g, uncertain.hi, o)
+        lists.lasting[o] *= 1.0 - dominates_point(uncertain, g, uncertain.hi, o)
         if lists.lasting[o] <= threshold:
             lists.candidate[o] = lists.inside[o] = lists.due[o] = False
 
@@ -181,7 +181,7 @@ def corner_bound(uncertain, o, near, threshold):
     """P at o's best corner, which P(o) cannot exceed; it stops at or below `threshold`."""
     bound = 1.0
     for g in near:
-        bound *= 1.0 - beats_point(uncertain, g, uncertain.hi, o)
+        bound *= 1.0 - dominates_point(uncertain, g, uncertain.hi, o)
         if bound <= threshold:
             break
     return bound
@@ -191,10 +191,10 @@ def corner_bound(uncertain, o, near, threshold):
 def work_out(uncertain, o, near, threshold, grid, scratch):
     """P(o), its cells having these values, over those in `near`; or any number at or below `threshold` once P is."""
     left, chance = scratch.left, scratch.chance
-    places = place_weights(grid, left)
+    places = instance_weights(grid, left)
     total = 1.0
     for g in near:
-        if not beats_places(uncertain, g, o, grid, scratch):
+        if not dominates_instances(uncertain, g, o, grid, scratch):
             continue
         total = 0.0
         for k in range(places):
@@ -219,8 +219,8 @@ def coarse_bound(uncertain, o, near, threshold, scratch):
 def work_out_many(uncertain, o, near, threshold):
     """P(o) of a cloud of very many places, as Fogline does it: places that `near` does not distinguish are one."""
     grid = empty_grid(uncertain.size[o].sum(), uncertain.lo.shape[1])
-    if merge_places(uncertain, o, near, grid) <= EXACT:
-        return all_places(uncertain, o, near, grid)
+    if merge_instances(uncertain, o, near, grid) <= EXACT:
+        return all_instances(uncertain, o, near, grid)
     edge = threshold if threshold > 0 else np.nan  # alpha is 0: only narrow it
     low, high = narrow(uncertain, o, near, grid, Bounds(edge, WIDTH, WORK))
     return (low + high) / 2
@@ -230,7 +230,7 @@ def work_out_many(uncertain, o, near, threshold):
 def any_surely(uncertain, o, near):
     """Does any of `near` surely beat o?"""
     for g in near:
-        if beats(uncertain.lo, g, uncertain.hi, o):
+        if dominates(uncertain.lo, g, uncertain.hi, o):
             return True
     return False
 
@@ -258,7 +258,7 @@ def refresh_lists(uncertain, lists, used, threshold):
 def chance_of(uncertain, o, rivals, threshold, inside, scratch):
     """P(o); or any number at or below `threshold` once P is. Cheap bounds come first, unless it was inside."""
     chance = corner_bound(uncertain, o, rivals, threshold)
-    places = places_of(uncertain, o)
+    places = instances_of(uncertain, o)
     if chance > threshold >= 0 and places > 2 * COARSE and not inside:
         chance = coarse_bound(uncertain, o, rivals, threshold, scratch)
     if chance > threshold and places <= MANY:

@@ -56,15 +56,15 @@ class UncertainRows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What the live set knows of each slot, beside its cloud."""
+    """What the live set knows of each slot, beside the row's cells."""
 
     arrived: Floats
     expires: Floats  # -inf: the slot is dead
     until: Floats  # SEALED: surely beaten until then; OUT: kept out until then; DEAD: why, see `kernels.states`
     probability: Floats  # of a member
     reported: Floats  # the probability last reported; NaN: not in the answer
-    within: Floats  # how far the truth may lie from the probability; 0: it is exact, or the cloud is surely out
-    places: Ints  # 0: too many to keep sums for
+    within: Floats  # how far the truth may lie from the probability; 0: it is exact, or the row is surely out
+    instances: Ints  # 0: too many to keep sums for
     at: Ints  # where a member's sums begin
     word_lo: Words
     word_hi: Words
@@ -83,7 +83,7 @@ class Boxes(NamedTuple):
     fence: Any  # the fence bits of a word
 
 
-class Ladder(NamedTuple):
+class SortedCorners(NamedTuple):
     """Boxes sorted by each attribute of one of their corners, best first."""
 
     value: Floats  # (d, n) the corner's value in that attribute
@@ -92,7 +92,7 @@ class Ladder(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The values that a cloud's cells may take: all its own, or fewer that stand for them. A place is one of each cell.
+    """The values that a row's cells may take: all, or fewer that stand for them. An instance is one of each cell.
 
     Where start[j] >= 0, cell j takes value[start[j] : start[j] + size[j]]; otherwise it is known.
     """
@@ -104,21 +104,23 @@ class Grid(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for a walk over the places of a cloud."""
+    """Room for a walk over the instances of a row."""
 
-    at_least: Floats  # of one value: Pr{a rival has at least that much}
-    equal: Floats  # of one value: Pr{a rival has just that}
-    chance: Floats  # of one place: Pr{a rival beats it}
+    at_least: Floats  # of one value: Pr{a dominator has at least that much}
+    equal: Floats  # of one value: Pr{a dominator has just that}
+    chance: Floats  # of one instance: Pr{a row dominates it}
     tie: Floats
-    weight: Floats  # of one place
-    left: Floats  # of one place: its weight, times the probability that no rival so far beats it
+    weight: Floats  # of one instance
+    left: Floats  # of one instance: its weight, times the probability that no row so far dominates it
 
 
 class Sums(NamedTuple):
-    """Sums of logarithms, one per place of each member of the answer (see `kernels.sums`)."""
+    """Sums of logarithms, one per instance of each member of the answer (see `kernels.sums`)."""
 
     logs: Ints  # (n, 2) two words each
-    zeros: Ints  # (n,) how many rivals surely beat the place; of sums that were saved, -1: they are to be made anew
+    zeros: (
+        Ints  # (n,) how many rows surely dominate the instance; of sums that were saved, -1: they are to be made anew
+    )
 
 
 class LiveSet(NamedTuple):
@@ -131,7 +133,7 @@ class LiveSet(NamedTuple):
     cuts: Floats  # the cut points of words
     fence: Any
     used: int  # slots 0 … used - 1 are alive or dead
-    pool: int  # how much of the clouds' pools is in use
+    pool: int  # how much of the rows' pools is in use
     filled: int  # how much of the sums is in use
     latest: float  # the last expiry so far while slots lie in order of expiry; +inf when they do not
     shared: Ints  # (d,) where the list begins that cells of this attribute share; SHARED: there is none
@@ -178,7 +180,7 @@ CHANGE = np.dtype(
         ("slot", np.int64),  # of the group's own
         ("change", np.int64),  # see CHANGES
         ("reason", np.int64),  # see REASONS
-        ("rival", np.int64),  # the slot of the row that surely beats it; negative: see `kernels.tick`
+        ("dominator", np.int64),  # the slot of the row that surely dominates it; negative: see `kernels.tick`
         ("time", np.float64),
         ("probability", np.float64),  # NaN on leave
         ("within", np.float64),
@@ -242,7 +244,7 @@ class Round(NamedTuple):
     first: float  # no row expires before
     opened: Ints  # the open slots, those that beat many last
     left: Ints  # slots whose rows are replaced or removed
-    heirs: Ints  # (len(left),) the slots of the rows that replace them; negative: none does
+    successors: Ints  # (len(left),) the slots of the rows that replace them; negative: none does
     pending: Ints  # sealed slots that have no guard
     went: Ints  # slots that were open and were closed before, at this instant; members' sums do not know it yet
     closed: Ints  # slots that were open before this instant; members' sums know that they no longer are
@@ -255,12 +257,12 @@ class Round(NamedTuple):
 class Limits(NamedTuple):
     """The numbers that decide who is in, and how that is worked out."""
 
-    threshold: float  # a member has a probability above it; negative: no cloud beats a member surely
-    least: float  # a rival that beats a cloud with this probability guards it
+    threshold: float  # a member has a probability above it; negative: no row dominates a member surely
+    least: float  # a row that dominates another with this probability guards it
     tolerance: float  # a probability that moved by no more is not reported again
-    places: int  # a cloud of more places keeps no sums
-    many: int  # from so many clouds on, it pays to sort the others first
-    exact: int  # a cloud of more places may be bracketed
+    instances: int  # a row of more instances keeps no sums
+    many: int  # from so many rows on, it pays to sort the others first
+    exact: int  # a row of more instances may be bracketed
 
 
 class Batch(NamedTuple):

@@ -23,7 +23,7 @@ from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
 from fogline.impute.fill import bounded, look, put
-from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_beaten
+from fogline.kernels.static import CERTAIN, Front, front, fronts_of, surely_dominated
 from fogline.kernels.uncertain import ends
 from fogline.query import CHANGE_COLUMNS, UNHELD, Query, alpha_of, ways_of
 from fogline.repository.history import History, read_history
@@ -378,7 +378,7 @@ class _Still:
     def _undominated(self, which: Ints, uncertain: UncertainRows, best: Front) -> Ints:
         """The positions of the rows that no point surely dominates. A row that no imputer can complete is left out."""
         there = np.flatnonzero(~np.isnan(uncertain.lo).any(axis=1))
-        return there[~surely_beaten(best, self.group[which[there]], np.ascontiguousarray(uncertain.hi[there]))]
+        return there[~surely_dominated(best, self.group[which[there]], np.ascontiguousarray(uncertain.hi[there]))]
 
     def _judged(self, top: Ints, which: Ints, found: UncertainRows) -> Judged:
         """The answer of points and the rows that are left of the others, group by group.

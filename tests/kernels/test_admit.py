@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from fogline.arrays import Boxes
 from fogline.kernels import admit
-from fogline.kernels.admit import count_up, ladder, latest_on
+from fogline.kernels.admit import count_up, latest_on, sorted_corners
 from fogline.kernels.compile import kernel
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.words import cut_points, fences, words
 from tests.kernels.common import packed, pairs_of_rows
 
@@ -29,7 +29,7 @@ def test_a_batch_keeps_exactly_those_that_no_lasting_one_surely_beats(rows, seed
     some = boxes(rows, seed)
     kept = set(outlived(some))
     for k in range(len(rows)):
-        rivals = [i for i in range(len(rows)) if beats(some.lo, i, some.hi, k)]
+        rivals = [i for i in range(len(rows)) if dominates(some.lo, i, some.hi, k)]
         assert (k in kept) == (not any(some.expires[i] >= some.expires[k] for i in rivals))
 
 
@@ -37,8 +37,8 @@ def test_a_batch_keeps_exactly_those_that_no_lasting_one_surely_beats(rows, seed
 def sorted_until(there, arriving):
     """Until when rows are surely dominated, and which stay, by sorted columns."""
     rows, live = count_up(arriving.lo.shape[0]), count_up(there.lo.shape[0])
-    among_rows = ladder(arriving.lo, arriving.word_lo, rows)
-    among_live = ladder(there.lo, there.word_lo, live)
+    among_rows = sorted_corners(arriving.lo, arriving.word_lo, rows)
+    among_live = sorted_corners(there.lo, there.word_lo, live)
     until = np.empty(rows.shape[0])
     for i in rows:
         until[i] = latest_on(among_live, there, arriving, i, latest_on(among_rows, arriving, arriving, i, -np.inf))

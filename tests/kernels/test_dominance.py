@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 
-from fogline.kernels.dominance import beats, chance_to_beat
+from fogline.kernels.dominance import chance_to_dominate, dominates
 from tests import oracle
 from tests.kernels.common import packed, pairs_of_rows, truth
 
@@ -14,7 +14,7 @@ def test_dominance_factorises(rows):
     for i in range(len(rows)):
         for k in range(len(rows)):
             if i != k:
-                assert abs(chance_to_beat(uncertain, i, k) - float(oracle.chance(true[i], true[k]))) < 1e-12
+                assert abs(chance_to_dominate(uncertain, i, k) - float(oracle.chance(true[i], true[k]))) < 1e-12
 
 
 @settings(deadline=None, max_examples=300)
@@ -24,4 +24,4 @@ def test_a_cloud_surely_beats_another_if_and_only_if_its_worst_corner_beats_the_
     for i in range(len(rows)):
         for k in range(len(rows)):
             if i != k:
-                assert beats(uncertain.lo, i, uncertain.hi, k) == (oracle.chance(true[i], true[k]) == 1)
+                assert dominates(uncertain.lo, i, uncertain.hi, k) == (oracle.chance(true[i], true[k]) == 1)

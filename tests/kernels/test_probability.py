@@ -22,9 +22,16 @@ from fogline.arrays import Batch, Sums, objects
 from fogline.engine.groups import Groups, Live
 from fogline.engine.table import once
 from fogline.kernels.compile import kernel
-from fogline.kernels.instances import beats_places, empty_grid, merge_places, own_grid, place_weights, scratch_for
+from fogline.kernels.instances import (
+    dominates_instances,
+    empty_grid,
+    instance_weights,
+    merge_instances,
+    own_grid,
+    scratch_for,
+)
 from fogline.kernels.sums import account, total
-from fogline.kernels.sweep import all_places
+from fogline.kernels.sweep import all_instances
 from tests.kernels.common import packed
 
 Cell = tuple[tuple[int, int], ...]  # (value, weight), the larger value is better
@@ -107,11 +114,11 @@ for _seed in range(4):
 def _left_by(uncertain, o, near, signs):
     """What rows that come and go leave of row o."""
     scratch, grid = scratch_for(ROOM), own_grid(uncertain, o)
-    places = place_weights(grid, scratch.weight)
+    places = instance_weights(grid, scratch.weight)
     weight = scratch.weight[:places].copy()
     sums = Sums(np.zeros((places, 2), np.int64), np.zeros(places, np.int64))
     for k in range(near.shape[0]):
-        if beats_places(uncertain, near[k], o, grid, scratch):
+        if dominates_instances(uncertain, near[k], o, grid, scratch):
             account(scratch.chance, places, signs[k], sums, 0)
     return total(weight, places, sums, 0)
 
@@ -120,8 +127,8 @@ def _left_by(uncertain, o, near, signs):
 def _swept(uncertain, o, near, values):
     """The same over merged instances, kind by kind."""
     grid = empty_grid(values, uncertain.lo.shape[1])
-    merge_places(uncertain, o, near, grid)
-    return all_places(uncertain, o, near, grid)
+    merge_instances(uncertain, o, near, grid)
+    return all_instances(uncertain, o, near, grid)
 
 
 def _clouds(rows: Case) -> Any:
@@ -255,7 +262,7 @@ def test_the_probability_is_the_naive_one(by, case):
 
 def by_bracket(rows: Case) -> Iterator[tuple[int, float, float]]:
     """Rows of very many instances, as more than two are here."""
-    n, live, zeros = len(rows), Live(len(rows[0]), 0.0, places=2), np.zeros(len(rows))
+    n, live, zeros = len(rows), Live(len(rows[0]), 0.0, instances=2), np.zeros(len(rows))
     uncertain = _clouds(rows)
     live.tick(0.0, Batch(objects(list(range(n))), zeros, zeros + 1.0, uncertain.lo, np.empty((n, 0)), uncertain))
     alive = live.slots.alive()

@@ -12,7 +12,7 @@ from fogline.arrays import Batch, Sums, objects, unshared
 from fogline.engine.groups import Live
 from fogline.engine.table import once
 from fogline.kernels.compile import kernel
-from fogline.kernels.instances import beats_places, own_grid, place_weights, scratch_for
+from fogline.kernels.instances import dominates_instances, instance_weights, own_grid, scratch_for
 from fogline.kernels.sums import account, total
 from fogline.kernels.uncertain import dense
 from fogline.rows.cells import PAIRS
@@ -36,9 +36,9 @@ def left(weight, sums):
 def left_by(uncertain, n):
     """What n rivals like the second cloud leave of the first."""
     scratch, grid = scratch_for(16), own_grid(uncertain, 0)
-    places = place_weights(grid, scratch.weight)
+    places = instance_weights(grid, scratch.weight)
     sums = Sums(np.zeros((places, 2), np.int64), np.zeros(places, np.int64))
-    if beats_places(uncertain, 1, 0, grid, scratch):
+    if dominates_instances(uncertain, 1, 0, grid, scratch):
         for _ in range(n):
             account(scratch.chance, places, 1, sums, 0)
     return total(scratch.weight, places, sums, 0)
@@ -118,7 +118,7 @@ def test_a_table_at_once_counts_them_all_too():
 
 @pytest.mark.slow
 def test_bounds_hold_beside_hundreds_of_thousands_of_strong_rivals():
-    n, live = 300_000, Live(2, 0.3, places=3)
+    n, live = 300_000, Live(2, 0.3, instances=3)
     strong, own = [(0, 1e-9), (10, 1 - 1e-9)], [(1, 0.25), (3, 0.25), (5, 0.25), (20, 0.25)]
     uncertain, zeros = repeated([own, own], [strong, [(10, 1)]], n), np.zeros(n + 1)
     live.tick(

@@ -11,8 +11,8 @@ import pytest
 import fogline as fl
 from fogline.arrays import empty_rows
 from fogline.kernels.compile import kernel
-from fogline.kernels.instances import empty_grid, merge_places
-from fogline.kernels.sweep import all_places
+from fogline.kernels.instances import empty_grid, merge_instances
+from fogline.kernels.sweep import all_instances
 from tests.kernels.common import packed
 
 NAMES = ("a", "b", "c", "d")
@@ -91,8 +91,8 @@ def test_very_many_rivals_that_surely_beat_a_place_do_not_make_it_likely(kinds):
 def summed(uncertain, near):
     """The probability of the first cloud, over its merged places."""
     grid = empty_grid(uncertain.size[0].sum(), uncertain.lo.shape[1])
-    merge_places(uncertain, 0, near, grid)
-    return all_places(uncertain, 0, near, grid)
+    merge_instances(uncertain, 0, near, grid)
+    return all_instances(uncertain, 0, near, grid)
 
 
 def small(rng):

@@ -51,7 +51,7 @@ def ask(live: Live, k: int) -> Questions:
         raise FoglineError(f"k is {k!r}; it counts cells to be asked for, so it is a whole number of at least 0.")
     s = live.slots
     opened = s.by_key(np.flatnonzero(s.columns.state[: s.used] >= OUT))  # products are rounded: not the order of slots
-    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST, s.most_places))
+    changes = expected_changes(s.live_set(), opened, live.limits.threshold, max(MOST, s.most_instances))
     slot, attribute = np.nonzero(changes)
     expected = changes[slot, attribute]
     if len(slot) > k:  # all that equal the last one stay, to be sorted

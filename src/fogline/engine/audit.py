@@ -21,7 +21,7 @@ from fogline.arrays import BOUNDS_ONLY, Flags, Floats, Ints
 from fogline.engine.current import Current, LatestGroup
 from fogline.engine.group import Group
 from fogline.engine.groups import Live
-from fogline.kernels.dominance import beats, chance_to_beat
+from fogline.kernels.dominance import chance_to_dominate, dominates
 from fogline.kernels.judge import guards_of as guards_among
 from fogline.kernels.latest import MANY
 from fogline.kernels.states import DOMINATED, IN, OUT
@@ -189,7 +189,7 @@ def _audit_open(live: Live, o: int, opened: Ints, alive: Ints) -> None:
     if c.state[o] == IN:
         if live.alpha > 0:
             found = _guards(live, o, alive)
-            assert all(chance_to_beat(s.uncertain, g, o) <= 1 - live.alpha for g in found), (
+            assert all(chance_to_dominate(s.uncertain, g, o) <= 1 - live.alpha for g in found), (
                 "in, but guarded (Property 3)"
             )
         return
@@ -210,7 +210,7 @@ def _audit_guarded(live: Current, o: int, opened: Ints) -> None:
         g = int(s.guards.sure[o])
         assert g >= 0, f"{s.id[o]} is surely dominated and has no guard"
         assert c.state[g] >= DOMINATED, f"the guard of {s.id[o]} is gone"
-        assert beats(s.uncertain.lo, g, s.uncertain.hi, o), f"{s.id[g]} does not guard {s.id[o]}"
+        assert dominates(s.uncertain.lo, g, s.uncertain.hi, o), f"{s.id[g]} does not guard {s.id[o]}"
         assert not np.any(s.uncertain.start[g] == BOUNDS_ONLY), f"{s.id[g]} guards others, and has only bounds"
         return
     _audit_probability(live, o, opened)
@@ -224,7 +224,7 @@ def _audit_guarded(live: Current, o: int, opened: Ints) -> None:
     assert np.all(c.state[guards] >= DOMINATED), f"a guard of {s.id[o]} is gone"
     if live.alpha == 0:
         least, most = ends(s.uncertain, np.array([guards[0], o]))
-        assert beats(least, 0, most, 1), f"{s.id[guards[0]]} does not guard {s.id[o]}"
+        assert dominates(least, 0, most, 1), f"{s.id[guards[0]]} does not guard {s.id[o]}"
     else:
         low, _, _ = live.bracket(o, guards)
         assert low <= live.limits.threshold + TOLERANCE, f"the guards of {s.id[o]} do not keep it out: P {low}"

@@ -30,7 +30,7 @@ from fogline.arrays import (
     Flags,
     Floats,
     Ints,
-    Ladder,
+    SortedCorners,
     Words,
 )
 from fogline.errors import FoglineError
@@ -163,7 +163,7 @@ def settle(live: Groups, g: int) -> bool:
     slots.room_for_sums(int(groups["sums"][g]))
     there, bulk = slots.live_set(g), n >= limits.many
     strong, steps, due, again = kernels.before_judging(there, opened, due, bulk)
-    ends, shares = np.cumsum(columns.places[due]), _apart(_shares(n), again.tolist())
+    ends, shares = np.cumsum(columns.instances[due]), _apart(_shares(n), again.tolist())
     pruned = {a: np.zeros_like(slots.pruned[g]) for a, _ in shares}
 
     def judge(a: int, b: int) -> tuple[int, int, int]:
@@ -185,11 +185,11 @@ def _arrivals(rows: Batch, origin: Ints) -> Arrivals:
     return Arrivals(rows.uncertain, rows.arrived, rows.expires, rows.raw, np.empty(0), origin)
 
 
-def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[Ladder]:
+def _sorted(*boxes: tuple[Floats, Words, Ints]) -> list[SortedCorners]:
     """Sorted columns of some boxes each: their corners, the corners' words, and which of them."""
     d = boxes[0][0].shape[1]
     steps = [
-        Ladder(np.empty((d, len(some))), np.empty((d, len(some)), np.int64), np.empty((d, len(some)), np.uint64))
+        SortedCorners(np.empty((d, len(some))), np.empty((d, len(some)), np.int64), np.empty((d, len(some)), np.uint64))
         for _, _, some in boxes
     ]
 

@@ -160,8 +160,8 @@ UNSORTED = 64  # fewer open slots than this are not worth sorting
 class CurrentSlots(Slots):
     """Slots that remember guards, and the number of their id."""
 
-    def __init__(self, d: int, places: int, known: int = 0, shared: UncertainRows | None = None) -> None:
-        super().__init__(d, places, known, shared)
+    def __init__(self, d: int, instances: int, known: int = 0, shared: UncertainRows | None = None) -> None:
+        super().__init__(d, instances, known, shared)
         self.guards = Guards(np.full(16, -1, np.int32), np.full((16, GUARDS), -1, np.int32))
         self.number: Ints = np.empty(16, np.int64)  # of the id
 
@@ -216,7 +216,7 @@ class CurrentSlots(Slots):
         own = np.where(uncertain.start >= 0, uncertain.start + self.pool, uncertain.start)
         s.start[which] = np.where(uncertain.start == SHARED, self.shared, own)
         s.lo[which], s.hi[which], s.size[which] = uncertain.lo, uncertain.hi, uncertain.size
-        self.columns.places[which] = self.places_of(uncertain)
+        self.columns.instances[which] = self.instances_of(uncertain)
         self.columns.word_lo[which], self.columns.word_hi[which] = words(uncertain.lo, uncertain.hi, self.cuts)
         self.pool = end.stop
 
@@ -225,7 +225,7 @@ class Leaving(NamedTuple):
     """The rows that are replaced or removed at a tick."""
 
     slots: Ints
-    heirs: Ints  # the slots of the rows that replace them; -1: none does, OVER: one that has expired already
+    successors: Ints  # the slots of the rows that replace them; -1: none does, OVER: one that has expired already
 
 
 NONE_LEAVES = Leaving(NO_SLOTS, NO_SLOTS)
@@ -239,7 +239,7 @@ class Current(Live):
     _opened_since = 0  # … but for so many that opened since they were sorted
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> CurrentSlots:
-        return CurrentSlots(d, self.limits.places, known, shared)
+        return CurrentSlots(d, self.limits.instances, known, shared)
 
     def tidy(self) -> bool:
         """Now and then close gaps and choose better cut points. Have slots got other numbers?"""
@@ -309,8 +309,8 @@ class Current(Live):
 
     def _reported(self, leaving: Leaving) -> tuple[Ints, Ints]:
         """Those of the rows leaving that are in the answer as reported and are replaced, and what replaces them."""
-        was = ~np.isnan(self.slots.columns.reported[leaving.slots]) & (leaving.heirs >= 0)
-        return leaving.slots[was], leaving.heirs[was]
+        was = ~np.isnan(self.slots.columns.reported[leaving.slots]) & (leaving.successors >= 0)
+        return leaving.slots[was], leaving.successors[was]
 
     def _fill_in(self, which: Ints) -> None:
         """Of these slots those of which only bounds are known get their distributions."""
@@ -398,14 +398,14 @@ class LatestGroup:
         self,
         d: int,
         alpha: float,
-        places: int,
+        instances: int,
         known: int = 0,
         fill: Fill | None = None,
         shared: UncertainRows | None = None,
         remember: float = np.inf,
         points: bool = False,
     ) -> None:
-        self.live = Current(d, alpha, places=places, known=known, fill=fill, shared=shared)
+        self.live = Current(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
         self.names, self.points = Names(remember), points  # see `rows.copies.Contents`
         self.clock = -np.inf
         self.newest = -np.inf  # the last instant at which something came
@@ -519,14 +519,14 @@ class LatestGroup:
             which = events.row[came]
             if len(which) < len(rows.id) or (which[1:] < which[:-1]).any():  # else: all of them, as they came
                 rows = rows.part(which)
-        heirs = np.full(len(old), -1)
+        successors = np.full(len(old), -1)
         first = self.live.slots.used
-        heirs[came] = np.arange(first, first + int(np.count_nonzero(came)))
-        names.slot[events.number] = heirs
+        successors[came] = np.arange(first, first + int(np.count_nonzero(came)))
+        names.slot[events.number] = successors
         if over is not None:
-            heirs[over] = OVER
+            successors[over] = OVER
         left = old >= 0
-        return events.number[came], rows, Leaving(old[left], heirs[left])
+        return events.number[came], rows, Leaving(old[left], successors[left])
 
     def check(self) -> None:
         """Assert that every current row has its id to itself, and is what its id points to. (Of guards: see `tree`.)"""

@@ -19,7 +19,7 @@ from fogline.engine.revise import fill_within
 from fogline.errors import RowsError
 from fogline.impute.chain import Chain
 from fogline.impute.written import imputed_cells
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
 from fogline.kernels.what_if import FROM, NEVER, Why, look_into, sole_dominators
@@ -132,7 +132,7 @@ class _Explained:
             reason=self._reason(slot, rivals),
             probability=probability,
             within=within,
-            cloud=cloud_of(self.uncertain, slot, self.query),
+            cloud=uncertain_row_of(self.uncertain, slot, self.query),
             rivals=rivals,
             front="possible" if front == "likely" and not inside else front,
             flips=(*self._own_flips(k, slot, inside), *self._other_flips(k, inside)),
@@ -211,7 +211,7 @@ class _Explained:
         if c.state[slot] == IN:
             return f"more likely than alpha = {live.alpha:g} that no row beats it"
         if c.state[slot] == DOMINATED:
-            stronger = next(int(g) for g in self.opened if beats(s.uncertain.lo, g, s.uncertain.hi, slot))
+            stronger = next(int(g) for g in self.opened if dominates(s.uncertain.lo, g, s.uncertain.hi, slot))
             return f"{_named(*self._name(stronger))} surely beats it"
         single = bool(rivals) and rivals[0].probability >= live.least
         guards = f"{_named(*rivals[0][:2])} guards it" if single else "several rows together guard it"
@@ -235,7 +235,7 @@ def _cell(uncertain: UncertainRows, slot: int, j: int) -> tuple[Floats, Floats]:
     return uncertain.value[start : start + size], uncertain.weight[start : start + size]
 
 
-def cloud_of(uncertain: UncertainRows, slot: int, query: Query) -> UncertainRow:
+def uncertain_row_of(uncertain: UncertainRows, slot: int, query: Query) -> UncertainRow:
     """An uncertain row as the user sees it: not oriented."""
     values: dict[str, tuple[tuple[float, float], ...]] = {}
     for j, (name, sign) in enumerate(zip(query.names, query.signs, strict=True)):

@@ -22,7 +22,7 @@ from fogline.engine.groups import SLACK, Changes, Groups, Live
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.static import as_good_as
-from fogline.kernels.tick import NO_RIVAL, sure_dominators
+from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
 from fogline.kernels.uncertain import extent
 from fogline.rows.names import Contents, copies_of, stamp_names
 
@@ -37,13 +37,13 @@ class Group:
         d: int,
         alpha: float,
         last: int | None,
-        places: int,
+        instances: int,
         known: int = 0,
         fill: Fill | None = None,
         shared: UncertainRows | None = None,
         note: Note | None = None,
     ) -> None:
-        self.live = Live(d, alpha, places=places, known=known, fill=fill, note=note, shared=shared)
+        self.live = Live(d, alpha, instances=instances, known=known, fill=fill, note=note, shared=shared)
         self.window = None if last is None else CountWindow(last)
         self.late = 0
         self.expired_on_arrival = 0
@@ -267,8 +267,8 @@ def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
         _by_name(order, arrived, changes["group"], lambda which: named(s.id[slot[which]]))
         changes = changes[order]
     reason = changes["reason"].tolist()
-    for k in (k for k in range(n) if reason[k] == BEATEN and changes["rival"][k] < 0):
-        changes["rival"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
+    for k in (k for k in range(n) if reason[k] == BEATEN and changes["dominator"][k] < 0):
+        changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
     return changes
 
 
@@ -300,24 +300,24 @@ def first_dominator(groups: Groups, g: int, slot: int, named: Named) -> int:
         uncertain, o, begin = returned[1], int(np.flatnonzero(returned[0] == slot)[0]), 0
     found = sure_dominators(live, uncertain, o, begin)
     ids = dict(zip(found.tolist(), named(s.id[first + found]), strict=True))
-    return min(found.tolist(), key=lambda each: (live.columns.arrived[each], ids[each]), default=NO_RIVAL)
+    return min(found.tolist(), key=lambda each: (live.columns.arrived[each], ids[each]), default=NO_DOMINATOR)
 
 
 def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
     """What changed at a tick of one group."""
     s = live.slots
     if live.returned is not None:  # a row that was revised lay elsewhere: see `first_dominator`
-        changes["rival"][changes["reason"] == BEATEN] = NO_RIVAL
+        changes["dominator"][changes["reason"] == BEATEN] = NO_DOMINATOR
     changes = in_order(live, changes, list)
     slot, reason = changes["slot"], changes["reason"]
     change, probability, within = (changes[name] for name in ("change", "probability", "within"))
     delta = Delta(tick, s.id[slot], s.columns.arrived[slot], change, probability, within, s.raw[slot], reason)
     if BEATEN not in reason.tolist():  # nearly always
         return delta
-    rival = changes["rival"]
-    named = (reason == BEATEN) & (rival >= 0)
+    dominator = changes["dominator"]
+    named = (reason == BEATEN) & (dominator >= 0)
     ids, times = np.full(len(slot), None, object), np.full(len(slot), np.nan)
-    ids[named], times[named] = s.id[rival[named]], s.columns.arrived[rival[named]]
+    ids[named], times[named] = s.id[dominator[named]], s.columns.arrived[dominator[named]]
     return delta._replace(rival=ids, rival_time=times)
 
 

@@ -82,15 +82,15 @@ class Counts:
         return {"spatial": self.spatial, **dict(zip(SHADOWED, self.shadowed.tolist(), strict=True))}
 
 
-def limits_of(alpha: float, places: int) -> Limits:
-    """What decides who is in; `places`: instances of a row that may be bracketed."""
+def limits_of(alpha: float, instances: int) -> Limits:
+    """What decides who is in; `instances`: instances of a row that may be bracketed."""
     return Limits(
         threshold=alpha + TOLERANCE if alpha > 0 else -1.0,
         least=1.0 - alpha - TOLERANCE,
         tolerance=TOLERANCE,
-        places=min(PLACES, places),
+        instances=min(PLACES, instances),
         many=MANY,
-        exact=places,
+        exact=instances,
     )
 
 
@@ -103,15 +103,15 @@ class Groups:
         alpha: float,
         *,
         groups: int = 1,
-        places: int = 1_000_000,
+        instances: int = 1_000_000,
         known: int = 0,
         fill: Fill | None = None,
         shared: UncertainRows | None = None,
     ) -> None:
         self.alpha = alpha
-        self.limit = places
+        self.limit = instances
         self.fill = fill  # makes distributions of bounds, when it comes to that
-        self.limits = limits_of(alpha, places)
+        self.limits = limits_of(alpha, instances)
         self.slots = self._new_slots(d, known, shared, groups)
         self.settled: Callable[[float], None] | None = None  # is given the seconds that judging took: then in two calls
         self._nothing = no_rows(d)
@@ -119,7 +119,7 @@ class Groups:
         self._unscreened = np.zeros(groups, np.bool_)
 
     def _new_slots(self, d: int, known: int, shared: UncertainRows | None, groups: int) -> Slots:
-        return Slots(d, self.limits.places, known, shared, groups)
+        return Slots(d, self.limits.instances, known, shared, groups)
 
     # --- Ticks --------------------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class Groups:
         s.begin_with(sizes, len(uncertain.value), rows.id.dtype)
         s.pool = copy_sharing(uncertain, np.arange(n), s.uncertain, 0, s.pool, unshared(s.d), s.shared)
         s.raw[:n], s.id[:n], s.known[:n] = rows.raw, rows.id, rows.known
-        s.columns.places[:n], s.columns.within[:n] = s.places_of(uncertain), 0.0
+        s.columns.instances[:n], s.columns.within[:n] = s.instances_of(uncertain), 0.0
         s.recode(uncertain)
 
     def stand_up(self) -> None:
@@ -315,13 +315,13 @@ class Live(Groups):
         d: int,
         alpha: float,
         *,
-        places: int = 1_000_000,
+        instances: int = 1_000_000,
         known: int = 0,
         fill: Fill | None = None,
         note: Note | None = None,
         shared: UncertainRows | None = None,
     ) -> None:
-        super().__init__(d, alpha, places=places, known=known, fill=fill, shared=shared)
+        super().__init__(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
         self.note = note  # adds to what is known of rows
         self.returned: tuple[Ints, UncertainRows] | None = (
             None  # the slots of rows that a revision took out, as they came again

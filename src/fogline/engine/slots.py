@@ -51,7 +51,7 @@ TYPES: dict[str, Any] = {
     "probability": np.float64,
     "reported": np.float64,
     "within": np.float64,
-    "places": np.int64,
+    "instances": np.int64,
     "at": np.int64,
     "word_lo": np.uint64,
     "word_hi": np.uint64,
@@ -84,10 +84,10 @@ class Slots:
     """
 
     def __init__(
-        self, d: int, places: int = PLACES, known: int = 0, shared: UncertainRows | None = None, groups: int = 1
+        self, d: int, instances: int = PLACES, known: int = 0, shared: UncertainRows | None = None, groups: int = 1
     ) -> None:
         self.d = d
-        self.most_places = places
+        self.most_instances = instances
         self.lists = empty_rows(0, d, 0) if shared is None else shared  # one row: the lists that cells share
         self.shared = unshared(d) if shared is None else np.where(shared.start[0] >= 0, shared.start[0], SHARED)
         self.packed = 0  # how much of the sums was in use when gaps were last closed
@@ -134,7 +134,7 @@ class Slots:
     @property
     def scratch(self) -> Floats:
         """Room for walks over instances: this thread's own, made once."""
-        size = max(self.most_places, ROOM) + self.d
+        size = max(self.most_instances, ROOM) + self.d
         found: Floats | None = getattr(_rooms, "room", None)
         if found is None or found.shape[1] < size:
             _rooms.room = found = np.empty((8, size))
@@ -198,10 +198,10 @@ class Slots:
         c, uncertain = self.columns, dense(self.uncertain, which, self.shared)
         return Batch(self.id[which], c.arrived[which], c.expires[which], self.raw[which], self.known[which], uncertain)
 
-    def places_of(self, uncertain: UncertainRows) -> Ints:
+    def instances_of(self, uncertain: UncertainRows) -> Ints:
         """How many instances these rows have; 0 for too many to keep sums for."""
-        places = np.prod(uncertain.size, axis=1, dtype=np.float64)
-        return np.where(places <= self.most_places, places, 0).astype(np.int64)
+        instances = np.prod(uncertain.size, axis=1, dtype=np.float64)
+        return np.where(instances <= self.most_instances, instances, 0).astype(np.int64)
 
     def means(self, slot: Ints, attribute: Ints) -> Floats:
         """(n,) the means of these cells, larger is better; each has a value, or a list of them."""
@@ -275,10 +275,10 @@ class Slots:
         c = self.uncertain
         self.uncertain = c._replace(**{name: longer(getattr(c, name), size) for name in POOLS})
 
-    def room_for_sums(self, places: int) -> None:
+    def room_for_sums(self, instances: int) -> None:
         """Make sure that new members' sums fit."""
-        if self.filled + places > len(self.sums.logs):
-            size = max(2 * len(self.sums.logs), self.filled + places)
+        if self.filled + instances > len(self.sums.logs):
+            size = max(2 * len(self.sums.logs), self.filled + instances)
             self.sums = Sums(*(longer(each, size) for each in self.sums))
 
     def room_for_changes(self, n: int) -> None:
@@ -307,7 +307,7 @@ class Slots:
         """Close the gaps that former members left among the sums."""
         slots = self.in_use()
         members = slots[self.columns.state[slots] == IN]
-        length, at = self.columns.places[members], self.columns.at
+        length, at = self.columns.instances[members], self.columns.at
         end = np.cumsum(length)
         self.filled = int(end[-1]) if len(end) else 0
         source = ranges(at[members], length)

@@ -43,18 +43,18 @@ GroupColumns = dict[str, Any]  # arrays, Arrow's for names
 def save_live(live: Groups) -> tuple[GroupColumns, dict[str, Ints], Any]:
     """The columns of all groups but for ids, how many rows, values (`pools`) and sums each has, and the ids."""
     s = live.slots
-    slots, values, places = living_slots(tuple(s.columns), s.groups, s.uncertain.start, s.uncertain.size, s.shared)
+    slots, values, instances = living_slots(tuple(s.columns), s.groups, s.uncertain.start, s.uncertain.size, s.shared)
     group = np.repeat(np.arange(len(s.groups)), s.groups["used"])[s.columns.state[s.in_use()] > 0]
     sizes = {"rows": np.bincount(group, minlength=len(s.groups))}
-    for kind, each in (("pools", values), ("sums", places)):
+    for kind, each in (("pools", values), ("sums", instances)):
         sizes[kind] = np.bincount(group, each, len(s.groups)).astype(np.int64)
     rows = empty_rows(len(slots), s.d, int(values.sum()))
     copy_sharing(s.uncertain, slots, rows, 0, 0, s.shared, unshared(s.d))
     begin = np.where(rows.start >= 0, rows.start - _begin(sizes["pools"])[group][:, None], rows.start)
     out: GroupColumns = {**rows._replace(start=begin)._asdict()}
     out |= {name: getattr(s.columns, name)[slots] for name in COLUMNS}
-    members = slots[places > 0]
-    at = ranges(s.columns.at[members], s.columns.places[members])
+    members = slots[instances > 0]
+    at = ranges(s.columns.at[members], s.columns.instances[members])
     out |= {"logs": s.sums.logs[at], "zeros": s.sums.zeros[at], "raw": s.raw[slots], "known": s.known[slots]}
     return out, sizes, s.id[slots]
 
@@ -74,11 +74,11 @@ def fill_live(
     )
     for name in COLUMNS:
         getattr(s.columns, name)[:n] = saved[name]
-    places, filled = s.columns.places[:n], len(saved["logs"])
-    members = np.flatnonzero((saved["state"] == IN) & (places > 0))
+    instances, filled = s.columns.instances[:n], len(saved["logs"])
+    members = np.flatnonzero((saved["state"] == IN) & (instances > 0))
     s.room_for_sums(filled)
     s.sums.logs[:filled], s.sums.zeros[:filled] = saved["logs"], saved["zeros"]
-    s.columns.at[members] = np.cumsum(places[members]) - places[members]
+    s.columns.at[members] = np.cumsum(instances[members]) - instances[members]
     s.filled = s.packed = filled
 
 

@@ -37,7 +37,7 @@ def size_of(plan: Plan, loaded: LoadedGroup) -> int:
     """Of all that a group has between calls. O(live rows)."""
     slots = loaded.group.live.slots
     alive = slots.alive()
-    places = int(slots.columns.places[alive][slots.columns.state[alive] == IN].sum())
+    places = int(slots.columns.instances[alive][slots.columns.state[alive] == IN].sum())
     return _rows(plan, loaded) + own_values(slots.uncertain, alive, slots.shared) * VALUE + places * SUM
 
 

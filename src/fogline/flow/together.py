@@ -242,7 +242,7 @@ def _scores(parcels: Sequence[Parcel]) -> Sums:
 
 def _columns(call: _ManyTurns, groups: Groups, changes: Changes, place: Ints, by: list[pa.Array]) -> ChangeColumns:
     s = groups.slots
-    first, rival = s.groups["first"][changes["group"]], changes["rival"]
+    first, rival = s.groups["first"][changes["group"]], changes["dominator"]
     which, slot, named = pa.array(place[changes["group"]]), first + changes["slot"], rival >= 0
     ids, times = None, None
     if named.any():

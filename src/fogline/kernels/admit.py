@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import Ladder
+from fogline.arrays import SortedCorners
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.sorting import argsort, ascending
 from fogline.kernels.states import DEAD, DOMINATED, IS_GONE, OUT, blank_words
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
@@ -33,16 +33,16 @@ def count_up(n):
 
 
 @inner
-def ladder(corner, words, some):
+def sorted_corners(corner, words, some):
     """The boxes `some`, sorted by each attribute of a corner, best first. O(d · n log n)."""
     n, d = some.shape[0], corner.shape[1]
-    steps = Ladder(np.empty((d, n)), np.empty((d, n), np.int64), np.empty((d, n), np.uint64))
-    sort_rungs(corner, words, some, steps, 0, d)
+    steps = SortedCorners(np.empty((d, n)), np.empty((d, n), np.int64), np.empty((d, n), np.uint64))
+    sort_corners(corner, words, some, steps, 0, d)
     return steps
 
 
 @inner
-def sort_rungs(corner, words, some, steps, first, end):
+def sort_corners(corner, words, some, steps, first, end):
     """Fill sorted columns for the attributes from `first` on."""
     n = some.shape[0]
     keys = np.empty(n)
@@ -56,7 +56,7 @@ def sort_rungs(corner, words, some, steps, first, end):
 
 
 @inner
-def rung(value, corner, i):
+def fewest_boxes(value, corner, i):
     """The attribute in which the fewest boxes are at least as good as corner[i], and how many that is."""
     best, fewest = 0, value.shape[1] + 1
     for j in range(value.shape[0]):
@@ -78,14 +78,14 @@ def latest_on(steps, boxes, rows, i, until):
 
     It stops at the row's own. `steps`: the boxes sorted by their worst corners.
     """
-    j, m = rung(steps.value, rows.hi, i)
+    j, m = fewest_boxes(steps.value, rows.hi, i)
     words, word, fence = steps.word[j], rows.word_hi[i], rows.fence
     for begin in range(0, m, BLOCK):
         end = min(begin + BLOCK, m)
         if any_covers(words, begin, end, word, fence):
             for r in range(begin, end):
                 c = steps.slot[j, r]
-                if boxes.expires[c] > until and covers(words[r], word, fence) and beats(boxes.lo, c, rows.hi, i):
+                if boxes.expires[c] > until and covers(words[r], word, fence) and dominates(boxes.lo, c, rows.hi, i):
                     until = boxes.expires[c]
                     if until >= rows.expires[i]:
                         return until
@@ -107,7 +107,7 @@ def outlasts_any(strong, kept, m, rows, q):
                 if (
                     rows.expires[s] >= rows.expires[q]
                     and covers(strong[r], word, fence)
-                    and beats(rows.lo, s, rows.hi, q)
+                    and dominates(rows.lo, s, rows.hi, q)
                 ):
                     return True
     return False
@@ -144,7 +144,7 @@ def outlived(rows):
         w = first
         for r in range(first, m):
             s = kept[r]
-            if not (rows.expires[q] >= rows.expires[s] and beats(rows.lo, q, rows.hi, s)):
+            if not (rows.expires[q] >= rows.expires[s] and dominates(rows.lo, q, rows.hi, s)):
                 kept[w], strong[w] = s, strong[r]
                 w += 1
         kept[w], strong[w] = q, rows.word_lo[q]
@@ -153,7 +153,7 @@ def outlived(rows):
 
 
 @inner
-def latest_beater(boxes, ordered, rows, i, until, enough):
+def latest_dominator(boxes, ordered, rows, i, until, enough):
     """The latest expiry of the boxes that surely dominate row i, or `until` if none is later.
 
     It stops at `enough`. Boxes lie roughly by expiry, so the search runs from the last one back; where they lie
@@ -168,7 +168,7 @@ def latest_beater(boxes, ordered, rows, i, until, enough):
                 if (
                     boxes.expires[c] > until
                     and covers(boxes.word_lo[c], word, fence)
-                    and beats(boxes.lo, c, rows.hi, i)
+                    and dominates(boxes.lo, c, rows.hi, i)
                 ):
                     until = boxes.expires[c]
                     if ordered or until >= enough:
@@ -179,13 +179,13 @@ def latest_beater(boxes, ordered, rows, i, until, enough):
 
 @inner
 def latest_among(kept, rows, i, until):
-    """As `latest_beater`, of the kept rows of the same batch."""
+    """As `latest_dominator`, of the kept rows of the same batch."""
     for k in range(kept.shape[0]):
         s = kept[k]
         if (
             rows.expires[s] > until
             and covers(rows.word_lo[s], rows.word_hi[i], rows.fence)
-            and beats(rows.lo, s, rows.hi, i)
+            and dominates(rows.lo, s, rows.hi, i)
         ):
             until = rows.expires[s]
     return until
@@ -201,7 +201,7 @@ def admit(live, rows, ordered):
     until = np.empty(kept.shape[0])
     m = 0
     for i in kept:
-        u = latest_beater(live, ordered, rows, i, -np.inf, rows.expires[i])
+        u = latest_dominator(live, ordered, rows, i, -np.inf, rows.expires[i])
         if u < rows.expires[i]:
             kept[m], until[m] = i, u
             m += 1
@@ -249,6 +249,6 @@ def dominate(columns, live, rows, which, closed, group):
                 if (
                     covers(word, live.word_hi[c], rows.fence)
                     and columns.state[c] != DEAD
-                    and beats(rows.lo, i, live.hi, c)
+                    and dominates(rows.lo, i, live.hi, c)
                 ):
                     end_or_hide(columns, c, rows.expires[i], rows.fence, closed, group)

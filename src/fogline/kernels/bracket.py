@@ -19,10 +19,10 @@ import numpy as np
 from fogline.arrays import Floats, Ints
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.dominance import share, shares
-from fogline.kernels.instances import empty_grid, merge_places, values_of
-from fogline.kernels.judge import rivals, words_of
+from fogline.kernels.instances import empty_grid, merge_instances, values_of
+from fogline.kernels.judge import dominators, words_of
 from fogline.kernels.sums import SURE, add_to, number
-from fogline.kernels.sweep import TOO_MUCH, all_places
+from fogline.kernels.sweep import TOO_MUCH, all_instances
 
 ROUNDED = 1e-15  # more than what rounding can add up to over PAIRS dominators
 STEEP = 0.9  # a dominator of the worst corner with more than this chance is bounded apart from the others
@@ -85,14 +85,14 @@ def bracket(live, among, o, limit, goal):
     uncertain, columns = live.uncertain, live.columns
     space = np.empty(among.shape[0], np.int64)
     ends = np.empty((2, uncertain.lo.shape[1]))
-    m, _ = rivals(live, o, among, words_of(columns.word_hi, among), -1.0, space, ends)
+    m, _ = dominators(live, o, among, words_of(columns.word_hi, among), -1.0, space, ends)
     near = space[:m]
     soonest = np.inf
     for g in near:
         soonest = min(soonest, columns.expires[g])
     grid = empty_grid(values_of(uncertain, o), uncertain.lo.shape[1])
-    if merge_places(uncertain, o, near, grid) <= limit:
-        exact = all_places(uncertain, o, near, grid)
+    if merge_instances(uncertain, o, near, grid) <= limit:
+        exact = all_instances(uncertain, o, near, grid)
         if exact != TOO_MUCH:
             return exact, exact, soonest
     low, high = narrow(uncertain, o, near, grid, goal)

@@ -1,12 +1,12 @@
 """Which rows of a chunk can ever matter?
 
-A row whose whole life is covered by the lives of rows that surely beat it has probability 0 at every instant, and at
-every instant whatever it could beat is beaten surely by another. So it can go, wherever the chunk was cut from the
-stream. Two lives are enough to look at: an *heir*, which expires no earlier than the row, and, if the heir arrives
-later than the row, a *holder*, which has arrived before the row and lives until the heir comes.
+A row whose whole life is covered by the lives of rows that surely dominate it has probability 0 at every instant, and
+whatever it could dominate is surely dominated by another. So it can go, wherever the chunk was cut from the stream. Two
+lives are enough to look at: a *later cover*, which expires no earlier than the row; and if that arrives later than the
+row, an *earlier cover*, which has arrived before the row and lives until the other comes.
 
-Dropped rows need not serve as heirs or holders themselves: what covers them covers what they would have covered. The
-same holds for those that are marked as having covered: whatever a dropped row covered, marked rows that stay cover.
+Dropped rows need not serve as covers themselves: what covers them covers what they would have covered. The same holds
+for those that are marked as having covered: whatever a dropped row covered, marked rows that stay cover.
 
 A row that may turn out to be a copy of another must not cover, nor go without its name: see `flow/screening.py`.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Words
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.words import BLOCK, any_covers, covers, cut_points, fences, words
 
 STRONG = 128  # so many rows with the greatest sums are tried first: they end most of the others
@@ -55,8 +55,8 @@ class Cover(NamedTuple):
     """The rows that stay so far and may cover others, in the order they were found."""
 
     row: Ints
-    heir: Words  # words of their worst corners, the later expiry being better, …
-    holder: Words  # … and with the earlier arrival being better
+    later_cover: Words  # words of their worst corners, the later expiry being better, …
+    earlier_cover: Words  # … and with the earlier arrival being better
 
 
 def matter(group: Ints, rows: Lives, strong: int = STRONG, most: int = MOST) -> tuple[Ints, Flags]:
@@ -73,9 +73,9 @@ def matter(group: Ints, rows: Lives, strong: int = STRONG, most: int = MOST) -> 
     order = left[~idle]
     order = order[np.lexsort((weak[order], group[order]))]
     few = rows.part(order)
-    heirs = _words(few, few.expires)
-    holders = _words(few, -few.arrived) if apart else heirs
-    kept, covering = uncovered(group[order], few, heirs, holders, most)
+    later_covers = _words(few, few.expires)
+    earlier_covers = _words(few, -few.arrived) if apart else later_covers
+    kept, covering = uncovered(group[order], few, later_covers, earlier_covers, most)
     used[order[covering]] = True
     stay = np.concatenate((order[kept], left[idle]))
     stay = stay[np.argsort(stay)]
@@ -111,7 +111,7 @@ def _words(rows: Lives, also: Floats) -> Coded:
 def sift(rows, order, strong, apart, used):
     """The places in `order` (strongest first) of the rows that the first few do not cover: most rows end here.
 
-    `apart`: rows arrive one after the other, so there may be holders that are no heirs. Marks in `used` the rows that
+    `apart`: rows arrive one after the other, so an earlier cover may be no later one. Marks in `used` the rows that
     cover any.
     """
     n, m = order.shape[0], 0
@@ -124,31 +124,31 @@ def sift(rows, order, strong, apart, used):
         q = order[place]
         t, e = rows.arrived[q], rows.expires[q]
         held, after = -np.inf, np.inf
-        by_holder = by_heir = 0
+        by_earlier_cover = by_later_cover = 0
         for r in range(m if not rows.stays[q] else 0):
-            heir, holder = ends[r] >= e and begins[r] < after, apart and begins[r] <= t and ends[r] > held
-            if (heir or holder) and beats(best, r, rows.hi, q):
-                if holder:
-                    held, by_holder = ends[r], r
-                if heir:
-                    after, by_heir = begins[r], r
+            later_cover, earlier_cover = ends[r] >= e and begins[r] < after, apart and begins[r] <= t and ends[r] > held
+            if (later_cover or earlier_cover) and dominates(best, r, rows.hi, q):
+                if earlier_cover:
+                    held, by_earlier_cover = ends[r], r
+                if later_cover:
+                    after, by_later_cover = begins[r], r
                 if held >= after or after <= t:
                     break
         if held < after and after > t:
             left[k] = place
             k += 1
         else:
-            used[order[by_heir]] = True
+            used[order[by_later_cover]] = True
             if after > t:
-                used[order[by_holder]] = True
+                used[order[by_earlier_cover]] = True
     return left[:k]
 
 
 @kernel
-def uncovered(group, rows, heirs, holders, most):
+def uncovered(group, rows, later_covers, earlier_covers, most):
     """The rows that stay, and those that cover others.
 
-    Rows lie by group, and in it with the sums of `lo` falling: a row that beats another comes no later.
+    Rows lie by group, and in it with the sums of `lo` falling: a row that dominates another comes no later.
     """
     n = rows.lo.shape[0]
     cover = Cover(np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.uint64))
@@ -159,36 +159,40 @@ def uncovered(group, rows, heirs, holders, most):
             first = m
         if not rows.stays[q]:
             last = min(m, first + most)
-            heir = first_heir(rows, cover, heirs, first, last, q)
-            if heir >= 0:
-                after = rows.arrived[heir]
-                holder = heir if after <= rows.arrived[q] else holder_of(rows, cover, holders, first, last, q, after)
-                if holder >= 0:
-                    used[heir] = used[holder] = True
+            later_cover = first_later_cover(rows, cover, later_covers, first, last, q)
+            if later_cover >= 0:
+                after = rows.arrived[later_cover]
+                earlier_cover = (
+                    later_cover
+                    if after <= rows.arrived[q]
+                    else earlier_cover_of(rows, cover, earlier_covers, first, last, q, after)
+                )
+                if earlier_cover >= 0:
+                    used[later_cover] = used[earlier_cover] = True
                     continue
         kept[k] = q
         k += 1
         if rows.covers[q]:
-            cover.row[m], cover.heir[m], cover.holder[m] = q, heirs.lo[q], holders.lo[q]
+            cover.row[m], cover.later_cover[m], cover.earlier_cover[m] = q, later_covers.lo[q], earlier_covers.lo[q]
             m += 1
     return kept[:k], np.flatnonzero(used)
 
 
 @inner
-def first_heir(rows, cover, heirs, first, last, q):
-    """A row that surely beats q and outlives it; of the first few that are found, the earliest. -1: there is none."""
-    after, found, word, fence = np.inf, -1, heirs.hi[q], heirs.fence
+def first_later_cover(rows, cover, later_covers, first, last, q):
+    """A row that surely dominates q and outlives it; of the first few found the earliest. -1: there is none."""
+    after, found, word, fence = np.inf, -1, later_covers.hi[q], later_covers.fence
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
-        if not any_covers(cover.heir, begin, end, word, fence):
+        if not any_covers(cover.later_cover, begin, end, word, fence):
             continue
         for r in range(begin, end):
             s = cover.row[r]
             if (
-                covers(cover.heir[r], word, fence)
+                covers(cover.later_cover[r], word, fence)
                 and rows.expires[s] >= rows.expires[q]
                 and rows.arrived[s] < after
-                and beats(rows.lo, s, rows.hi, q)
+                and dominates(rows.lo, s, rows.hi, q)
             ):
                 after, found = rows.arrived[s], s
         if found >= 0:
@@ -197,20 +201,20 @@ def first_heir(rows, cover, heirs, first, last, q):
 
 
 @inner
-def holder_of(rows, cover, holders, first, last, q, after):
-    """A row that was there before q, surely beats it, and lives until `after`. -1: there is none."""
-    word, fence = holders.hi[q], holders.fence
+def earlier_cover_of(rows, cover, earlier_covers, first, last, q, after):
+    """A row that was there before q, surely dominates it, and lives until `after`. -1: there is none."""
+    word, fence = earlier_covers.hi[q], earlier_covers.fence
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
-        if not any_covers(cover.holder, begin, end, word, fence):
+        if not any_covers(cover.earlier_cover, begin, end, word, fence):
             continue
         for r in range(begin, end):
             s = cover.row[r]
             if (
-                covers(cover.holder[r], word, fence)
+                covers(cover.earlier_cover[r], word, fence)
                 and rows.arrived[s] <= rows.arrived[q]
                 and rows.expires[s] >= after
-                and beats(rows.lo, s, rows.hi, q)
+                and dominates(rows.lo, s, rows.hi, q)
             ):
                 return s
     return -1

@@ -14,7 +14,7 @@ from fogline.kernels.compile import inner, kernel
 
 
 @kernel
-def beats(a, i, b, k):
+def dominates(a, i, b, k):
     """Does row i of `a` (., d) dominate row k of `b` (., d): nowhere worse, somewhere better?"""
     better = False
     for j in range(a.shape[1]):
@@ -70,8 +70,8 @@ def write_ends(uncertain, c, ends):
 
 
 @inner
-def surely_beats_other(uncertain, g, others, o):
-    """`surely_beats` for rows in two different sets of columns."""
+def surely_dominates_other(uncertain, g, others, o):
+    """`surely_dominates` for rows in two different sets of columns."""
     better = False
     for j in range(uncertain.lo.shape[1]):
         a, b = low_end(uncertain, g, j), high_end(others, o, j)
@@ -82,13 +82,13 @@ def surely_beats_other(uncertain, g, others, o):
 
 
 @inner
-def surely_beats(uncertain, g, o):
+def surely_dominates(uncertain, g, o):
     """Does g dominate o whatever values both turn out to have? Exact: by the ends of distributions, not by products."""
-    return surely_beats_other(uncertain, g, uncertain, o)
+    return surely_dominates_other(uncertain, g, uncertain, o)
 
 
 @inner
-def beats_point(uncertain, g, points, i):
+def dominates_point(uncertain, g, points, i):
     """Pr{row g dominates point i of `points` (., d)}."""
     at_least = equal = 1.0
     for j in range(points.shape[1]):
@@ -97,12 +97,12 @@ def beats_point(uncertain, g, points, i):
         equal *= e
         if at_least == 0.0:
             return 0.0
-    return barely_beats(uncertain, g, points, i) if 2.0 * equal > at_least else at_least - equal
+    return barely_dominates(uncertain, g, points, i) if 2.0 * equal > at_least else at_least - equal
 
 
 @inner
-def barely_beats(uncertain, g, points, i):
-    """`beats_point` as a sum: where g is likely to be just as good, the difference would cancel most digits.
+def barely_dominates(uncertain, g, points, i):
+    """`dominates_point` as a sum: where g is likely to be just as good, the difference would cancel most digits.
 
     Over the attributes so far, `better` is the chance to be nowhere worse and somewhere better, `equal` to be equal.
     """
@@ -155,7 +155,7 @@ def shares(uncertain, g, j, grid, at_least, equal):
 
 
 @inner
-def beats_cloud(uncertain, g, o):
+def dominates_row(uncertain, g, o):
     """Pr{g dominates o} for two uncertain rows."""
     at_least = equal = 1.0
     for j in range(uncertain.lo.shape[1]):
@@ -175,11 +175,11 @@ def beats_cloud(uncertain, g, o):
     return max(at_least - equal, 0.0)
 
 
-chance_to_beat = kernel(beats_cloud.py_func)  # the same, to be called from Python
+chance_to_dominate = kernel(dominates_row.py_func)  # the same, to be called from Python
 
 
 @inner
-def corner_beats_cloud(corner, g, uncertain, o):
+def corner_dominates_row(corner, g, uncertain, o):
     """(Pr{point g is nowhere worse than row o}, Pr{it dominates o}) for point g of `corner` (., d)."""
     at_least = equal = 1.0
     for j in range(corner.shape[1]):

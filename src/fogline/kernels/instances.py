@@ -12,7 +12,7 @@ import numpy as np
 
 from fogline.arrays import Grid, Scratch
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import barely_beats, share, shares
+from fogline.kernels.dominance import barely_dominates, share, shares
 from fogline.kernels.sorting import argsort, ascending
 
 ROOM = 4096  # instances of the finest grid that `coarsen` may be asked for
@@ -37,7 +37,7 @@ def grid_of(room, d):
 
 
 @inner
-def places_of(uncertain, o):
+def instances_of(uncertain, o):
     """How many instances a row has (as a float: they may be very many)."""
     instances = 1.0
     for j in range(uncertain.lo.shape[1]):
@@ -67,22 +67,22 @@ def empty_grid(values, d):
 
 
 @inner
-def beats_places(uncertain, g, o, grid, scratch):
+def dominates_instances(uncertain, g, o, grid, scratch):
     """Pr{g dominates x} for every instance x of o, into scratch.chance; False if it is zero everywhere."""
-    instances = reaches_places(uncertain, g, o, grid, -1, scratch)
+    instances = reaches_instances(uncertain, g, o, grid, -1, scratch)
     cancels = False  # would a difference lose most digits somewhere? (A loop of its own is compiled to vectors.)
     for k in range(instances):
         cancels |= 2.0 * scratch.tie[k] > scratch.chance[k]
     for k in range(instances):
         if cancels and 2.0 * scratch.tie[k] > scratch.chance[k]:
-            scratch.chance[k] = barely_beats(uncertain, g, place_at(uncertain, o, grid, k), 0)
+            scratch.chance[k] = barely_dominates(uncertain, g, instance_at(uncertain, o, grid, k), 0)
         else:
             scratch.chance[k] -= scratch.tie[k]
     return instances > 0
 
 
 @inner
-def place_at(uncertain, o, grid, k):
+def instance_at(uncertain, o, grid, k):
     """(1, d) the k-th instance of o."""
     d = uncertain.lo.shape[1]
     out = np.empty((1, d))
@@ -95,7 +95,7 @@ def place_at(uncertain, o, grid, k):
 
 
 @inner
-def reaches_places(uncertain, g, o, grid, but, scratch):
+def reaches_instances(uncertain, g, o, grid, but, scratch):
     """Pr{g is nowhere worse than x}, and Pr{just as good}, for every instance x of o, into scratch.chance and .tie.
 
     Attribute `but` is left out (-1: none). Returns the number of instances; 0: g is worse than all of them.
@@ -128,7 +128,7 @@ def reaches_places(uncertain, g, o, grid, but, scratch):
 
 
 @inner
-def place_weights(grid, w):
+def instance_weights(grid, w):
     """The weight of every instance, into w; returns how many there are."""
     w[0] = 1.0
     instances = 1
@@ -229,7 +229,7 @@ def gap_of(breaks, x):
 
 
 @inner
-def merge_places(uncertain, o, near, grid):
+def merge_instances(uncertain, o, near, grid):
     """o's values, merged where all dominators treat them alike, into `grid`. Returns the number of instances left.
 
     Strictly between two neighbouring values of the dominators the summand is constant, so any one of o's values there

@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.kernels.admit import ladder, rung
+from fogline.kernels.admit import fewest_boxes, sorted_corners
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, beats_cloud, beats_point, corner_beats_cloud, surely_beats, write_ends
+from fogline.kernels.dominance import (
+    corner_dominates_row,
+    dominates,
+    dominates_point,
+    dominates_row,
+    surely_dominates,
+    write_ends,
+)
 from fogline.kernels.instances import (
-    beats_places,
     coarsen,
     distributed,
+    dominates_instances,
     grid_of,
+    instance_weights,
+    instances_of,
     own_grid,
     parts_for,
-    place_weights,
-    places_of,
     scratch_of,
 )
 from fogline.kernels.sorting import ascending, side_by_side
@@ -38,7 +45,7 @@ GROWTH = 8  # … then so many times as many, and so on
 
 
 @inner
-def rivals(live, o, among, strong, threshold, near, ends):
+def dominators(live, o, among, strong, threshold, near, ends):
     """The rows among some that can dominate o, into `near`; stops as soon as they keep even o's best instance out.
 
     `strong` holds the words of their best corners, side by side; `ends` is room for o's worst and best instance (2, d).
@@ -46,13 +53,13 @@ def rivals(live, o, among, strong, threshold, near, ends):
     """
     write_ends(live.uncertain, o, ends)
     n = among.shape[0]
-    m, _, left, until = more_rivals(live, o, among, strong, threshold, n + 1, near, ends, 0, n, 1.0, np.inf)
+    m, _, left, until = more_dominators(live, o, among, strong, threshold, n + 1, near, ends, 0, n, 1.0, np.inf)
     return m, until if left <= threshold else -np.inf
 
 
 @inner
-def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, left, until):
-    """Go on with `rivals`, from `end` down, until there are `most` or a few more.
+def more_dominators(live, o, among, strong, threshold, most, near, ends, m, end, left, until):
+    """Go on with `dominators`, from `end` down, until there are `most` or a few more.
 
     So far there are m, they leave so much of o's best instance, and the first of those that count expires then.
     """
@@ -63,11 +70,11 @@ def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, lef
         if any_covers(strong, begin, end, word, fence):
             for r in range(end - 1, begin - 1, -1):
                 g = among[r]
-                if g == o or not covers(strong[r], word, fence) or not beats(uncertain.hi, g, ends, 0):
+                if g == o or not covers(strong[r], word, fence) or not dominates(uncertain.hi, g, ends, 0):
                     continue
                 near[m] = g
                 m += 1
-                p = beats_point(uncertain, g, ends, 1)
+                p = dominates_point(uncertain, g, ends, 1)
                 if p > 0.0:
                     left *= spared(p)
                     until = min(until, columns.expires[g])
@@ -80,16 +87,16 @@ def more_rivals(live, o, among, strong, threshold, most, near, ends, m, end, lef
 @inner
 def is_crowded(steps, ends):
     """Are so many others as good as o's worst instance somewhere that it does not pay to sort them?"""
-    _, m = rung(steps.value, ends, 0)
+    _, m = fewest_boxes(steps.value, ends, 0)
     return m >= FIRST * GROWTH and 2 * m >= steps.slot.shape[1]
 
 
 @inner
-def rivals_on(live, o, steps, threshold, near, ends):
-    """As `rivals`, by sorted columns of best corners. In the same order: the last slot first."""
+def dominators_on(live, o, steps, threshold, near, ends):
+    """As `dominators`, by sorted columns of best corners. In the same order: the last slot first."""
     uncertain, columns, fence = live.uncertain, live.columns, live.fence
     write_ends(uncertain, o, ends)
-    j, m = rung(steps.value, ends, 0)
+    j, m = fewest_boxes(steps.value, ends, 0)
     words, word = steps.word[j], columns.word_lo[o]
     n = 0
     for begin in range(0, m, BLOCK):
@@ -97,7 +104,7 @@ def rivals_on(live, o, steps, threshold, near, ends):
         if any_covers(words, begin, end, word, fence):
             for r in range(begin, end):
                 g = steps.slot[j, r]
-                if g != o and covers(words[r], word, fence) and beats(uncertain.hi, g, ends, 0):
+                if g != o and covers(words[r], word, fence) and dominates(uncertain.hi, g, ends, 0):
                     near[n] = -g
                     n += 1
     found = ascending(near[:n])
@@ -105,7 +112,7 @@ def rivals_on(live, o, steps, threshold, near, ends):
     for k in range(n):
         g = -found[k]
         near[k] = g
-        p = beats_point(uncertain, g, ends, 1)
+        p = dominates_point(uncertain, g, ends, 1)
         if p > 0.0:
             left *= spared(p)
             until = min(until, columns.expires[g])
@@ -127,19 +134,19 @@ def words_of(words, which):
 
 
 @inner
-def witness(live, o, near, threshold, grid, scratch):
+def upper_bound(live, o, near, threshold, grid, scratch):
     """Until when do the rows in `near`, taken in order, keep P(o) at or below `threshold`? (-inf: they do not.)
 
     Also returns how many of them were taken.
     """
-    places = place_weights(grid, scratch.left)
+    instances = instance_weights(grid, scratch.left)
     until = np.inf
     for taken in range(near.shape[0]):
         g = near[taken]
-        if not beats_places(live.uncertain, g, o, grid, scratch):
+        if not dominates_instances(live.uncertain, g, o, grid, scratch):
             continue
         sum_left = 0.0
-        for k in range(places):
+        for k in range(instances):
             scratch.left[k] *= spared(scratch.chance[k])
             sum_left += scratch.left[k]
         until = min(until, live.columns.expires[g])
@@ -149,15 +156,15 @@ def witness(live, o, near, threshold, grid, scratch):
 
 
 @inner
-def coarse_witness(live, o, near, threshold, grid, scratch):
+def coarse_upper_bound(live, o, near, threshold, grid, scratch):
     """`witness` over few values per cell, then over more, where that is less work than over all."""
-    cells, places = distributed(live.uncertain, o), live.columns.places[o]
+    cells, instances = distributed(live.uncertain, o), live.columns.instances[o]
     finest = parts_for(cells)
     parts = min(COARSE, finest)
     for _ in range(2):
-        if parts >= 2 and not 0 < places <= 2 * parts**cells and threshold >= 0:
+        if parts >= 2 and not 0 < instances <= 2 * parts**cells and threshold >= 0:
             coarsen(live.uncertain, o, parts, grid)
-            until, taken = witness(live, o, near, threshold, grid, scratch)
+            until, taken = upper_bound(live, o, near, threshold, grid, scratch)
             if until > -np.inf:
                 return until, taken
         parts = finest
@@ -176,14 +183,14 @@ def lemma(uncertain, expires, near, o, least):
     for g in near:
         if expires[g] < expires[o]:
             continue
-        if beats_point(uncertain, g, ends, 1) >= least:
+        if dominates_point(uncertain, g, ends, 1) >= least:
             return 0
-        if found == 1 or corner_beats_cloud(uncertain.hi, g, uncertain, o)[0] < least:
+        if found == 1 or corner_dominates_row(uncertain.hi, g, uncertain, o)[0] < least:
             continue
         write_ends(uncertain, g, corner)
-        if corner_beats_cloud(corner, 0, uncertain, o)[1] >= least:
+        if corner_dominates_row(corner, 0, uncertain, o)[1] >= least:
             found = 1
-        elif found == 3 and beats_cloud(uncertain, g, o) >= least:
+        elif found == 3 and dominates_row(uncertain, g, o) >= least:
             found = 2
     return found
 
@@ -204,21 +211,21 @@ def kept_out(live, o, near, limits, coarse, scratch):
     """
     threshold = limits.threshold
     if (
-        live.columns.places[o] == 0
+        live.columns.instances[o] == 0
         and not np.isnan(live.columns.reported[o])
-        and places_of(live.uncertain, o) <= limits.exact
+        and instances_of(live.uncertain, o) <= limits.exact
     ):
         return -np.inf, False, 0
-    until, taken = coarse_witness(live, o, near, threshold, coarse, scratch)
-    if until > -np.inf or live.columns.places[o] <= 1:
+    until, taken = coarse_upper_bound(live, o, near, threshold, coarse, scratch)
+    if until > -np.inf or live.columns.instances[o] <= 1:
         return until, False, taken
-    until, taken = witness(live, o, near, threshold, own_grid(live.uncertain, o), scratch)
+    until, taken = upper_bound(live, o, near, threshold, own_grid(live.uncertain, o), scratch)
     return until, True, taken
 
 
 @inner
 def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
-    """`rivals`, and `kept_out` whenever there are some more of them.
+    """`dominators`, and `kept_out` whenever there are some more of them.
 
     Where distributions overlap widely, thousands can dominate o, and a few dozen of them keep it out. Returns how many
     there are, until when they keep o out (-inf: they do not), and whether that was asked of all its instances.
@@ -226,9 +233,11 @@ def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
     threshold, n = limits.threshold, opened.shape[0]
     write_ends(live.uncertain, o, ends)
     m, end, left, until = 0, n, 1.0, np.inf
-    most = FIRST if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1  # of one instance, that is the best one
+    most = (
+        FIRST if threshold >= 0.0 and live.columns.instances[o] != 1 else n + 1
+    )  # of one instance, that is the best one
     while True:
-        m, end, left, until = more_rivals(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
+        m, end, left, until = more_dominators(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
         if left <= threshold:
             return m, until, False
         if end == 0:
@@ -241,10 +250,10 @@ def few_keep_out(live, o, opened, strong, limits, near, ends, coarse, scratch):
 
 @inner
 def surely_out(live, o, near):
-    """Until when does a row in `near` surely dominate o? (-inf: none does.) At alpha 0 just that keeps a cloud out."""
+    """Until when does a row in `near` surely dominate o? (-inf: none does.) At alpha 0 just that keeps a row out."""
     until = -np.inf
     for g in near:
-        if live.columns.expires[g] > until and surely_beats(live.uncertain, g, o):
+        if live.columns.expires[g] > until and surely_dominates(live.uncertain, g, o):
             until = live.columns.expires[g]
     return until
 
@@ -268,19 +277,19 @@ def is_new_shadow(columns, o):
 def add_up(live, o, near, threshold, cursor, scratch):
     """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums."""
     columns, sums, grid = live.columns, live.sums, own_grid(live.uncertain, o)
-    places = columns.places[o]
+    instances = columns.instances[o]
     columns.at[o] = cursor
-    clear(sums, cursor, places)
+    clear(sums, cursor, instances)
     soonest = np.inf
     for g in near:
-        if beats_places(live.uncertain, g, o, grid, scratch):
-            account(scratch.chance, places, 1, sums, cursor)
+        if dominates_instances(live.uncertain, g, o, grid, scratch):
+            account(scratch.chance, instances, 1, sums, cursor)
             soonest = min(soonest, columns.expires[g])
-    place_weights(grid, scratch.weight)
-    columns.probability[o] = total(scratch.weight, places, sums, cursor)
+    instance_weights(grid, scratch.weight)
+    columns.probability[o] = total(scratch.weight, instances, sums, cursor)
     if columns.probability[o] > threshold:
         columns.state[o], columns.until[o] = IN, -np.inf
-        return cursor + places
+        return cursor + instances
     columns.until[o] = soonest  # the two ways of multiplying differ in the last digits; the sums decide
     return cursor
 
@@ -291,16 +300,16 @@ def follow(live, o, first, cursor):
 
     Each may dominate the other, and one that keeps the other out does so only as long as it lives.
     """
-    columns, sums, places = live.columns, live.sums, live.columns.places[first]
+    columns, sums, instances = live.columns, live.sums, live.columns.instances[first]
     columns.state[o], columns.probability[o], columns.within[o] = columns.state[first], columns.probability[first], 0.0
-    columns.until[o] = columns.until[first] if places == 1 else min(columns.until[first], columns.expires[first])
+    columns.until[o] = columns.until[first] if instances == 1 else min(columns.until[first], columns.expires[first])
     if columns.state[o] == IN:
         columns.at[o] = cursor
-        for k in range(places):
+        for k in range(instances):
             for word in range(2):
                 sums.logs[cursor + k, word] = sums.logs[columns.at[first] + k, word]
             sums.zeros[cursor + k] = sums.zeros[columns.at[first] + k]
-        return cursor + places
+        return cursor + instances
     return cursor
 
 
@@ -345,7 +354,7 @@ def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cu
         else:
             write_ends(uncertain, o, ends)
             if bulk and not is_crowded(steps, ends):
-                m, until = rivals_on(live, o, steps, threshold, near_room, ends)
+                m, until = dominators_on(live, o, steps, threshold, near_room, ends)
             else:
                 m, until, summed = few_keep_out(live, o, opened, strong, limits, near_room, ends, coarse, scratch)
         near = near_room[:m]
@@ -356,7 +365,7 @@ def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cu
         evaluations += summed
         if until > -np.inf:
             shut_out(live, o, near, until, limits.least, pruned)
-        elif columns.places[o] == 0:
+        elif columns.instances[o] == 0:
             columns.state[o] = HEAVY
             heavy += 1
         else:
@@ -366,9 +375,9 @@ def judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cu
 
 
 @inner
-def rungs_of(live, opened, due, bulk):
+def corners_of(live, opened, due, bulk):
     """What is open in sorted columns, and what is due, equal rows side by side; not `bulk`: as they are."""
-    steps = ladder(live.uncertain.hi, live.columns.word_hi, opened if bulk else opened[:0])
+    steps = sorted_corners(live.uncertain.hi, live.columns.word_hi, opened if bulk else opened[:0])
     due, again = side_by_side(live.uncertain, due, bulk)
     return steps, due, again
 
@@ -383,10 +392,10 @@ def guards_of(live, others, o, least):
         if (
             g == o
             or not covers(columns.word_hi[g], columns.word_lo[o], live.fence)
-            or not beats(uncertain.hi, g, uncertain.lo, o)
+            or not dominates(uncertain.hi, g, uncertain.lo, o)
         ):
             continue
-        if beats_cloud(uncertain, g, o) >= least:
+        if dominates_row(uncertain, g, o) >= least:
             found[m] = g
             m += 1
     return found[:m]

@@ -36,9 +36,9 @@ import numpy as np
 from fogline.arrays import SHARED, Arrivals, Columns, Floats, Guards, Limits, LiveSet, Round, Sums, UncertainRows
 from fogline.kernels.admit import count_up
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, beats_point, surely_beats, write_ends
+from fogline.kernels.dominance import dominates, dominates_point, surely_dominates, write_ends
 from fogline.kernels.instances import grid_of, scratch_of
-from fogline.kernels.judge import FIRST, GROWTH, add_up, follow, kept_out, more_rivals, words_of
+from fogline.kernels.judge import FIRST, GROWTH, add_up, follow, kept_out, more_dominators, words_of
 from fogline.kernels.sorting import argsort, in_order, same_box, side_by_side
 from fogline.kernels.states import (
     DEAD,
@@ -80,7 +80,7 @@ def orphans(live, guards, out):
 def inherited(live, guards, c):
     """A guard for c, whose own has died: that one's guard, or the row that replaced the last of them; or NONE.
 
-    A dead row that was open has its heir, if any, in the place of its guard: a slot that is new, beyond those in use.
+    A dead row that was open has its successor, if any, as its guard: a new slot, beyond those in use.
     """
     g = guards.sure[c]
     while g >= 0 and live.columns.state[g] == DEAD:
@@ -88,14 +88,14 @@ def inherited(live, guards, c):
         if g >= live.used:
             return (
                 g
-                if not has_bounds_only(live.uncertain, g) and beats(live.uncertain.lo, g, live.uncertain.hi, c)
+                if not has_bounds_only(live.uncertain, g) and dominates(live.uncertain.lo, g, live.uncertain.hi, c)
                 else NONE
             )
     return g
 
 
 @inner
-def beater(live, c, slots, strong, begin):
+def dominator(live, c, slots, strong, begin):
     """One of slots[begin:] that surely dominates c, or NONE; the last are tried first.
 
     `strong`: words of their `lo`.
@@ -106,7 +106,7 @@ def beater(live, c, slots, strong, begin):
         first = max(end - BLOCK, begin)
         if any_covers(strong, first, end, word, fence):
             for r in range(end - 1, first - 1, -1):
-                if covers(strong[r], word, fence) and beats(lo, slots[r], hi, c):
+                if covers(strong[r], word, fence) and dominates(lo, slots[r], hi, c):
                     return slots[r]
         end = first
     return NONE
@@ -123,7 +123,7 @@ def lo_sums(live, which):
 
 
 @inner
-def unbeaten(live, guards, pending):
+def undominated(live, guards, pending):
     """Those of some rows that none of them surely dominates; the others get a guard among them.
 
     Of equal boxes one is compared, for all of them.
@@ -136,7 +136,7 @@ def unbeaten(live, guards, pending):
             some[m] = c
             m += 1
         first[order[k]] = some[m - 1]
-    out, kept = np.empty(n, np.int64), unbeaten_of(live, guards, some[:m])
+    out, kept = np.empty(n, np.int64), undominated_of(live, guards, some[:m])
     m = kept.shape[0]
     for k in range(m):
         out[n - m + k] = kept[k]
@@ -151,11 +151,11 @@ def unbeaten(live, guards, pending):
 
 
 @inner
-def unbeaten_of(live, guards, pending):
-    """`unbeaten`, of rows with different boxes.
+def undominated_of(live, guards, pending):
+    """`undominated`, of rows with different boxes.
 
     As in `admit.outlived`: with the sums of `lo` falling, only rows of an equal sum can dominate one that came before
-    them. The rows kept lie from the end of the list back, so that `beater` tries those of the greatest sums first.
+    them. The rows kept lie from the end of the list back, so that `dominator` tries those of the greatest sums first.
     """
     n = pending.shape[0]
     sums = lo_sums(live, pending)
@@ -163,7 +163,7 @@ def unbeaten_of(live, guards, pending):
     m = n
     for k in argsort(sums):
         c = pending[k]
-        g = beater(live, c, kept, strong, m)
+        g = dominator(live, c, kept, strong, m)
         if g >= 0:
             guards.sure[c] = g
             continue
@@ -172,7 +172,7 @@ def unbeaten_of(live, guards, pending):
             last += 1
         w = last
         for r in range(last - 1, m - 1, -1):
-            if beats(live.uncertain.lo, c, live.uncertain.hi, kept[r]):
+            if dominates(live.uncertain.lo, c, live.uncertain.hi, kept[r]):
                 guards.sure[kept[r]] = c
             else:
                 w -= 1
@@ -195,7 +195,7 @@ def unguarded(live, guards, opened, died):
             continue
         if guards.joint[c, 0] == MANY:
             for g in died:
-                if covers(columns.word_hi[g], columns.word_lo[c], live.fence) and beats(
+                if covers(columns.word_hi[g], columns.word_lo[c], live.fence) and dominates(
                     uncertain.hi, g, uncertain.lo, c
                 ):
                     columns.until[c] = -np.inf
@@ -216,7 +216,7 @@ def likeliest_first(live, near, ends, chances):
     n = near.shape[0]
     keys, before = np.empty(n), near.copy()
     for k in range(n):
-        keys[k] = -beats_point(live.uncertain, near[k], ends, 1)
+        keys[k] = -dominates_point(live.uncertain, near[k], ends, 1)
     order = argsort(keys)
     for k in range(n):
         near[k], chances[k] = before[order[k]], -keys[order[k]]
@@ -243,9 +243,9 @@ def enough(chances, threshold):
 
 @inner
 def guarded_surely(live, guards, o, near):
-    """Does one of `near` surely beat o by their distributions? It guards o then: at alpha 0 just that keeps it out."""
+    """Does one of `near` surely dominate o by their distributions? Then it guards o: at alpha 0 only that does."""
     for k in range(near.shape[0]):
-        if surely_beats(live.uncertain, near[k], o):
+        if surely_dominates(live.uncertain, near[k], o):
             remember(guards, o, near[k:], 1)
             return True
     return False
@@ -253,9 +253,9 @@ def guarded_surely(live, guards, o, near):
 
 @inner
 def guard_out(live, guards, o, near, limits, coarse, scratch):
-    """Do o's rivals keep it out, by less than all its places and all of them? Remembers the guards, if so.
+    """Do o's dominators keep it out, by less than all its instances and all of them? Remembers the guards, if so.
 
-    `near` lies with the likeliest first. Returns whether, and whether all its places were asked.
+    `near` lies with the likeliest first. Returns whether, and whether all its instances were asked.
     """
     until, summed, taken = kept_out(live, o, near, limits, coarse, scratch)
     if until > -np.inf:
@@ -265,16 +265,16 @@ def guard_out(live, guards, o, near, limits, coarse, scratch):
 
 @inner
 def few_guard_out(live, guards, o, opened, strong, limits, near, chances, ends, coarse, scratch):
-    """As `judge.few_keep_out`, for rows that remember their guards: the rivals found so far, the likeliest first.
+    """As `judge.few_keep_out`, for rows that remember their guards: the dominators found so far, the likeliest first.
 
-    Returns how many there are, whether they keep o out, and whether that was asked of all its places.
+    Returns how many there are, whether they keep o out, and whether that was asked of all its instances.
     """
     threshold, n = limits.threshold, opened.shape[0]
     write_ends(live.uncertain, o, ends)
     m, end, left, until = 0, n, 1.0, np.inf
-    most = FIRST * GROWTH if threshold >= 0.0 and live.columns.places[o] != 1 else n + 1
+    most = FIRST * GROWTH if threshold >= 0.0 and live.columns.instances[o] != 1 else n + 1
     while True:
-        m, end, left, until = more_rivals(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
+        m, end, left, until = more_dominators(live, o, opened, strong, threshold, most, near, ends, m, end, left, until)
         if threshold < 0.0:
             return m, guarded_surely(live, guards, o, near[:m]), False
         likeliest_first(live, near[:m], ends, chances)
@@ -289,7 +289,7 @@ def few_guard_out(live, guards, o, opened, strong, limits, near, chances, ends, 
 
 @inner
 def follow_guarded(live, guards, o, first, cursor):
-    """`judge.follow`: what guards one of two equal clouds guards the other; and each may be a guard of the other."""
+    """`judge.follow`: what guards one of two equal rows guards the other; and each may be a guard of the other."""
     cursor = follow(live, o, first, cursor)
     live.columns.until[o] = -np.inf if live.columns.state[o] == IN else np.inf
     for k in range(guards.joint.shape[1]):
@@ -307,7 +307,7 @@ def judge_guarded(live, guards, opened, due, limits, room):
     strong, ends = words_of(columns.word_hi, opened), np.empty((2, uncertain.lo.shape[1]))
     chances = np.empty(opened.shape[0])
     due, again = side_by_side(uncertain, due, due.shape[0] >= limits.many)
-    first = 0  # the last cloud that was not the same as the one before
+    first = 0  # the last row that was not the same as the one before
     for k in range(due.shape[0]):
         o = due[k]
         if again[k]:
@@ -322,7 +322,7 @@ def judge_guarded(live, guards, opened, due, limits, room):
         if out:
             continue
         remember(guards, o, near, guards.joint.shape[1] + 1)
-        if columns.places[o] == 0:
+        if columns.instances[o] == 0:
             columns.state[o] = HEAVY
             heavy += 1
         else:
@@ -334,22 +334,22 @@ def judge_guarded(live, guards, opened, due, limits, room):
 
 # --- Ticks ------------------------------------------------------------------------------------------------------------
 
-OVER = -2  # in place of an heir: the row that replaced it has expired already
+OVER = -2  # in place of a successor: the row that replaced it has expired already
 
 
 @inner
 def end_left(live, guards, turn, went, w):
-    """The rows that are replaced or removed die; one that was open points to its heir. Those go to `went` from w on."""
+    """The rows that are replaced or removed die; one that was open, in `went` from w on, points to its successor."""
     columns = live.columns
     for k in range(turn.left.shape[0]):
         c = turn.left[k]
         if columns.state[c] >= OUT:
             went[w] = c
             w += 1
-            guards.sure[c] = turn.heirs[k]
+            guards.sure[c] = turn.successors[k]
         columns.state[c], columns.expires[c] = DEAD, -np.inf
-        heir = turn.heirs[k]
-        columns.until[c] = HAS_HEIR if heir >= 0 else HAS_EXPIRED if heir == OVER else IS_GONE
+        successor = turn.successors[k]
+        columns.until[c] = HAS_HEIR if successor >= 0 else HAS_EXPIRED if successor == OVER else IS_GONE
     return w
 
 
@@ -375,12 +375,12 @@ def end_expired(live, guards, turn, went, w):
 
 
 @inner
-def let_in(live, rows, places):
+def let_in(live, rows, instances):
     """Fill the next slots with the rows, dominated for now. Returns the end of the pools and the first expiry."""
     n = rows.expires.shape[0]
     which, none = count_up(n), np.full(live.shared.shape[0], SHARED)
     pool = write_cells(rows.uncertain, which, live.uncertain, live.used, live.pool, none, live.shared)
-    enter(live, rows, arriving(live, rows), which, np.full(n, np.inf), -np.inf, places)
+    enter(live, rows, arriving(live, rows), which, np.full(n, np.inf), -np.inf, instances)
     first = np.inf
     for i in range(n):
         first = min(first, rows.expires[i])
@@ -418,7 +418,7 @@ def look_for_guards(live, guards, turn, new, stay):
         if given <= k < lost:
             g = inherited(live, guards, c)
         if g < 0:
-            g = beater(live, c, stay, strong, 0)
+            g = dominator(live, c, stay, strong, 0)
         guards.sure[c] = g
         if g < 0:
             pending[m] = c
@@ -439,11 +439,11 @@ def sift(live, guards, pending):
         else:
             known[a] = c
             a += 1
-    kept = unbeaten(live, guards, known[:a])
+    kept = undominated(live, guards, known[:a])
     strong, n = words_of(live.columns.word_lo, kept), kept.shape[0]
     out, m = room_for(kept, b), 0
     for c in bounds_only[:b]:
-        guards.sure[c] = beater(live, c, kept, strong, 0)
+        guards.sure[c] = dominator(live, c, kept, strong, 0)
         if guards.sure[c] < 0:
             out[n + m] = c
             m += 1
@@ -469,7 +469,7 @@ def hide(live, guards, came, stay, went, w):
                 if (
                     covers(word, weak[r], live.fence)
                     and columns.state[c] >= OUT
-                    and beats(uncertain.lo, g, uncertain.hi, c)
+                    and dominates(uncertain.lo, g, uncertain.hi, c)
                 ):
                     columns.state[c], columns.until[c], guards.sure[c] = DOMINATED, np.inf, g
                     went[w] = c
@@ -510,7 +510,7 @@ def due_among(columns, opened):
         if columns.state[c] == OUT and columns.until[c] == -np.inf:
             out[n] = c
             n += 1
-            room += columns.places[c]
+            room += columns.instances[c]
     return out[:n], room
 
 
@@ -542,7 +542,7 @@ def collect(live, turn, opened, went, used, limits, changes):
 
 
 @inner
-def meet(live, guards, rows, turn, places):
+def meet(live, guards, rows, turn, instances):
     """The boxes' part of a tick. Returns what is pending, what opened, the open slots, what was open and is no more,
     what expired, the end of the pools, and the first expiry."""
     n = rows.expires.shape[0]
@@ -552,7 +552,7 @@ def meet(live, guards, rows, turn, places):
     w = end_left(live, guards, turn, went, w)
     if turn.first <= turn.now:
         expired, w, first = end_expired(live, guards, turn, went, w)
-    pool, soon = let_in(live, rows, places)
+    pool, soon = let_in(live, rows, instances)
     died = went[turn.went.shape[0] : w]
     stay = staying(live.columns, turn.opened)
     unguarded(live, guards, stay, died)
@@ -567,7 +567,7 @@ def meet(live, guards, rows, turn, places):
 @inner
 def work(live, guards, rows, turn, limits, room, changes):
     """One tick, or as much of it as can be done; see `current`."""
-    met = meet(live, guards, rows, turn, limits.places)
+    met = meet(live, guards, rows, turn, limits.instances)
     pending, came, opened, went = met[0], met[1], met[2], met[3]
     left, filled = DONE, live.filled
     sums = evaluations = heavy = end = 0

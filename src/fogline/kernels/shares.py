@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.arrays import Columns
-from fogline.kernels.admit import count_up, end_or_hide, latest_on, rung, sort_rungs
+from fogline.kernels.admit import count_up, end_or_hide, fewest_boxes, latest_on, sort_corners
 from fogline.kernels.compile import kernel
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.instances import ROOM, scratch_for
-from fogline.kernels.judge import judge_some, rungs_of, words_of
+from fogline.kernels.judge import corners_of, judge_some, words_of
 from fogline.kernels.sorting import distinct_of, longest
 from fogline.kernels.states import DEAD, expire_slots, waiting
 from fogline.kernels.sums import shift
@@ -40,8 +40,8 @@ def begin(live, rows, went, groups):
 
 @kernel
 def sort_share(corner, words, some, steps, first, end):
-    """A share of `ladder`: the attributes from `first` on."""
-    sort_rungs(corner, words, some, steps, first, end)
+    """A share of `sorted_corners`: the attributes from `first` on."""
+    sort_corners(corner, words, some, steps, first, end)
 
 
 @kernel
@@ -71,7 +71,7 @@ def dominating(live, boxes, some, steps):
     uncertain, columns, best = live.uncertain, live.columns, -boxes.lo
     out = np.full(live.used, -np.inf)
     for i in some:
-        j, m = rung(steps.value, best, i)
+        j, m = fewest_boxes(steps.value, best, i)
         words, word = steps.word[j], boxes.word_lo[i]
         for first in range(0, m, BLOCK):
             end = min(first + BLOCK, m)
@@ -83,7 +83,7 @@ def dominating(live, boxes, some, steps):
                     boxes.expires[i] > out[c]
                     and covers(word, words[r], boxes.fence)
                     and columns.state[c] != DEAD
-                    and beats(boxes.lo, i, uncertain.hi, c)
+                    and dominates(boxes.lo, i, uncertain.hi, c)
                 ):
                     out[c] = boxes.expires[i]
     return out
@@ -100,7 +100,7 @@ def end_or_hide_all(columns, expires, fence, closed, groups):
 @kernel
 def shift_share(live, members, came, went, limits):
     """`shift` of a share of the members."""
-    shift(live, members, came, went, limits, scratch_for(limits.places))
+    shift(live, members, came, went, limits, scratch_for(limits.instances))
 
 
 @kernel
@@ -111,8 +111,8 @@ def due_now(columns, groups, due, opened):
 
 @kernel
 def before_judging(live, opened, due, bulk):
-    """The words of what is open, and what `rungs_of` makes of what is due."""
-    steps, order, again = rungs_of(live, opened, due, bulk)
+    """The words of what is open, and what `corners_of` makes of what is due."""
+    steps, order, again = corners_of(live, opened, due, bulk)
     return words_of(live.columns.word_hi, opened), steps, order, again
 
 
@@ -120,5 +120,5 @@ def before_judging(live, opened, due, bulk):
 def judge_share(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor):
     """`judge` of a share of what is due; sums of new members lie from `cursor` on."""
     near = np.empty(opened.shape[0], np.int64)
-    room = np.empty((8, max(limits.places, ROOM) + live.uncertain.lo.shape[1]))
+    room = np.empty((8, max(limits.instances, ROOM) + live.uncertain.lo.shape[1]))
     return judge_some(live, opened, strong, bulk, steps, due, again, limits, pruned, cursor, near, room)

@@ -104,7 +104,7 @@ def same_box(lo, hi, a, b):
 
 
 @inner
-def same_cloud(uncertain, a, b):
+def same_row(uncertain, a, b):
     """Do rows a and b have the same cells?"""
     if not same_box(uncertain.lo, uncertain.hi, a, b):
         return False
@@ -164,7 +164,7 @@ def side_by_side(uncertain, which, wanted):
     order, out = in_order(uncertain.lo, uncertain.hi, which), np.empty(which.shape[0], np.int64)
     for k in range(which.shape[0]):
         out[k] = which[order[k]]
-        again[k] = k > 0 and same_cloud(uncertain, out[k - 1], out[k])
+        again[k] = k > 0 and same_row(uncertain, out[k - 1], out[k])
     return out, again
 
 

@@ -48,7 +48,7 @@ def expire_slots(columns, used, now, fence, closed):
 
 
 @inner
-def enter(live, rows, boxes, which, until, now, places):
+def enter(live, rows, boxes, which, until, now, instances):
     """Fill the columns of the next slots for the arriving rows `which`, surely dominated until then.
 
     A row of more than `places` instances keeps no sums: its number of instances is written as 0. A row that was there
@@ -64,7 +64,7 @@ def enter(live, rows, boxes, which, until, now, places):
         columns.arrived[c], columns.expires[c], columns.until[c] = rows.arrived[i], rows.expires[i], until[k]
         columns.probability[c], columns.reported[c] = 0.0, np.nan
         columns.within[c], columns.counted[c] = 0.0, False
-        columns.places[c], columns.at[c] = (int(count) if count <= places else 0), -1
+        columns.instances[c], columns.at[c] = (int(count) if count <= instances else 0), -1
         columns.word_lo[c], columns.word_hi[c] = boxes.word_lo[i], boxes.word_hi[i]
         columns.state[c] = DOMINATED if until[k] > now else OUT
         if rows.origin.shape[0] and rows.origin[i] >= 0:
@@ -114,6 +114,6 @@ def waiting(columns, group, due, opened):
             if state == OUT and columns.until[k] <= now:
                 due[a] = k
                 a += 1
-                room += columns.places[k]
+                room += columns.instances[k]
     group.alive, group.soon, group.sums = alive, soon, room
     return a, b

@@ -20,14 +20,14 @@ import numpy as np
 
 from fogline.arrays import Flags, Floats, Ints, Sums, UncertainRows, Words
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats
+from fogline.kernels.dominance import dominates
 from fogline.kernels.instances import (
     ROOM,
-    beats_places,
+    dominates_instances,
     empty_grid,
-    merge_places,
+    instance_weights,
+    merge_instances,
     own_grid,
-    place_weights,
     scratch_for,
     values_of,
 )
@@ -184,7 +184,7 @@ def front(group: Ints, points: Floats, groups: int) -> tuple[Ints, Front]:
     return np.sort(top), Front(points[top], np.searchsorted(group[top], np.arange(groups + 1)))
 
 
-def surely_beaten(by: Front, group: Ints, corners: Floats) -> Flags:
+def surely_dominated(by: Front, group: Ints, corners: Floats) -> Flags:
     """(n,) whether the front dominates these corners (n, d) of rows of these groups (n,)."""
     return np.asarray(dominated(by, corners, *_by_group(group, len(by.begin) - 1)))
 
@@ -203,7 +203,7 @@ def undominated(points, strong):
     for i in range(points.shape[0]):
         lost = False
         for s in range(strong.shape[0]):
-            if beats(strong, s, points, i):
+            if dominates(strong, s, points, i):
                 lost = True
                 break
         if not lost:
@@ -293,10 +293,10 @@ def fronts_of(lows, highs, asked, others):
 @inner
 def summed(uncertain, o, near, grid, sums, scratch):
     """P(o) over the instances of a grid, all dominators summed."""
-    instances = place_weights(grid, scratch.weight)
+    instances = instance_weights(grid, scratch.weight)
     clear(sums, 0, instances)
     for g in near:
-        if beats_places(uncertain, g, o, grid, scratch):
+        if dominates_instances(uncertain, g, o, grid, scratch):
             account(scratch.chance, instances, 1, sums, 0)
     return total(scratch.weight, instances, sums, 0)
 
@@ -315,7 +315,7 @@ def chances_of(uncertain, lows, highs, asked, opened):
         o = asked[k]
         grid = empty_grid(values_of(uncertain, o), d)
         _, m = near_of(lows, highs, o, opened, near)
-        if merge_places(uncertain, o, near[:m], grid) > ROOM:
+        if merge_instances(uncertain, o, near[:m], grid) > ROOM:
             out[k] = np.nan
             continue
         out[k] = summed(uncertain, o, near[:m], grid, sums, scratch)
@@ -332,13 +332,13 @@ class Dominators(NamedTuple):
 
 
 @kernel
-def chances(among, asked, threshold, places):
+def chances(among, asked, threshold, instances):
     """(q,) the probabilities of the rows `asked` (q,), each of at most so many instances.
 
     OUT where one is at or below the threshold, or where another surely dominates the row.
     """
-    scratch, near = scratch_for(places), np.empty(among.word_hi.shape[0], np.int64)
-    sums = Sums(np.empty((places, 2), np.int64), np.empty(places, np.int64))
+    scratch, near = scratch_for(instances), np.empty(among.word_hi.shape[0], np.int64)
+    sums = Sums(np.empty((instances, 2), np.int64), np.empty(instances, np.int64))
     out = np.empty(asked.shape[0])
     for k in range(asked.shape[0]):
         o = asked[k]
@@ -358,21 +358,21 @@ def dominators_of(among, o, threshold, near, scratch):
     """
     uncertain, word, fence = among.uncertain, among.word_lo[o], among.fence
     grid = own_grid(uncertain, o)
-    places = place_weights(grid, scratch.left)
+    instances = instance_weights(grid, scratch.left)
     m, n = 0, uncertain.lo.shape[0]
     for begin in range(0, n, BLOCK):
         end = min(begin + BLOCK, n)
         if not any_covers(among.word_hi, begin, end, word, fence):
             continue
         for g in range(begin, end):
-            if g == o or not covers(among.word_hi[g], word, fence) or not beats(uncertain.hi, g, uncertain.lo, o):
+            if g == o or not covers(among.word_hi[g], word, fence) or not dominates(uncertain.hi, g, uncertain.lo, o):
                 continue
-            if beats(uncertain.lo, g, uncertain.hi, o):
+            if dominates(uncertain.lo, g, uncertain.hi, o):
                 return -1
-            if beats_places(uncertain, g, o, grid, scratch):
+            if dominates_instances(uncertain, g, o, grid, scratch):
                 near[m], left = g, 0.0
                 m += 1
-                for k in range(places):
+                for k in range(instances):
                     scratch.left[k] *= spared(scratch.chance[k])
                     left += scratch.left[k]
                 if left <= threshold:

@@ -16,8 +16,8 @@ Error of P, for n dominators. Let L be the sum at an instance, and u = 2^-53, th
   no more: 8.7e-12 for 10^7 dominators.
 - log1p, the two words as one float, and exp are off by a few u · |L|, and |L| exp(L) < 0.37: below 1e-15.
 - A chance p that is off by r · p changes P by at most r times Pr{just one dominates it} <= r, whatever n is. A
-  chance is a product of tails, and where ties would cancel it is summed otherwise (`barely_beats`), so r is a few u per
-  attribute and per value that a tail adds up: 1e-11 for lists of 10^5 values.
+  chance is a product of tails, and where ties would cancel it is summed otherwise (`barely_dominates`), so r is a few
+  u per attribute and per value that a tail adds up: 1e-11 for lists of 10^5 values.
 - Factors that count as zero: 1e-12. Adding up instances: u for each, 1.1e-10 for a million.
 Together that is below 1e-9 for 10^7 dominators, and for more.
 """
@@ -27,8 +27,8 @@ from __future__ import annotations
 import numpy as np
 
 from fogline.kernels.compile import inner
-from fogline.kernels.dominance import beats, high_end, low_end, surely_beats
-from fogline.kernels.instances import beats_places, own_grid, place_weights
+from fogline.kernels.dominance import dominates, high_end, low_end, surely_dominates
+from fogline.kernels.instances import dominates_instances, instance_weights, own_grid
 from fogline.kernels.sorting import same_box
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.words import covers, words
@@ -74,9 +74,9 @@ def spared(p):
 
 
 @inner
-def account(chance, places, sign, sums, at):
+def account(chance, instances, sign, sums, at):
     """Add (sign 1) or take away (sign -1) a dominator's factors from a member's sums."""
-    for k in range(places):
+    for k in range(instances):
         if chance[k] >= SURE:
             sums.zeros[at + k] += sign
         elif chance[k] > 0.0:
@@ -86,9 +86,9 @@ def account(chance, places, sign, sums, at):
 
 
 @inner
-def clear(sums, at, places):
+def clear(sums, at, instances):
     """No dominator is in these sums."""
-    for k in range(at, at + places):
+    for k in range(at, at + instances):
         sums.logs[k, 0] = sums.logs[k, 1] = sums.zeros[k] = 0
 
 
@@ -99,10 +99,10 @@ def left_of(sums, k):
 
 
 @inner
-def total(weight, places, sums, at):
+def total(weight, instances, sums, at):
     """The probability that the sums stand for."""
     out = 0.0
-    for k in range(places):
+    for k in range(instances):
         out += weight[k] * left_of(sums, at + k)
     return min(out, 1.0)
 
@@ -110,29 +110,29 @@ def total(weight, places, sums, at):
 @inner
 def absorb(live, g, m, sign, scratch):
     """Add row g to member m's sums (sign 1) or take it away (-1). Did that concern it? Without sums it may have."""
-    places = live.columns.places[m]
-    if places == 0:
+    instances = live.columns.instances[m]
+    if instances == 0:
         return True
-    if not beats_places(live.uncertain, g, m, own_grid(live.uncertain, m), scratch):
+    if not dominates_instances(live.uncertain, g, m, own_grid(live.uncertain, m), scratch):
         return False
-    account(scratch.chance, places, sign, live.sums, live.columns.at[m])
+    account(scratch.chance, instances, sign, live.sums, live.columns.at[m])
     return True
 
 
 @inner
 def refresh(live, m, threshold, scratch):
     """Work out member m's probability from its sums; if it falls to the threshold, it is to be judged again."""
-    columns, places = live.columns, live.columns.places[m]
-    if places > 0:
-        place_weights(own_grid(live.uncertain, m), scratch.weight)
-        columns.probability[m] = total(scratch.weight, places, live.sums, columns.at[m])
-    if places == 0 or columns.probability[m] <= threshold:
+    columns, instances = live.columns, live.columns.instances[m]
+    if instances > 0:
+        instance_weights(own_grid(live.uncertain, m), scratch.weight)
+        columns.probability[m] = total(scratch.weight, instances, live.sums, columns.at[m])
+    if instances == 0 or columns.probability[m] <= threshold:
         columns.state[m] = OUT
         columns.until[m] = -np.inf
 
 
 @inner
-def best_places(uncertain, came, went):
+def best_instances(uncertain, came, went):
     """The best instance (n, d) of each row that came, then of each that went; is it that of the one before, too?"""
     a, d = came.shape[0], uncertain.lo.shape[1]
     best, again = np.empty((a + went.shape[0], d)), np.zeros(a + went.shape[0], np.bool_)
@@ -164,22 +164,22 @@ def shift(live, members, came, went, limits, scratch):
     """
     uncertain, columns, d = live.uncertain, live.columns, live.uncertain.lo.shape[1]
     worst = np.empty((1, d))
-    best, again = best_places(uncertain, came, went)
+    best, again = best_instances(uncertain, came, went)
     strong, _ = words(best, best, live.cuts)
     for m in members:
         touched = looked = near = False
         for k in range(best.shape[0]):
             if not again[k]:  # of equal ones one is compared
-                near = covers(strong[k], columns.word_lo[m], live.fence) and beats(best, k, uncertain.lo, m)
+                near = covers(strong[k], columns.word_lo[m], live.fence) and dominates(best, k, uncertain.lo, m)
                 if near and not looked:
                     looked = True
                     for j in range(d):
                         worst[0, j] = low_end(uncertain, m, j)
-                near = near and beats(best, k, worst, 0)
+                near = near and dominates(best, k, worst, 0)
             if near:
                 g, sign = (came[k], 1) if k < came.shape[0] else (went[k - came.shape[0]], -1)
                 touched |= absorb(live, g, m, sign, scratch)  # seldom: a call with so many arrays is not for every pair
-                if limits.threshold < 0.0 and sign > 0 and surely_beats(uncertain, g, m):
+                if limits.threshold < 0.0 and sign > 0 and surely_dominates(uncertain, g, m):
                     columns.state[m], columns.until[m] = OUT, -np.inf
         if touched:
             refresh(live, m, limits.threshold, scratch)

@@ -30,7 +30,7 @@ import numpy as np
 from fogline.arrays import Floats, Grid, Ints
 from fogline.kernels.compile import inner
 from fogline.kernels.dominance import share, shares
-from fogline.kernels.instances import place_weights
+from fogline.kernels.instances import instance_weights
 from fogline.kernels.sums import SURE, number, two_words
 
 MOST = 100_000_000  # kinds of dominators times instances that are summed, …
@@ -76,7 +76,7 @@ class Worked(NamedTuple):
 
 
 @inner
-def all_places(uncertain, o, near, grid):
+def all_instances(uncertain, o, near, grid):
     """P(o) over the instances of a grid, exactly. TOO_MUCH if there is too much to sum: a matter of the window alone.
 
     O(instances · 2^cells), and for each kind of dominator a logarithm per instance at which it is no step.
@@ -105,7 +105,7 @@ def all_places(uncertain, o, near, grid):
     within = inner_of(grid, cells)
     instances = within.sums.shape[1]
     weight = np.empty(instances)
-    place_weights(within.cells, weight)
+    instance_weights(within.cells, weight)
     space = Worked(
         np.empty(instances, np.int64), np.empty(instances), np.empty(instances), np.empty((instances, 2), np.int64),
         np.empty((instances, 2), np.int64),

@@ -61,7 +61,7 @@ from fogline.arrays import (
 )
 from fogline.kernels.admit import admit, count_up, dominate
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, low_end, surely_beats, surely_beats_other, write_ends
+from fogline.kernels.dominance import dominates, low_end, surely_dominates, surely_dominates_other, write_ends
 from fogline.kernels.instances import scratch_of
 from fogline.kernels.judge import judge
 from fogline.kernels.states import (
@@ -82,23 +82,23 @@ from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import covers, words
 
 DONE, MET, FILL, GROW, CROWD, HEAVY = 0, 1, 2, 3, 4, 5  # what a call leaves to do
-NO_RIVAL, TIED = -1, -2  # in place of a dominator; TIED - slot: another arrived at the same time as this one
+NO_DOMINATOR, TIED = -1, -2  # in place of a dominator; TIED - slot: another arrived at the same time as this one
 
 
 # --- What changed -----------------------------------------------------------------------------------------------------
 
 
 @inner
-def rival_of(live, o, begin, end):
+def first_dominator(live, o, begin, end):
     """Of the open rows in slots begin … end - 1 the first to arrive that surely dominates o; NO_RIVAL; or TIED."""
     columns, word = live.columns, live.columns.word_lo[o]
-    found, tied = NO_RIVAL, False
+    found, tied = NO_DOMINATOR, False
     for g in range(begin, end):
         if (
             columns.state[g] >= OUT
             and (found < 0 or columns.arrived[g] <= columns.arrived[found])
             and covers(columns.word_hi[g], word, live.fence)
-            and surely_beats(live.uncertain, g, o)
+            and surely_dominates(live.uncertain, g, o)
         ):
             tied = found >= 0 and columns.arrived[g] == columns.arrived[found]
             found = g
@@ -114,11 +114,11 @@ def why(live, o, new, used, latest):
     columns = live.columns
     if columns.state[o] == DEAD:
         if columns.until[o] == HAS_EXPIRED:
-            return EXPIRED, NO_RIVAL
+            return EXPIRED, NO_DOMINATOR
         if latest:
-            return (REMOVED if columns.until[o] == IS_GONE else REPLACED), NO_RIVAL
-    rival = rival_of(live, o, new if o < new else 0, used)
-    return (BEATEN if rival != NO_RIVAL or columns.state[o] <= DOMINATED else LESS_LIKELY), rival
+            return (REMOVED if columns.until[o] == IS_GONE else REPLACED), NO_DOMINATOR
+    dominator = first_dominator(live, o, new if o < new else 0, used)
+    return (BEATEN if dominator != NO_DOMINATOR or columns.state[o] <= DOMINATED else LESS_LIKELY), dominator
 
 
 @inner
@@ -141,14 +141,14 @@ def report(live, c, g, now, new, used, latest, changes, end):
     Slots of group g from `new` to `used` were filled at this tick.
     """
     columns, before = live.columns, live.columns.reported[c]
-    change, reason, rival, probability = LEAVE, NO_REASON, NO_RIVAL, np.nan
+    change, reason, dominator, probability = LEAVE, NO_REASON, NO_DOMINATOR, np.nan
     if columns.state[c] == IN:
         change, probability = UPDATE if before == before else ENTER, columns.probability[c]
     else:
-        reason, rival = why(live, c, new, used, latest)
+        reason, dominator = why(live, c, new, used, latest)
     columns.reported[c] = probability
     row = changes[end]
-    row.group, row.slot, row.change, row.reason, row.rival = g, c, change, reason, rival
+    row.group, row.slot, row.change, row.reason, row.dominator = g, c, change, reason, dominator
     row.time, row.probability, row.within = now, probability, columns.within[c]
 
 
@@ -167,7 +167,7 @@ def sure_dominators(live, uncertain, o, begin):
     """All of the open rows, in slots from `begin` on, that surely dominate row o of `uncertain`."""
     out, m = np.empty(live.used, np.int64), 0
     for g in range(begin, live.used):
-        if live.columns.state[g] >= OUT and surely_beats_other(live.uncertain, g, uncertain, o):
+        if live.columns.state[g] >= OUT and surely_dominates_other(live.uncertain, g, uncertain, o):
             out[m] = g
             m += 1
     return out[:m]
@@ -205,8 +205,8 @@ def arrived_at(arrived, expires, now, times):
 
 
 @inner
-def can_beat(best, uncertain, o):
-    """Is the place best[1] at least as good as o's worst one, and better somewhere?"""
+def can_dominate(best, uncertain, o):
+    """Is the corner best[1] at least as good as o's worst one, and better somewhere?"""
     better = False
     for j in range(best.shape[1]):
         x = low_end(uncertain, o, j)
@@ -218,7 +218,7 @@ def can_beat(best, uncertain, o):
 
 @kernel
 def release(live, which):
-    """What the clouds `which` may have kept out is to be judged again: they are not what they were."""
+    """What the rows `which` may have kept out is to be judged again: they are not what they were."""
     uncertain, columns = live.uncertain, live.columns
     ends = np.empty((2, uncertain.lo.shape[1]))
     for g in which:
@@ -229,8 +229,8 @@ def release(live, which):
                 columns.state[o] == OUT
                 and columns.until[o] > -np.inf
                 and covers(word, columns.word_lo[o], live.fence)
-                and beats(ends[1:], 0, uncertain.lo, o)
-                and can_beat(ends, uncertain, o)
+                and dominates(ends[1:], 0, uncertain.lo, o)
+                and can_dominate(ends, uncertain, o)
             ):
                 columns.until[o] = -np.inf
 
@@ -309,7 +309,7 @@ def live_set(these, g):
         UncertainRows(u.lo[a:b], u.hi[a:b], u.start[a:b], u.size[a:b], u.value, u.weight, u.tail),
         Columns(
             c.arrived[a:b], c.expires[a:b], c.until[a:b], c.probability[a:b], c.reported[a:b], c.within[a:b],
-            c.places[a:b], c.at[a:b], c.word_lo[a:b], c.word_hi[a:b], c.state[a:b], c.counted[a:b],
+            c.instances[a:b], c.at[a:b], c.word_lo[a:b], c.word_hi[a:b], c.state[a:b], c.counted[a:b],
         ),
         these.raw[a:b], these.sums, these.cuts, these.fence, group.used, these.ends[0], these.ends[1], group.latest,
         these.shared,
@@ -328,7 +328,7 @@ def rows_of(rows, g, screened):
 
 
 @inner
-def meet(live, rows, group, lists, ends, met, places):
+def meet(live, rows, group, lists, ends, met, instances):
     """The boxes' part of a tick. Room for all rows has been made. Returns which rows got slots (used, used + 1, …).
 
     Lists what opened, what was open and is no more, and what comes again.
@@ -347,7 +347,7 @@ def meet(live, rows, group, lists, ends, met, places):
     group.spatial += n - which.shape[0] - counted_before(columns, rows.origin, which)
     none = np.full(live.shared.shape[0], SHARED)
     ends[0] = write_cells(rows.uncertain, which, live.uncertain, used, ends[0], none, live.shared)
-    enter(live, rows, boxes, which, until, group.now, places)
+    enter(live, rows, boxes, which, until, group.now, instances)
     a = group.came
     for k in range(which.shape[0]):
         expires = rows.expires[which[k]]
@@ -399,7 +399,7 @@ def _tick(uncertain, columns, sums, rest, row_uncertain, rows, work, limits, cha
         lists = these.lists[:, first : first + group.room]
         live = live_set(these, g)
         rows_there = rows_of(coming, g, todo.screened[g])
-        which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.places)
+        which = meet(live, rows_there, group, lists, these.ends, todo.met, bounds.instances)
         for k in range(which.shape[0]):
             these.source[first + used + k] = coming.begin[g] + which[k]
         group.used = used + which.shape[0]
@@ -482,7 +482,7 @@ def stand_up(columns, groups, zeros):
         group = groups[g]
         latest, soon = -np.inf, np.inf
         for c in range(group.first, group.first + group.used):
-            if columns.state[c] == IN and (columns.places[c] == 0 or zeros[columns.at[c]] < 0):
+            if columns.state[c] == IN and (columns.instances[c] == 0 or zeros[columns.at[c]] < 0):
                 columns.state[c], columns.until[c] = OUT, -np.inf  # -1: sums of an earlier version, too coarse
             anew[g] |= columns.state[c] != IN and columns.until[c] <= group.now
             expires = columns.expires[c]
@@ -524,7 +524,7 @@ def living_slots(columns, groups, start, size, shared):
                 if start[c, j] >= 0 and start[c, j] != shared[j]:
                     values[m] += size[c, j]
             if columns.state[c] == IN:
-                sums[m] = columns.places[c]
+                sums[m] = columns.instances[c]
             m += 1
     return slots[:m], values[:m], sums[:m]
 

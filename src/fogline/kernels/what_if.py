@@ -24,19 +24,19 @@ import numpy as np
 
 from fogline.arrays import Floats, Ints, Scratch
 from fogline.kernels.compile import inner, kernel
-from fogline.kernels.dominance import beats, beats_point, high_end, low_end, share, surely_beats, write_ends
+from fogline.kernels.dominance import dominates, dominates_point, high_end, low_end, share, surely_dominates, write_ends
 from fogline.kernels.instances import (
     ROOM,
-    beats_places,
     breaks_of,
     coarsen,
     distributed,
+    dominates_instances,
     empty_grid,
     gap_of,
-    merge_places,
+    instance_weights,
+    merge_instances,
     own_grid,
-    place_weights,
-    reaches_places,
+    reaches_instances,
     scratch_for,
     values_of,
 )
@@ -94,11 +94,12 @@ class Room(NamedTuple):
 
 
 @inner
-def room_for(places, longest):
+def room_for(instances, longest):
     """Room for so many instances, and for cells of so many values."""
     return Room(
-        np.empty(places), np.empty(places), np.empty(places, np.int64), np.empty(places), np.empty(places),
-        np.empty(places), np.empty(longest), scratch_for(places),
+        np.empty(instances), np.empty(instances), np.empty(instances, np.int64),
+        np.empty(instances), np.empty(instances),
+        np.empty(instances), np.empty(longest), scratch_for(instances),
     )  # fmt: skip
 
 
@@ -108,12 +109,12 @@ def room_for(places, longest):
 @inner
 def instances_of(uncertain, o, near, grid, room, chances):
     """o's instances after all dominators `near`; to `chances` (near,) how likely each of these dominates o."""
-    n = place_weights(grid, room.weight)
+    n = instance_weights(grid, room.weight)
     weight, left, sure, chance = room.weight[:n], room.left[:n], room.sure[:n], room.scratch.chance
     left[:], sure[:] = 1.0, 0
     for r in range(near.shape[0]):
         chances[r] = 0.0
-        if beats_places(uncertain, near[r], o, grid, room.scratch):
+        if dominates_instances(uncertain, near[r], o, grid, room.scratch):
             for x in range(n):
                 p = max(chance[x], 0.0)
                 chances[r] += weight[x] * p
@@ -161,7 +162,7 @@ def without(uncertain, g, o, grid, found, room):
 
     Returns P(o) without g, and the part of it that g leaves alone whatever its cells turn out to be.
     """
-    beats_places(uncertain, g, o, grid, room.scratch)
+    dominates_instances(uncertain, g, o, grid, room.scratch)
     total = untouched = 0.0
     for x in range(found.weight.shape[0]):
         p, rest = max(room.scratch.chance[x], 0.0), 0.0
@@ -180,10 +181,10 @@ def others_cell(uncertain, g, j, o, grid, total, room):
     `without` wrote room.rest and returned `total`. As the value grows, P never does.
     """
     scratch, fall, tie = room.scratch, room.fall, room.tie
-    places = reaches_places(uncertain, g, o, grid, j, scratch)
+    instances = reaches_instances(uncertain, g, o, grid, j, scratch)
     n, stride = grid.size[j], stride_of(grid, j)
     fall[:n] = tie[:n] = 0.0
-    for x in range(places):
+    for x in range(instances):
         y = x // stride % n
         fall[y] += room.rest[x] * scratch.chance[x]
         tie[y] += room.rest[x] * scratch.tie[x]
@@ -312,12 +313,12 @@ def sole_dominators(live, asked, opened):
         if columns.state[c] != DOMINATED:
             continue
         for o in asked:
-            if beats(uncertain.lo, o, uncertain.hi, c):
+            if dominates(uncertain.lo, o, uncertain.hi, c):
                 out[c] = o
                 break
         if out[c] >= 0:
             for g in opened:
-                if g != out[c] and beats(uncertain.lo, g, uncertain.hi, c):
+                if g != out[c] and dominates(uncertain.lo, g, uncertain.hi, c):
                     out[c] = -1
                     break
     return out
@@ -383,7 +384,7 @@ def look_at_cells(uncertain, o, near, grid, found, inside, threshold, room, why,
             most_decisive(why, k, o, j, moves)
     sure = 0
     for g in near:
-        sure += threshold < 0.0 and surely_beats(uncertain, g, o)
+        sure += threshold < 0.0 and surely_dominates(uncertain, g, o)
     for g in near:
         if not has_gaps(uncertain, g):
             continue
@@ -392,7 +393,7 @@ def look_at_cells(uncertain, o, near, grid, found, inside, threshold, room, why,
             if is_gap(uncertain, g, j):
                 others_cell(uncertain, g, j, o, grid, total, room)
                 most_decisive(why, k, g, j, moved(room.then, weights_of(uncertain, g, j), probability))
-                others = sure > 0 and (sure > 1 or not surely_beats(uncertain, g, o))
+                others = sure > 0 and (sure > 1 or not surely_dominates(uncertain, g, o))
                 flip = others_flip(uncertain, g, j, o, inside, others, threshold, room.then)
                 if flip >= 0:
                     at = uncertain.start[g, j] + flip
@@ -451,10 +452,10 @@ def concerned(live, lows, highs, o, alive, only, space, lacks):
 def grid_for(uncertain, o, skip, near, work, grid):
     """o's values in all cells but one, merged exactly, or if more than fit are left, coarsely. Are they exact?"""
     most = max(min(ROOM, work // max(near.shape[0], 1)), 1)
-    places = merge_places(uncertain, o, near, grid)
+    instances = merge_instances(uncertain, o, near, grid)
     if skip >= 0:
-        places /= grid.size[skip]
-    exact = places <= most
+        instances /= grid.size[skip]
+    exact = instances <= most
     if not exact:
         cells, parts = distributed(uncertain, o), 1
         while (parts + 2.0) ** cells <= most:
@@ -473,13 +474,13 @@ def own_flip(uncertain, o, j, near, inside, threshold, work, grid, room):
     below it. P is constant on a step and never falls from one to the next.
     """
     exact = grid_for(uncertain, o, j, near, work, grid)
-    places, m = place_weights(grid, room.weight), near.shape[0]
-    at_least, equal, scratch = np.zeros((places, m)), np.zeros((places, m)), room.scratch
+    instances, m = instance_weights(grid, room.weight), near.shape[0]
+    at_least, equal, scratch = np.zeros((instances, m)), np.zeros((instances, m)), room.scratch
     for r in range(m):
-        if reaches_places(uncertain, near[r], o, grid, j, scratch) > 0:
-            at_least[:, r], equal[:, r] = scratch.chance[:places], scratch.tie[:places]
+        if reaches_instances(uncertain, near[r], o, grid, j, scratch) > 0:
+            at_least[:, r], equal[:, r] = scratch.chance[:instances], scratch.tie[:instances]
     breaks = distinct(breaks_of(uncertain, near, j))
-    weight, shares = room.weight[:places], np.empty((2, m))
+    weight, shares = room.weight[:instances], np.empty((2, m))
     low, high = 0, 2 * breaks.shape[0]  # above all values it is in
     if threshold < 0.0:
         low = high = first_free(uncertain, o, j, near, breaks)
@@ -548,7 +549,7 @@ def distinct(ascending):
 
 
 @kernel
-def expected_changes(live, opened, threshold, places):
+def expected_changes(live, opened, threshold, instances):
     """(slots, d) how many rows are expected to enter or leave if that one cell were known, in UNITs.
 
     Only open rows matter: a row dominated until later stays so whatever its cells turn out to be, since values lie in
@@ -562,7 +563,7 @@ def expected_changes(live, opened, threshold, places):
             if columns.state[o] == IN:
                 surely_dominated_then(uncertain, o, opened, changes)
         return changes
-    room = room_for(places, max(uncertain.value.shape[0], places))
+    room = room_for(instances, max(uncertain.value.shape[0], instances))
     strong, ends = words_of(columns.word_hi, opened), np.empty((2, d))
     space, chances = np.empty(opened.shape[0], np.int64), np.empty(opened.shape[0])
     for o in opened:
@@ -571,9 +572,9 @@ def expected_changes(live, opened, threshold, places):
         if m < 0:
             continue
         grid = own_grid(uncertain, o)
-        if columns.places[o] == 0:  # own instances are too many
+        if columns.instances[o] == 0:  # own instances are too many
             grid = empty_grid(values_of(uncertain, o), d)
-            if merge_places(uncertain, o, space[:m], grid) > places:
+            if merge_instances(uncertain, o, space[:m], grid) > instances:
                 continue
         count_flips(uncertain, o, space[:m], grid, inside, threshold, room, chances, changes)
     return changes
@@ -627,13 +628,13 @@ def dominators_to_ask(live, o, opened, strong, threshold, near, ends):
         if any_covers(strong, begin, end, word, fence):
             for r in range(end - 1, begin - 1, -1):
                 g = opened[r]
-                if g == o or not covers(strong[r], word, fence) or not beats(uncertain.hi, g, ends, 0):
+                if g == o or not covers(strong[r], word, fence) or not dominates(uncertain.hi, g, ends, 0):
                     continue
                 near[m] = g
                 m += 1
                 if threshold < 0.0:
                     continue
-                factor = 1.0 - beats_point(uncertain, g, ends, 1)
+                factor = 1.0 - dominates_point(uncertain, g, ends, 1)
                 if 0.0 < factor < strongest and has_gaps(uncertain, g):  # at 0 it dominates o with every value
                     factor, strongest = strongest, factor
                 left *= factor
