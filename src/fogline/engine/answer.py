@@ -19,7 +19,7 @@ import pyarrow as pa
 from fogline.arrays import Delta, Flags, Floats, Ints, Objects, UncertainRows
 from fogline.engine.current import Current
 from fogline.engine.groups import Live
-from fogline.engine.representatives import representatives, with_stands_for
+from fogline.engine.representatives import check_top, representatives, with_stands_for
 from fogline.errors import FoglineError, did_you_mean
 from fogline.kernels.states import IN, OUT
 from fogline.kernels.static import CERTAIN, IMPOSSIBLE, chances_of, fronts_of
