@@ -23,7 +23,8 @@ from fogline.arrays import Floats
 from fogline.impute.fill import filled, look
 from fogline.kernels import rtree
 from fogline.repository.access import bulk_loaded, readonly
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader
 
 SPACE, NEAR, HISTORY, SEEDS = 0.002, 0.0005, 120_000, 5_000
 FLOORS = {"uniform": 8, "correlated": 8, "anti": 3}

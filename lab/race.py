@@ -31,7 +31,8 @@ from fogline.monitor import Monitor
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.changes import Key
-from fogline.rows.reader import Kinds, Named, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Named, Reader
 from lab.case import Case, LabError
 from lab.imputers import fitted
 from lab.imputers.fittable import fill

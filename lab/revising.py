@@ -26,7 +26,8 @@ from fogline.impute.chain import Chain
 from fogline.impute.protocol import Evidence
 from fogline.repository.sensors.gaps import Gaps
 from fogline.repository.sensors.state import Name, SensorRows, SensorState
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader
 from lab.case import Case
 from lab.imputers.fittable import evidence_of, names_of, times_of
 from lab.imputers.sensors import WAYS, Between, begun, default_chain, filled

@@ -28,12 +28,11 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 import fogline
-import lab
 
 SPARK = "tests/spark/"  # also where a command makes the session: a process has one JVM
 SCALE = float(os.environ.get("FOGLINE_EXAMPLES", "1"))
 LEAST = 5
-WITH_SPARK = ("fogline.spark", "fogline.demo", "lab")
+WITH_SPARK = ("fogline.spark", "fogline.demo")
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore", derandomize=False, database=None, deadline=None, print_blob=True)
@@ -48,8 +47,8 @@ def scaled(examples: int, scale: float) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Import every module, or every one of a quick look."""
     every = "not slow" not in config.getoption("-m")
-    for package in (fogline, lab):
-        folder = Path(str(package.__file__)).parent
+    folders = [Path(str(fogline.__file__)).parent, Path("lab")]  # the lab lies in a checkout alone
+    for folder in folders if every else folders[:1]:
         for path in sorted(folder.rglob("*.py")):
             name = ".".join((folder.name, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
             if path.stem != "__main__" and (every or not name.startswith(WITH_SPARK)):

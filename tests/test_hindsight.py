@@ -26,7 +26,8 @@ from fogline.impute.protocol import Evidence
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.gaps import Gaps
 from fogline.repository.sensors.state import SensorRows, sensor_names
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader
 from tests import oracle
 from tests.contracts import CLOSE, agree, answer_of, members, net
 from tests.walks import QUERY, walks

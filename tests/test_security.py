@@ -129,7 +129,7 @@ def test_hostile_payloads_of_every_format_are_refused_and_run_nothing(tmp_path, 
 
 
 def _crc(path: Path) -> int:
-    from fogline.repository.files import checksum
+    from fogline.durable import checksum
 
     return checksum(path)
 

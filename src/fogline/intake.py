@@ -37,7 +37,8 @@ from fogline.errors import RowsWarning
 from fogline.impute.chain import Chain
 from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected
 from fogline.impute.protocol import Evidence
-from fogline.impute.scores import Scorer, Sums, add
+from fogline.impute.scores import Sums, add
+from fogline.impute.scoring import Scorer
 from fogline.kernels.sensors import COPY, TAKEN, UNABLE
 from fogline.kernels.uncertain import extent
 from fogline.repository.sensors.gaps import Revised, gaps_of

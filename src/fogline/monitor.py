@@ -45,7 +45,8 @@ from fogline.rows.clock import (
     show_time,
     time_text,
 )
-from fogline.rows.reader import Kinds, Named, Reader, length_in
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Named, Reader, length_in
 from fogline.rows.table import opened
 from fogline.show import count_of
 from fogline.snapshot import restore_monitor, save_monitor

@@ -22,7 +22,7 @@ from fogline.queries import differing_fields
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorState
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 from fogline.saved import Arrays, as_bytes, from_bytes, pack, unpack, whole
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from fogline.arrays import ONE, Flags, Floats, Ints, UncertainRows
-from fogline.engine.answer import FRONT, check_front, check_top, means, representatives, words_of
+from fogline.engine.answer import FRONT, check_front, means, words_of
+from fogline.engine.representatives import check_top, representatives
 from fogline.engine.table import once
 from fogline.errors import QueryError, did_you_mean
 from fogline.impute.chain import Chain, chain_of
@@ -29,8 +30,8 @@ from fogline.query import CHANGE_COLUMNS, UNHELD, Query, alpha_of, ways_of
 from fogline.repository.history import History, read_history
 from fogline.repository.repository import Repository
 from fogline.rows.cells import Measure, Reasons, measure, read_cells
-from fogline.rows.names import grouped
-from fogline.rows.reader import Decoded, Kinds, Named, Reader
+from fogline.rows.names import Kinds, grouped
+from fogline.rows.reader import Decoded, Named, Reader
 from fogline.rows.table import Frame, opened, table_of, usual_table
 
 ALPHA = 0.5

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fogline as fl
-from fogline.engine.answer import KEEP, ranked, representatives
+from fogline.engine.representatives import KEEP, ranked, representatives
 from tests.engine.test_revisions import trying
 
 

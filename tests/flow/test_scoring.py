@@ -10,7 +10,7 @@ import pytest
 import fogline as fl
 from fogline.flow.journal import Journal
 from fogline.flow.plan import make_plan
-from fogline.impute import scores as scoring
+from fogline.impute import scoring
 from fogline.impute.scores import Sums, add, from_plain
 from fogline.repository.sensors.gaps import OpenGaps
 from tests.flow.driving import Engine, cut, rows_of

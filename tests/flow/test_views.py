@@ -19,7 +19,7 @@ from fogline.flow.reported import Reported
 from fogline.flow.view_columns import near_schema, next_schema, refuse_taken
 from fogline.flow.views import kept_from, near_at, next_at
 from fogline.queries import Queries
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 from tests.flow.test_output import batches
 
 QUERY = fl.Query(attributes={"x": "max"}, id="i", time="t", lifetime=9, by=["g"])

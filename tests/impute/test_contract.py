@@ -22,7 +22,8 @@ from fogline.impute.protocol import Evidence, Hindsight, Imputer
 from fogline.kernels.uncertain import pour
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorRows
-from fogline.rows.reader import Kinds, Named, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Named, Reader
 from tests.lab.examples import examples
 from tests.walks import NAMES, QUERY, walks
 

@@ -16,7 +16,8 @@ from fogline.impute.chain import Chain
 from fogline.impute.fill import filled, look
 from fogline.impute.own import as_imputer
 from fogline.repository.repository import Repository
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader
 from tests.walks import QUERY, walks
 
 PLAIN = fl.Query(attributes={"a": "max", "b": "min"}, id="id", time="t", lifetime=5, limits={"a": (0, 100)})

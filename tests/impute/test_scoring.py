@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.errors import FoglineError
-from fogline.impute import scores as scoring
+from fogline.impute import scoring
 from fogline.impute.row import Whole
-from fogline.impute.scores import Score, Sum, Sums, add, by_age, chosen, from_plain, listed, to_plain, wrongly_sure
+from fogline.impute.scores import Score, Sum, Sums, add, by_age, from_plain, listed, to_plain, wrongly_sure
+from fogline.impute.scoring import chosen
 from fogline.kernels.score import central, crps
 from fogline.repository.repository import Repository
 from tests.walks import NAMES, QUERY, walks

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import no_rows
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader
 from lab import maintainers
 from lab.case import LabError
 from lab.maintainers import MAINTAINERS, maintainer

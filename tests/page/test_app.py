@@ -20,7 +20,7 @@ from fogline.page.app import page_of
 from fogline.page.logs import LineLog
 from fogline.page.security import HEADERS
 from fogline.queries import Queries
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 from tests.page.browsing import Browser
 from tests.page.writing import HOSTILE, Writer, cell, enter, leave, near, small
 

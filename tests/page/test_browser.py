@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 import fogline as fl
 from fogline.page.serving import beside
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 from tests.page.writing import HOSTILE, Writer, cell, enter, leave, near, small
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -16,7 +16,7 @@ from fogline.flow.output import Output, RunConfig
 from fogline.flow.reported import Reported
 from fogline.flow.view_columns import near_schema, next_schema
 from fogline.rows.changes import change_schema
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 
 QUERY = fl.Query(attributes={"heat": "max", "air": "min"}, id="sensor", time="t", lifetime=100)
 KINDS = Kinds(pa.int64(), pa.string(), ())

@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import fogline as fl
+from fogline import durable
 from fogline.cli import app
-from fogline.repository import files, store
+from fogline.repository import store
 from fogline.repository.store import Draft
 
 QUERY = fl.Query(attributes={"a": "max", "b": "max"}, id="id", time="t", last=10)
@@ -122,17 +123,17 @@ def test_a_torn_manifest_is_an_error_that_names_it(tmp_path):
 
 
 def test_of_a_large_file_both_ends_and_pieces_between_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "PIECES", 4)
-    monkeypatch.setattr(files, "PIECE", 100)
+    monkeypatch.setattr(durable, "PIECES", 4)
+    monkeypatch.setattr(durable, "PIECE", 100)
     content = bytearray(range(256)) * 8
     path = tmp_path / "large"
     path.write_bytes(content)
-    before = files.checksum(path)
+    before = durable.checksum(path)
     for at in (0, len(content) // 3, len(content) - 1):
         changed = bytearray(content)
         changed[at] ^= 1
         path.write_bytes(changed)
-        assert files.checksum(path) != before
+        assert durable.checksum(path) != before
 
 
 def test_everything_is_on_the_disk_before_the_manifest_names_it(tmp_path, monkeypatch):

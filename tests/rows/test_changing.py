@@ -11,7 +11,8 @@ import pytest
 
 import fogline as fl
 from fogline.rows.clock import LEAST, read_versions
-from fogline.rows.reader import Kinds, Reader, read_gone
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader, read_gone
 
 FIELDS: dict[str, Any] = {"attributes": {"a": "max", "b": "min"}, "id": "id", "time": "t", "latest": True}
 

@@ -220,7 +220,7 @@ def few_rows(shown: Shown, near: pa.Table | None, top: int) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from fogline.engine.answer import representatives, with_stands_for
+    from fogline.engine.representatives import representatives, with_stands_for
     from fogline.flow.fronts import values_of
 
     rows, values = shown.rows.combine_chunks(), values_of(shown, near)

@@ -73,7 +73,7 @@ def init(
 
 def written(path: Path, text: str) -> None:
     """A file that was not there, whole or not at all: half of one would be in the way of the same command."""
-    from fogline.repository.files import write
+    from fogline.durable import write
 
     must_not_be_there(path)  # nor made meanwhile
     write(path, text)

@@ -148,7 +148,7 @@ def show_rules(
         from rich.table import Table
 
         from fogline.impute.row import OTHERS
-        from fogline.impute.sensor import OWN
+        from fogline.impute.scores import OWN
         from fogline.repository.repository import Repository
 
         loaded = Repository.load(repository)

@@ -26,7 +26,7 @@ from fogline.kernels.what_if import UNIT, expected_changes
 from fogline.query import Query
 from fogline.rows.changes import Key
 from fogline.rows.clock import time_text, write_times
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 
 MOST = PLACES  # a row of more merged instances is not counted among those that enter or leave
 

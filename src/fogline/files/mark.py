@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from fogline.durable import checksum
 from fogline.errors import FoglineError
 from fogline.files.listing import PACKED
-from fogline.repository.files import checksum
 
 PART = 2**20  # bytes that are looked at together
 

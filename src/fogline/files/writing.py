@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from fogline.durable import make_folder, must_be_writable, sync
 from fogline.errors import FoglineError
 from fogline.files.listing import kind_of
 from fogline.files.paths import is_local
-from fogline.repository.files import make_folder, must_be_writable, sync
 
 
 def check_output(path: str, *, overwrite: bool) -> str:

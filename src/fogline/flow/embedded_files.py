@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from fogline.durable import checksum
 from fogline.files.listing import files_of
 from fogline.files.mark import WHOLE, FileMark, Span, added_to
 from fogline.files.unread import Taken
 from fogline.flow.embedded_reading import Cut
 from fogline.flow.embedded_state import EmbeddedState, Entry, Intent
-from fogline.repository.files import checksum
 
 BATCH = 256 * 2**20  # bytes of files in one batch, at most, …
 ROWS = 1_000_000  # … and rows, unless stated

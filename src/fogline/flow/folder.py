@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from fogline.repository.files import make_folder, sync
+from fogline.durable import make_folder, sync
 
 
 class Folder(Protocol):

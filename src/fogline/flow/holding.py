@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
+from fogline.durable import make_folder
 from fogline.errors import FoglineError
 from fogline.files.paths import absolute, is_local
-from fogline.repository.files import make_folder
 
 LOCK = ".lock"
 

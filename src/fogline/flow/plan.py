@@ -26,7 +26,8 @@ from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.rows.cells import REAL, is_text
 from fogline.rows.clock import CLOCKS, INTEGER, STAMP, meant_by
-from fogline.rows.reader import Kinds, Reader, length_in, lifetime_of
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader, length_in, lifetime_of
 from fogline.rows.table import usual_schema
 
 Every = Literal["tick", "batch"]

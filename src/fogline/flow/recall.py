@@ -15,7 +15,7 @@ from fogline.arrays import Flags, Floats, Ints, Revisions, objects
 from fogline.flow.piece import Piece, copies_in
 from fogline.flow.plan import Plan
 from fogline.impute.fill import needs_of
-from fogline.impute.scores import Scorer
+from fogline.impute.scoring import Scorer
 from fogline.kernels.sensors import COPY, TAKEN
 from fogline.repository.sensors.gaps import Hidden, Revised, gaps_of
 from fogline.repository.sensors.state import Name, SensorRows, SensorState

@@ -35,7 +35,8 @@ from fogline.flow.rejects import RejectedRow, rejected
 from fogline.flow.watermark import HeardPair, few_pairs, together
 from fogline.impute.fill import Looked, bounded, look, unfilled
 from fogline.impute.protocol import Evidence
-from fogline.impute.scores import Scorer, Sums, add
+from fogline.impute.scores import Sums, add
+from fogline.impute.scoring import Scorer
 from fogline.kernels.cover import Lives, matter
 from fogline.kernels.sorting import borders, repeats
 from fogline.repository.sensors.gaps import Hidden

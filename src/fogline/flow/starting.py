@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fogline.durable import must_be_writable
 from fogline.errors import FoglineError
 from fogline.files.apart import must_be_apart
 from fogline.files.layout import layout_of
@@ -24,7 +25,6 @@ from fogline.flow.output import PLANNED, Output, RunConfig
 from fogline.flow.plan import BUCKETS, Plan
 from fogline.flow.plans import AnyPlan, plan_of
 from fogline.flow.resume import as_begun, moved, must_fit
-from fogline.repository.files import must_be_writable
 from fogline.repository.repository import Repository
 
 SECONDS = 2.0  # that an estimate may take, about

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fogline.errors import QueryError
 from fogline.queries import Asked
 from fogline.query import Query
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 
 WHY = "why"
 RANGE = ("low", "high", "mean")  # of a cell, behind the name of its attribute and a dot

@@ -27,7 +27,7 @@ from fogline.flow.listed import again
 from fogline.flow.names import NEAR, NEXT
 from fogline.flow.view_columns import near_schema, next_by, next_schema
 from fogline.queries import QUERY, Asked, Queries, asked_from, each_of
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 
 
 def near_at(place: Folder, batch: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:

@@ -1,48 +1,27 @@
-"""How good are imputed values, on the stream itself?
+"""What do scores of imputed values add up to, over all ages and by age?
 
-Of about one row in 128 one known value is hidden for a moment, imputed as if it were missing, and compared with the
-truth: how far the distribution lies from it (CRPS, in the attribute's own unit), whether the truth lies between its
-ends and in its central 80 %, and how far off the imputers after the one that answered would be. The rows alone decide
-which values may be hidden (of a call, the first 20 are), and no answer depends on it.
-
-The longer an attribute has been silent, the less is known of it. So for every second of these values up to four values
-before it are hidden as well, every other time also what the sensor's other attributes have read since. Of the values
-that end a real silence (8 times as long as usual) one in eight is hidden, and after a long one (64 times) each.
-
-Only sums are kept, per attribute, rule, and age of the last value that an imputer could see. They travel with messages,
-lie in health files and snapshots, and become scores when they are read.
+Only sums are kept, per attribute, rule, and age of the last value that an imputer could see (`scoring.Scorer` makes
+them). They travel with messages, lie in health files and snapshots, and become scores when they are read.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
-from fogline.arrays import Distributions, Flags, Floats
 from fogline.errors import FoglineError
-from fogline.impute.chain import Answer, Chain
-from fogline.impute.protocol import Evidence, Imputer, ends
-from fogline.impute.row import Constant
-from fogline.impute.sensor import OWN
-from fogline.kernels.score import central, crps
-from fogline.kernels.sensors import Trials, hidden
 from fogline.query import duration
-from fogline.repository.sensors.gaps import Hidden, Hiding
 
 if TYPE_CHECKING:
     from fogline.repository.repository import Repository
 
-SHARE, AFTER_SILENCE = 128, 8  # of so many rows one, and of so many that end a silence one, has a value hidden
-MOST = 20  # hidden values of one call: more hardly change scores
-CENTRAL = 0.8  # the share of a distribution that is central
 ENOUGH, DRIFT = 100, 1.5  # cells before anything is reported; so many times the error of the fit is drift
 FEW = 0.6  # a smaller share of truths in the central 80 % is wrongly sure
+
+OWN = "sensor's own past"  # what that imputer is called
 
 Age = str | float  # see `step_of`
 
@@ -176,72 +155,6 @@ def from_plain(saved: Iterable[list[Any]]) -> Sums:
         counted = int(inside), int(middle), int(singles), float(alone)
         out[str(attribute), str(rule), age] = Sum(int(n), float(error), float(otherwise), *counted)
     return out
-
-
-def chosen(time: Floats, values: Floats) -> Trials:
-    """Which values may be hidden; values (n, d), NaN = missing."""
-    found: Trials = hidden(np.ascontiguousarray(time), np.ascontiguousarray(values), SHARE, AFTER_SILENCE)
-    return found
-
-
-class Scorer:
-    """Keeps score for one chain: `hiding` before rows pass their sensors, `score` after."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-
-    def hiding(self, time: Floats, values: Floats) -> Hiding:
-        """Which values of these rows may be hidden. Where sensors are remembered, their state decides which are."""
-        return Hiding(chosen(time, values), MOST, self.chain.in_state)
-
-    def score(self, rows: Evidence, these: Hidden, kind: pa.DataType | None) -> list[tuple[int, Sums]]:
-        """Impute the hidden values: of each its row, and what it adds to the sums. `kind`: of the clock."""
-        if not len(these.row):
-            return []
-        each, some = np.arange(len(these.row)), replace(rows.part(these.row), context=these.context)
-        truth, gaps = some.values[each, these.attribute], np.zeros(some.values.shape, np.bool_)
-        gaps[each, these.attribute] = True
-        known = self.chain.evidence(some.hiding(these.attribute))
-        ages, out = self._ages(these, kind), []
-        for answer in self.chain.search(known, gaps):
-            j, which, imputer, found = answer
-            true, (low, high) = truth[which], ends(found)
-            error = _errors(imputer, j, found, true)
-            otherwise = self._otherwise(answer, known, truth)
-            otherwise = np.where(np.isnan(otherwise), error, otherwise)
-            inside = (low <= true) & (true <= high)
-            middle = central(found.start, found.size, found.value, found.often, true, CENTRAL)
-            name, rules = self.chain.query.names[j], imputer.sources(j)
-            for k, m in enumerate(which.tolist()):
-                off, alone = float(error[k]), int(these.single[m])
-                one = Sum(1, off, float(otherwise[k]), int(inside[k]), int(middle[k]), alone, alone * off)
-                out.append((int(these.row[m]), {(name, rules[found.source[k]], ages[m]): one}))
-        return out
-
-    def _ages(self, these: Hidden, kind: pa.DataType | None) -> list[Age]:
-        """How old the last visible value of each hidden one's attribute is, in steps."""
-        age, stamps = np.full(len(these.row), np.nan), kind is not None and pa.types.is_timestamp(kind)
-        if these.context is not None and self.chain.sensors is not None:
-            for j, name in enumerate(self.chain.query.names):
-                which = these.attribute == j
-                age[which] = self.chain.sensors.age(name, these.context[which])
-        return [step_of(each, stamps=stamps) for each in age.tolist()]
-
-    def _otherwise(self, answer: Answer, known: Floats, truth: Floats) -> Floats:
-        """(q,) the errors of the imputers after the one that answered; NaN where there is none."""
-        gaps: Flags = np.zeros((len(known), len(self.chain.query.names)), np.bool_)
-        gaps[answer.rows, answer.attribute] = True
-        out = np.full(len(answer.rows), np.nan)
-        for j, rows, imputer, found in self.chain.search(known, gaps, after=answer.imputer):
-            out[np.searchsorted(answer.rows, rows)] = _errors(imputer, j, found, truth[rows])
-        return out
-
-
-def _errors(imputer: Imputer, j: int, found: Distributions, truth: Floats) -> Floats:
-    """(q,) the CRPS of each distribution."""
-    if isinstance(imputer, Constant):  # it may have a hundred thousand values
-        return np.array([imputer.crps(j, each) for each in truth.tolist()])
-    return np.asarray(crps(found.start, found.size, found.value, found.often, truth))
 
 
 # Ages come in steps. Where the clock shows timestamps: up to 5 or 30 minutes, 1, 2 or 6 hours, 1, 4, 16, 64 … days;

@@ -12,12 +12,11 @@ import numpy as np
 
 from fogline.arrays import Distributions, Flags, Floats, Revisions
 from fogline.impute.protocol import Evidence, ends, listed, nothing, points, spread
+from fogline.impute.scores import OWN
 from fogline.kernels.explaining import note_next
 from fogline.query import Query, Rule
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.transition import Lacking, Transition
-
-OWN = "sensor's own past"
 
 
 class Past:

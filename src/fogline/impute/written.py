@@ -22,7 +22,8 @@ from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
 from fogline.results import ImputedCell, UncertainRow
 from fogline.rows.clock import write_times
-from fogline.rows.reader import Decoded, Kinds, Named, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Decoded, Named, Reader
 from fogline.rows.table import opened
 
 CELLS = pa.schema(

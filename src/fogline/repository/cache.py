@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
+from fogline.durable import sync
 from fogline.errors import HistoryError
 from fogline.repository import store
-from fogline.repository.files import sync
 from fogline.saved import sealed
 
 PLACE = "FOGLINE_REPOSITORIES"

@@ -14,11 +14,8 @@ What was written is on the disk, not only on its way there, when `put` or `write
 
 from __future__ import annotations
 
-import errno
 import os
-import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -27,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fogline.durable import checksum
 from fogline.errors import FoglineError, HistoryError
 from fogline.kernels.forest import Forest
 from fogline.kernels.rtree import RTree
@@ -39,7 +37,6 @@ from fogline.repository.others import ByOthers, Linear
 from fogline.repository.sensors.model import SensorModel
 from fogline.repository.sensors.transition import Transition
 
-PIECES, PIECE = 256, 65_536  # of a file that is larger than all of them together, so many are looked at
 ARRAY, TEXTS, MAPPING = "array", "texts", "mapping"  # what an entry {kind: content} is, if not the name of a class
 _CLASSES: tuple[Any, ...] = (
     Rule, Words, Column, History, Choice, Lattice, SortedAccess, Sorted, TreeAccess, RTree, Linear, ByOthers, Forest,
@@ -133,62 +130,3 @@ def _torn(path: Path, what: str) -> HistoryError:
     return HistoryError(
         f"the repository is damaged: {str(path)!r} {what}. Is it a copy that was not finished? Copy its folder again."
     )
-
-
-def must_be_writable(path: str | Path) -> None:
-    """An error, before any work, where nothing could be written to this place: it need not be there yet."""
-    place = Path(path).absolute()
-    there = next(each for each in (place, *place.parents) if each.exists())
-    if there != place and not there.is_dir():
-        raise FoglineError(f"{str(path)!r} cannot be written: {str(there)!r} is a file, where a folder is needed.")
-    if not os.access(there, os.W_OK):
-        raise FoglineError(f"{str(path)!r} cannot be written: this user may not write to {str(there)!r}.")
-
-
-def checksum(path: Path, size: int | None = None) -> int:
-    """Of a file, or of its first bytes; where these are many, of pieces of them."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size if size is None else size
-        if size <= PIECES * PIECE:
-            return zlib.crc32(file.read(size))
-        found = 0
-        for k in range(PIECES):
-            file.seek((size - PIECE) * k // (PIECES - 1))
-            found = zlib.crc32(file.read(PIECE), found)
-        return found
-
-
-def write(path: Path, content: str) -> None:
-    """A file that is there whole, or as it was before. Writers at the same time do not meet: the last one counts."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except BaseException:
-        with suppress(OSError):  # what went wrong before is what counts
-            fresh.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """A file, or the names in a folder, are on the disk."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that has no such thing
-            raise
-    finally:
-        os.close(opened)
-
-
-def make_folder(folder: Path) -> None:
-    """The folder, and those above it, are there and stay."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync(folder.parent)

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fogline.documents import WRITTEN, read_small
+from fogline.durable import make_folder, must_be_writable, sync, write
 from fogline.errors import FoglineError, HistoryError, other_format
-from fogline.repository.files import Files, make_folder, must_be_writable, sync, write
+from fogline.repository.files import Files
 from fogline.repository.fit import Fitted
 from fogline.saved import opened, sealed
 

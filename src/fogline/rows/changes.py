@@ -18,7 +18,7 @@ from fogline.arrays import CHANGES, LEAVE, REASONS, Delta, Flags, Floats, Ints, 
 from fogline.queries import QUERY, Asked, Queries
 from fogline.query import LEAVING, Query
 from fogline.rows.clock import as_instant, write_times
-from fogline.rows.reader import Kinds
+from fogline.rows.names import Kinds
 
 Key = tuple[Any, ...]
 _WORDS, _REASONS = np.array(CHANGES, object), np.array(REASONS, object)

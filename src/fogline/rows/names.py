@@ -20,6 +20,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any, NamedTuple
@@ -42,6 +43,16 @@ NAMELESS = "which can name nothing"
 Key = str
 NO_COLUMNS = "[]"
 DUPLICATE = "a row with this id and time is there already"  # the reason of a reject
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The Arrow types that a stream has shown so far; its answers are given in them. None: only nulls have come."""
+
+    time: pa.DataType | None = None
+    id: pa.DataType | None = None
+    by: tuple[pa.DataType | None, ...] = ()
+    version: pa.DataType | None = None
 
 
 def read_objects(

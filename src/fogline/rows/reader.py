@@ -8,7 +8,6 @@ reason, and disturbs no other.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,23 +21,13 @@ from fogline.kernels.uncertain import all_within
 from fogline.query import Query, as_text, duration, is_number, shown_length
 from fogline.rows.cells import PAIRS, REAL, Reasons, is_missing, read_cells
 from fogline.rows.clock import INTEGER, Times, join_kinds, read_times, read_versions
-from fogline.rows.names import join_types, read_objects
+from fogline.rows.names import Kinds, join_types, read_objects
 from fogline.rows.table import Cleaner, RowSource
 from fogline.show import quoted
 
 _LARGEST = float(np.finfo(np.float64).max)
 _MEANING = {"true": True, "false": False, "1": True, "0": False, "": False}  # of a text in a column of removals
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """The Arrow types that a stream has shown so far; its answers are given in them. None: only nulls have come."""
-
-    time: pa.DataType | None = None
-    id: pa.DataType | None = None
-    by: tuple[pa.DataType | None, ...] = ()
-    version: pa.DataType | None = None
 
 
 class Decoded(NamedTuple):

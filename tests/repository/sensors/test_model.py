@@ -23,7 +23,8 @@ from fogline.repository.rules import parse
 from fogline.repository.sensors.state import READINGS, SensorState, sensor_names
 from fogline.repository.sensors.training import TrainingSet
 from fogline.repository.sensors.transition import grid_of
-from fogline.rows.reader import Kinds, Reader
+from fogline.rows.names import Kinds
+from fogline.rows.reader import Reader
 from tests.walks import NAMES, QUERY, walks
 
 # ---------------------------------------------------------------------------------------------------------- memory
