@@ -91,7 +91,7 @@ def _loaded(plan: Plan, bundle: Bundle) -> Groups:
     query, chain = plan.query, plan.chain
     fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
     groups = Groups(
-        len(query.names), query.alpha, groups=len(bundle.keys), places=PLACES, known=plan.width, fill=fill,
+        len(query.names), query.alpha, groups=len(bundle.keys), instances=PLACES, known=plan.width, fill=fill,
         shared=shared,
     )  # fmt: skip
     fill_live(groups, np.arange(len(bundle.columns["arrived"])), bundle.columns, bundle.sizes, bundle.headers)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from fogline.engine.answer import standing
-from fogline.engine.explain import cloud_of
+from fogline.engine.explain import uncertain_row_of
 from fogline.errors import QueryError, did_you_mean
 from fogline.monitor import Monitor
 from fogline.query import Query
@@ -53,7 +53,7 @@ def _of_monitor(monitor: Monitor) -> list[Possible]:
     for key, group in monitor.groups.items():
         found, slots = standing(group.live, "possible"), group.live.slots
         for slot, chance, front in zip(found.slots.tolist(), found.probability, found.front, strict=True):
-            cloud, [raw] = cloud_of(slots.uncertain, slot, query), query.plausible(slots.raw[slot : slot + 1])
+            cloud, [raw] = uncertain_row_of(slots.uncertain, slot, query), query.plausible(slots.raw[slot : slot + 1])
             value = {name: None if math.isnan(raw[j]) else float(raw[j]) for j, name in enumerate(query.names)}
             ranges = {name: _range(cloud.values[name]) for name, known in value.items() if known is None}
             rows.append(Possible(str(slots.id[slot]), _group(key), str(front), float(chance), value, ranges))
