@@ -153,8 +153,9 @@ class Monitor:
     def _unchanged_if_it_fails(self) -> Iterator[None]:
         """A call that raises changes nothing.
 
-        All that can go wrong is looked at before anything changes; but for an imputer of the user's own that is asked
-        when its rows matter (`lasting`), in the midst of a tick. With such a one all is saved before each call.
+        What can go wrong is looked at before anything changes. One thing cannot be: an imputer of the user's own that
+        is asked when its rows matter (`lasting`), in the middle of a tick. With such an imputer the monitor is saved
+        before each call, and restored if the call fails.
         """
         if self.chain is None or self.chain.own is None or not self.chain.own.lasting:
             yield
@@ -211,9 +212,9 @@ class Monitor:
         before it are given: `certain` rows alone, the answer (`likely`), or also rows that are out though they may be
         in.
         `alpha`: the answer cut at a higher probability than the query's.
-        `top`: so many rows of each group that stand for the others (see `fogline.engine.answer`), with the
-        column `stands_for`: for how many each does. Those that were given last time are preferred, so that a screen is
-        steady; which they were is remembered by this object, and not in snapshots.
+        `top`: so many rows of each group that stand for the others, with the column `stands_for`: for how many each
+        does. Those that were given last time are preferred, so that a screen is steady; which they were is remembered
+        by this object, and not in snapshots.
         """
         groups = {key: group.live for key, group in self.groups.items()}
         return self._answers.table(groups, self.kinds, front, alpha, top)
@@ -221,17 +222,18 @@ class Monitor:
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and sizes now. O(live) and cheap: it may be asked for every second.
 
-        Rows are judged only when they must be, so `shadows` and the `pruned_…` counters hold what has been found out so
-        far: a row that waits under an earlier guard is not counted yet. `tree()` shows what is true now, the rows of
-        each layer among it, which takes comparing all live rows with each other. `doubtful`
-        counts rules that do worse than the imputers behind them, or than when they were learnt: see `scores()`;
-        `wrongly_sure` those that are too sure where the last value is of some age: see `scores_by_age()`.
-        `revised` counts live rows whose sensor has spoken again, `revised_cells` distributions that were made with such
-        readings, and `clipped` how much of those, as probability, lay outside what the cells could still become. Where
-        the newest row of each id counts: `stale`, what was older than what was known of its id; `removed`, rows that
-        removals ended; `markers`, ids without a row of which it is known what would be stale. `sensors` are those
-        whose readings are remembered now, `sensors_forgotten` counts those that left since there were more than
-        `max_sensors`.
+        Rows are judged only when they must be. So `shadows` and the `pruned_…` counters hold what has been found out so
+        far; `tree()` compares all live rows and shows what is true now. Some counters in words:
+
+        - `doubtful`: rules that do worse than the imputers behind them, or than when they were learnt (`scores()`);
+        - `wrongly_sure`: those that are too sure where the last value is of some age (`scores_by_age()`);
+        - `revised`: live rows whose sensor was read again; `revised_cells`: distributions that were made anew for it;
+          `clipped`: how much of these, as probability, lay outside what the cells could still become;
+        - `stale`, `removed`, `markers`, where the newest row of each id counts: rows older than what was known of their
+          id; rows that removals ended; ids that have no current row but whose last (time, version) is kept, so that
+          older rows are recognised as stale;
+        - `sensors`: whose readings are remembered now; `sensors_forgotten`: that left since there were more than
+          `max_sensors`.
         """
         groups = list(self.groups.values())
         sizes = [measure(group) for group in groups]
