@@ -152,6 +152,19 @@ def shape(path: Path, text: str) -> Iterator[Find]:
         yield _find(path, 1, "no docstring: a module opens with the question that it answers")
 
 
+ROOMS = ("rows", "impute", "repository", "engine", "kernels", "flow")
+POINTER = re.compile(rf"`(?:fogline\.)?((?:{'|'.join(ROOMS)})[./][a-z_]+)(?:[./][\w./]*)?`")
+
+
+def pointers(path: Path, text: str) -> Iterator[Find]:
+    """A module that a text names, as `rows.names` or `rows/names.py`, is there."""
+    for found in POINTER.finditer(text):
+        named = ROOT / "src/fogline" / found[1].replace(".", "/")
+        public = found[1] == "impute.knn"  # a function of the package
+        if not public and not named.with_suffix(".py").exists() and not named.is_dir():
+            yield _find(path, text.count("\n", 0, found.start()) + 1, f"{found[0]}: there is no such module")
+
+
 def _find(path: Path, line: int, text: str) -> Find:
     return Find(path.relative_to(ROOT).as_posix(), line, text)
 
@@ -167,6 +180,7 @@ def finds(only: Iterable[str] = ()) -> list[Find]:
         found += promises(path, text)
         if path.suffix not in SHOWN:
             found += words(path, text)
+            found += pointers(path, text) if path.name != "CHANGELOG.md" else []
         if path.suffix == ".py":
             found += names(path, text)
             found += shape(path, text) if {ROOT / "src", ROOT / "lab"} & {*path.parents} else []

@@ -60,7 +60,7 @@ class Columns(NamedTuple):
 
     arrived: Floats
     expires: Floats  # -inf: the slot is dead
-    until: Floats  # SEALED: surely beaten until then; OUT: kept out until then; DEAD: why, see `kernels.states`
+    until: Floats  # DOMINATED: surely dominated until then; OUT: kept out until then; DEAD: why, see `kernels.states`
     probability: Floats  # of a member
     reported: Floats  # the probability last reported; NaN: not in the answer
     within: Floats  # how far the truth may lie from the probability; 0: it is exact, or the row is surely out
@@ -68,7 +68,7 @@ class Columns(NamedTuple):
     at: Ints  # where a member's sums begin
     word_lo: Words
     word_hi: Words
-    state: NDArray[np.uint8]  # DEAD, SEALED, OUT or IN
+    state: NDArray[np.uint8]  # DEAD, DOMINATED, OUT or IN
     counted: Flags  # under one of the pruning counters
 
 
@@ -124,7 +124,7 @@ class Sums(NamedTuple):
 
 
 class LiveSet(NamedTuple):
-    """The live set of a group as kernels see it (see `skyline.slots`)."""
+    """The live set of a group as kernels see it (see `engine.slots`)."""
 
     uncertain: UncertainRows
     columns: Columns
@@ -146,7 +146,7 @@ class Arrivals(NamedTuple):
     arrived: Floats
     expires: Floats
     raw: Floats
-    until: Floats  # of rows that `screen` let through: surely beaten until then; empty: not screened
+    until: Floats  # of rows that `screen` let through: surely dominated until then; empty: not screened
     origin: Ints  # (n,) the slot that a row comes from, if it was there before; -1: it was not; empty: none was
 
 
@@ -214,7 +214,7 @@ class Coming(NamedTuple):
     arrived: Floats
     expires: Floats
     raw: Floats
-    until: Floats  # of rows of `screened` groups: surely beaten until then
+    until: Floats  # of rows of `screened` groups: surely dominated until then
     origin: Ints  # (n,) the slot that a row comes from, of its group's own; -1: it was not there; empty: none was
     begin: Ints  # (groups + 1,) where the rows of each group begin
 
@@ -224,25 +224,25 @@ class Work(NamedTuple):
 
     which: Ints  # the groups
     now: Floats  # the instant of each of them; empty: they go on at the same one
-    screened: Flags  # (groups,) of whose rows it is known until when they are surely beaten
+    screened: Flags  # (groups,) of whose rows it is known until when they are surely dominated
     judge: bool  # False: only let the rows meet the live sets
     report: bool  # collect what changed in the answers, and count it as reported
-    met: bool  # what the rows surely beat knows it already
+    met: bool  # live rows that these rows surely dominate have been updated already
 
 
 class Guards(NamedTuple):
-    """Who keeps a row out, where any row may be replaced (see `kernels.guards`)."""
+    """Who keeps a row out, where any row may be replaced (see `kernels.latest`)."""
 
-    sure: Slots32  # (n,) of a SEALED slot: one that surely beats it
+    sure: Slots32  # (n,) of a DOMINATED slot: one that surely dominates it
     joint: Slots32  # (n, most) of an OUT slot: those that together keep it out, then NONE; MANY first: too many
 
 
 class Round(NamedTuple):
-    """What one call of `kernels.current` is to do."""
+    """What one call of `kernels.latest` is to do."""
 
     now: float
     first: float  # no row expires before
-    opened: Ints  # the open slots, those that beat many last
+    opened: Ints  # the open slots, those that dominate many last
     left: Ints  # slots whose rows are replaced or removed
     successors: Ints  # (len(left),) the slots of the rows that replace them; negative: none does
     pending: Ints  # sealed slots that have no guard

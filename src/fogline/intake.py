@@ -213,7 +213,7 @@ class _Call:
         self.incomplete = 0  # rows whose gaps were filled
 
     def decide(self) -> TakenRows:
-        """What each group gets; what is rejected stands in `rows.refused`."""
+        """What each group gets; what is rejected is in `refused` of the rows."""
         self._refuse_entered()
         self.rows = filled_at_once(self.monitor.chain, self.rows, self.rows.left())
         rows, which = self.rows, self.rows.left()

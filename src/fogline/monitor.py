@@ -1,7 +1,7 @@
 """The whole way of a row.
 
 decode (rows) -> impute what is missing, at first as bounds (impute) -> tick by tick through the live set of its group
-(skyline) -> report (rows).
+(engine) -> report (rows).
 """
 
 from __future__ import annotations

@@ -10,10 +10,9 @@ from tests.spark.test_session import run
 STREAM = """
 import sys, time
 import fogline as fl
-from fogline.spark.session import BRISK_JVM, session
+from fogline.spark.session import session
 from fogline.spark.source import register
-spark = session(master="local[2]", settings=BRISK_JVM)
-spark._jvm.java.lang.System.err.println("a log message")
+spark = session(master="local[2]")
 register(spark)
 query = fl.Query(attributes={"a0": "max", "a1": "max"}, id="id", time="time", last=500)
 for wait in (0, 0.2, 0.35):
@@ -29,11 +28,20 @@ spark.stop()
 """
 
 
-def test_a_stream_that_is_stopped_leaves_no_tracebacks_on_stderr_and_what_the_jvm_logs_arrives(tmp_path, java_or_skip):
+def test_a_stream_that_is_stopped_leaves_no_tracebacks_on_stderr(tmp_path, java_or_skip):
     done = run(STREAM, str(tmp_path))
     logged = re.compile(r"\d\d:\d\d:\d\d (ERROR|WARN) .*")  # what Spark has to log about a batch that was stopped
-    assert [line for line in done.stderr.splitlines() if not logged.fullmatch(line)] == ["a log message"]
+    assert [line for line in done.stderr.splitlines() if not logged.fullmatch(line)] == []
     assert done.stdout.split() == ["3"]
+
+
+def test_what_the_jvm_logs_still_arrives(java_or_skip):
+    script = (
+        "from fogline.spark.session import session\n"
+        "spark = session(master='local[1]')\n"
+        "spark._jvm.java.lang.System.err.println('a log message')\n"
+    )
+    assert run(script).stderr == "a log message\n"
 
 
 GOODBYE = b"""Traceback (most recent call last):
@@ -43,7 +51,7 @@ BrokenPipeError: [Errno 32] Broken pipe
 """
 
 
-def test_only_tracebacks_of_daemons_about_closed_sockets_are_left_out():
+def test_only_tracebacks_of_helpers_about_closed_sockets_are_left_out():
     other = GOODBYE.replace(b'pyspark.zip/pyspark/daemon.py", line 95', b'mine.py", line 95')
     failed = GOODBYE.replace(b"BrokenPipeError: [Errno 32] Broken pipe", b"ValueError: wrong")
     assert Lines().add(b"a\n" + GOODBYE + b"b\n") == b"a\nb\n"
@@ -51,6 +59,12 @@ def test_only_tracebacks_of_daemons_about_closed_sockets_are_left_out():
         b"BrokenPipe", b'  File "/usr/lib/python3/socket.py", line 723, in write\n    x\n    ^\nBrokenPipe', 1
     )
     assert Lines().add(b"a\n" + within + b"b\n") == b"a\nb\n"
+    source = b'  File "/x/pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 299, in main\n'
+    runner = GOODBYE.replace(b'  File "/x/pyspark.zip/pyspark/daemon.py", line 264, in manager\n', source)
+    runner = runner.replace(
+        b'  File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker\n', b'  File "<frozen runpy>", line 8\n'
+    )
+    assert Lines().add(b"a\n" + runner + b"b\n") == b"a\nb\n"
     chain = b"\nDuring handling of the above exception, another exception occurred:\n\n"
     assert Lines().add(b"a\n" + within + chain + within + b"\nb\n") == b"a\nb\n"
     assert Lines().add(within + chain + failed + b"b\n") == failed + b"b\n"

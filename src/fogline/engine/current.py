@@ -4,7 +4,7 @@ A row, or a removal, is taken at its time; a late one (before the clock) at the 
 something newer of its id is known: of a later time, or of the same time and a greater version. Otherwise it takes the
 place of the id's row. What has expired leaves; it does not bring an older row back. Of what befalls one id at one tick
 only the newest counts. Where time and version are the same, a removal does, and among rows the one that
-`rows.versions` prefers, by what they hold and not by their order.
+`rows.names` prefers, by what they hold and not by their order.
 
 Nothing is forgotten: a row that surely dominates others may be gone tomorrow. So there is a slot per current row, and
 
@@ -406,7 +406,7 @@ class LatestGroup:
         points: bool = False,
     ) -> None:
         self.live = Current(d, alpha, instances=instances, known=known, fill=fill, shared=shared)
-        self.names, self.points = Names(remember), points  # see `rows.copies.Contents`
+        self.names, self.points = Names(remember), points  # see `rows.names.Contents`
         self.clock = -np.inf
         self.newest = -np.inf  # the last instant at which something came
         self.late = self.expired_on_arrival = self.stale = self.removed = 0

@@ -324,7 +324,7 @@ def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
 # --- Copies -----------------------------------------------------------------------------------------------------------
 #
 # A copy has the group, id and arrival of another row. What has entered stays, as far as the live set remembers it. Of
-# copies that come together one counts (`rows.versions`).
+# copies that come together one counts (`rows.names`).
 #
 # Other rows may have been dropped because of a copy, before they came here. If it is refused, that is no matter as long
 # as another row could have dropped them as well: one that is nowhere worse, and there as long. If there is none, they

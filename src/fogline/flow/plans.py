@@ -3,13 +3,13 @@
 `Plans` holds a plan for each, by name. A group's key begins with the name of its query, so that each query has states,
 timers and changes of its own, and a query reports what it would report alone.
 
-What comes before the groups is shared. Rows are read once, and each column is decoded once (`rows.once`). Queries that
-differ in alpha alone see the same rows survive: they are *kin*, and have one screening, one memory of sensors and one
-imputation for all. So are those that differ in their lifetime as well, where every row of a query lives equally long
-and the clock counts exactly: what one kin may drop, the rest may, if it is chosen well. Where only the end of a batch
-is reported that is the one with the longest life (what has expired at the end for it, has for all); else that with the
-shortest (what is covered all its life by others that live as briefly, is covered by those that live longer). With
-hindsight gaps stay open for as long as their rows live, so there kin have one lifetime.
+What comes before the groups is shared. Rows are read once, and each column is decoded once (`rows.reader`). Queries
+that differ in alpha alone see the same rows survive: they are *kin*, and have one screening, one memory of sensors and
+one imputation for all. So are those that differ in their lifetime as well, where every row of a query lives equally
+long and the clock counts exactly: what one kin may drop, the rest may, if it is chosen well. Where only the end of a
+batch is reported that is the one with the longest life (what has expired at the end for it, has for all); else that
+with the shortest (what is covered all its life by others that live as briefly, is covered by those that live longer).
+With hindsight gaps stay open for as long as their rows live, so there kin have one lifetime.
 
 `ahead` belongs to the stream: where each query would have one of its own, the longest holds for all.
 """

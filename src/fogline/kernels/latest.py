@@ -44,7 +44,7 @@ from fogline.kernels.states import (
     DEAD,
     DOMINATED,
     HAS_EXPIRED,
-    HAS_HEIR,
+    HAS_SUCCESSOR,
     HEAVY,
     IN,
     IS_GONE,
@@ -349,7 +349,7 @@ def end_left(live, guards, turn, went, w):
             guards.sure[c] = turn.successors[k]
         columns.state[c], columns.expires[c] = DEAD, -np.inf
         successor = turn.successors[k]
-        columns.until[c] = HAS_HEIR if successor >= 0 else HAS_EXPIRED if successor == OVER else IS_GONE
+        columns.until[c] = HAS_SUCCESSOR if successor >= 0 else HAS_EXPIRED if successor == OVER else IS_GONE
     return w
 
 
@@ -428,8 +428,8 @@ def look_for_guards(live, guards, turn, new, stay):
 
 @inner
 def sift(live, guards, pending):
-    """Pending slots look for guards among each other. Returns those without, those that are vague last, and how many
-    are."""
+    """Pending slots look for guards among each other. Returns those without, those with bounds only last, and how
+    many they are."""
     known, bounds_only = np.empty(pending.shape[0], np.int64), np.empty(pending.shape[0], np.int64)
     a = b = 0
     for c in pending:

@@ -13,7 +13,11 @@ from fogline.kernels.compile import inner
 
 DEAD, DOMINATED, OUT, IN = 0, 1, 2, 3
 HEAVY = 4  # open, with too many instances to keep sums for: its probability is still to be bracketed
-HAS_EXPIRED, IS_GONE, HAS_HEIR = np.inf, -np.inf, 0.0  # why a slot died, until the tick is reported: in its `until`
+HAS_EXPIRED, IS_GONE, HAS_SUCCESSOR = (
+    np.inf,
+    -np.inf,
+    0.0,
+)  # why a slot died, until the tick is reported: in its `until`
 
 
 @inner
@@ -51,8 +55,8 @@ def expire_slots(columns, used, now, fence, closed):
 def enter(live, rows, boxes, which, until, now, instances):
     """Fill the columns of the next slots for the arriving rows `which`, surely dominated until then.
 
-    A row of more than `places` instances keeps no sums: its number of instances is written as 0. A row that was there
-    before, in another slot, keeps what was reported and counted of it.
+    A row of more than `Limits.instances` instances keeps no sums: its number of instances is written as 0. A row that
+    was there before, in another slot, keeps what was reported and counted of it.
     """
     columns = live.columns
     for k in range(which.shape[0]):

@@ -90,7 +90,7 @@ NO_DOMINATOR, TIED = -1, -2  # in place of a dominator; TIED - slot: another arr
 
 @inner
 def first_dominator(live, o, begin, end):
-    """Of the open rows in slots begin … end - 1 the first to arrive that surely dominates o; NO_RIVAL; or TIED."""
+    """Of the open rows in slots begin … end - 1 the first to arrive that surely dominates o; NO_DOMINATOR; or TIED."""
     columns, word = live.columns, live.columns.word_lo[o]
     found, tied = NO_DOMINATOR, False
     for g in range(begin, end):

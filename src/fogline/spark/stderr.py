@@ -4,7 +4,7 @@ Whole lines, without the chatter. The JVM copies there what its Python helpers p
 stateful query prints five paragraphs about itself, to stdout even. When a process ends while its output is copied,
 half a line is left. So the JVM gets a pipe for its stderr, and a thread of this process forwards what is complete; what
 the JVM writes after this process has ended is lost, and nothing waits for it. Log messages and tracebacks pass, but for
-those of PySpark's own daemons (the ones that look up data sources run without ours) about a socket that was closed.
+those of PySpark's own helpers (daemons of workers, what runs a Python data source) about a socket that was closed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ CHATTER = (  # of pyspark.sql.streaming.transform_with_state_driver_worker; an e
     b"Starting Streaming TransformWithStateInPandas Python worker",
     b"Streaming TransformWithStateInPandas Python worker ",
 )
-ENDING = (
-    b"pyspark/daemon.py",
-    b"fogline/spark/daemon.py",
-    b"pyspark/serializers.py",
-    b"/socket.py",
-)  # where workers end
+HELPERS = (b"/daemon.py", b"pyspark/sql/streaming/python_streaming_source_runner.py")  # processes that PySpark starts
+ENDING = (  # where they end
+    *HELPERS, b"pyspark/serializers.py", b"pyspark/worker_util.py", b"/socket.py", b"/contextlib.py", b"<frozen runpy>",
+)  # fmt: skip
 CHAIN = (b"", b"During handling of the above exception, another exception occurred:")
 PATIENCE = 1.0  # seconds at exit for lines that are on their way
 
@@ -120,11 +118,11 @@ class Lines:
 
 
 def _is_goodbye(traceback: list[bytes]) -> bool:
-    """Is it that of a daemon's worker whose socket was closed?"""
+    """Is it that of a helper of PySpark's whose socket was closed?"""
     frames = [line for line in traceback if line.startswith(b"  File ")]
-    daemons = any(b"/daemon.py" in line for line in frames)
+    helpers = any(each in line for line in frames for each in HELPERS)
     return (
-        daemons
+        helpers
         and all(any(each in line for each in ENDING) for line in frames)
         and traceback[-1].startswith((b"BrokenPipeError", b"ConnectionResetError"))
     )
