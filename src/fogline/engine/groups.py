@@ -173,7 +173,7 @@ class Groups:
                 began, judge = perf_counter(), True
                 crowded = which if self.settled is None else crowded
             heavy = [g for g in crowded.tolist() if bulk.settle(self, g)]
-            for g in heavy + which[left == kernels.HEAVY].tolist():
+            for g in heavy + which[left == kernels.BRACKET].tolist():
                 self._judge_heavy(g)
             if (grow := left == kernels.GROW).any():
                 s.room_for_sums(int(s.groups["sums"][which[grow]].sum()))

@@ -53,8 +53,7 @@ from fogline.kernels.states import (
     has_bounds_only,
 )
 from fogline.kernels.sums import shift, spared
-from fogline.kernels.tick import DONE, FILL, GROW, arriving, changed, report, room_for
-from fogline.kernels.tick import HEAVY as BRACKET
+from fogline.kernels.tick import BRACKET, DONE, FILL, GROW, arriving, changed, report, room_for
 from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import BLOCK, any_covered, any_covers, covers
 

@@ -11,7 +11,7 @@ left to do, and a further call goes on:
 - FILL: rows of which only bounds are known are no longer surely dominated; they come again as rows, better known.
 - GROW: there is no room for the sums that new members may need, or for what changed.
 - CROWD: so many rows are to be judged that they go another way (`shares`).
-- HEAVY: rows of very many instances are to be bracketed, before anything is reported.
+- BRACKET: rows of very many instances are to be bracketed, before anything is reported.
 - MET: as asked, nothing has been judged yet.
 
 A row that leaves the answer has expired; or is *beaten*: a row surely dominates it; or is *less likely*: several rows
@@ -81,7 +81,7 @@ from fogline.kernels.sums import members_of, shift
 from fogline.kernels.uncertain import write_cells
 from fogline.kernels.words import covers, words
 
-DONE, MET, FILL, GROW, CROWD, HEAVY = 0, 1, 2, 3, 4, 5  # what a call leaves to do
+DONE, MET, FILL, GROW, CROWD, BRACKET = 0, 1, 2, 3, 4, 5  # what a call leaves to do
 NO_DOMINATOR, TIED = -1, -2  # in place of a dominator; TIED - slot: another arrived at the same time as this one
 
 
@@ -380,7 +380,7 @@ def decide(live, group, lists, ends, limits, pruned, room):
         evaluations, heavy, ends[1] = judge(live, opened, due, limits, pruned, ends[1], lists[NEAR], room)
         group.evaluations += evaluations
         if heavy:
-            return HEAVY
+            return BRACKET
     return DONE
 
 
@@ -446,13 +446,13 @@ def _screen(uncertain, columns, sums, rest, row_uncertain, rows, which):
         live, some = live_set(these, g), rows_of(coming, g, False)
         went = these.lists[WENT, group.first : group.first + group.room]
         group.went += expire_slots(live.columns, group.used, group.now, live.fence, went[group.went :])
-        kept, beaten = admit(boxes_of(live), arriving(live, some), live.latest < np.inf)
+        kept, ends = admit(boxes_of(live), arriving(live, some), live.latest < np.inf)
         for i in range(a, b):
             stay[i] = False
         for k in range(kept.shape[0]):
             i = a + kept[k]
-            stay[i], until[i] = True, beaten[k]
-            needed[i] = beaten[k] <= group.now and has_bounds_only(coming.uncertain, i)
+            stay[i], until[i] = True, ends[k]
+            needed[i] = ends[k] <= group.now and has_bounds_only(coming.uncertain, i)
     return stay, until, needed
 
 
