@@ -31,8 +31,9 @@ import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Removals, Revisions, UncertainRows, objects
 from fogline.engine.carry import Coming, Standing, carry_over, join_standing, standing_of
+from fogline.engine.copies import entered
 from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group, entered
+from fogline.engine.group import Group
 from fogline.errors import RowsWarning
 from fogline.impute.chain import Chain
 from fogline.impute.fill import Looked, bounded, filled, filled_at_once, look, needs_of, put, unfilled, why_rejected

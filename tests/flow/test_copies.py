@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fogline as fl
 from fogline.arrays import UncertainRows
-from fogline.engine.group import duplicates
+from fogline.engine.copies import duplicates
 from fogline.flow import screening
 from fogline.flow.journal import Journal
 from fogline.flow.parcel import Parcel

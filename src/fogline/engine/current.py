@@ -24,7 +24,6 @@ of the current rows alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ from fogline.arrays import (
     Round,
     UncertainRows,
 )
-from fogline.engine.group import as_delta
+from fogline.engine.group import as_delta, by_instant
 from fogline.engine.groups import NOT_SCREENED, Changes, Live
 from fogline.engine.groups import SLACK as COMPACT_FROM
 from fogline.engine.revise import NO_SLOTS, Fill
@@ -470,9 +469,11 @@ class LatestGroup:
     def _ticks(self, clock: float, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
         """The instants at which something happens, with what comes at each."""
         if events is not None:
-            for tick, some in _by_time(np.maximum(events.time, clock), events):
+            order, instants = by_instant(np.maximum(events.time, clock))
+            events = events.part(order)
+            for tick, where in instants.items():
                 yield from self._expiries(tick)
-                yield tick, some
+                yield tick, events.part(where)
         yield from self._expiries(now, including=True)
 
     def _at_once(self, now: float, events: News | None) -> Iterator[tuple[float, News | None]]:
@@ -556,19 +557,6 @@ class LatestGroup:
                 copies = order[begin : end + 1]
                 chosen[k] = copies[_contents(rows.part(row[copies]), self.points).best(range(len(copies)))]
         return np.sort(chosen)
-
-
-def _by_time(enters: Floats, events: News) -> Iterator[tuple[float, News]]:
-    """What comes at each instant, one after the other."""
-    first, last = extent(enters)
-    if first == last:  # as in most calls
-        yield first, events
-        return
-    order = np.argsort(enters, kind="stable")
-    events, enters = events.part(order), enters[order]
-    cuts = np.concatenate(([0], np.flatnonzero(np.diff(enters)) + 1, [len(enters)]))
-    for a, b in pairwise(cuts.tolist()):
-        yield float(enters[a]), events.part(slice(a, b))
 
 
 def _contents(rows: Batch, points: bool) -> Contents:

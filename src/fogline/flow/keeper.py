@@ -22,8 +22,9 @@ import numpy as np
 
 from fogline.arrays import BEGUN_ANEW, LEAVE, Delta, Flags, Revisions
 from fogline.engine.bulk import threads
+from fogline.engine.copies import duplicates, entered
 from fogline.engine.current import LatestGroup
-from fogline.engine.group import Group, duplicates, entered
+from fogline.engine.group import Group
 from fogline.engine.store import AnyGroup, join_groups, save_group, split_groups
 from fogline.flow import cache, log
 from fogline.flow.ahead import Ahead, reports, sift_ahead
