@@ -30,7 +30,7 @@ from warnings import warn
 import numpy as np
 
 from fogline.arrays import Batch, Flags, Floats, Ints, Removals, Revisions, UncertainRows, objects
-from fogline.engine.carry import Coming, Standing, carry_over, join_standing, standing_of
+from fogline.carry import Coming, Standing, carry_over, join_standing, standing_of
 from fogline.engine.copies import entered
 from fogline.engine.current import LatestGroup
 from fogline.engine.group import Group

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fogline.engine.carry import Coming, carry_over, join_standing, standing_of
+from fogline.carry import Coming, carry_over, join_standing, standing_of
 from fogline.engine.current import LatestGroup
 from fogline.engine.store import AnyGroup
 from fogline.flow.block import RowBlock
