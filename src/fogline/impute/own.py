@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fogline.arrays import Distributions, Flags, Floats, Ints
 from fogline.errors import FoglineError, HistoryError, RowsError, did_you_mean
-from fogline.impute.protocol import Eager, Evidence, Imputer, ends, listed, part, spread
+from fogline.impute.protocol import BaseImputer, Eager, Evidence, Imputer, listed, part, spread
 from fogline.query import Query
 from fogline.repository.history import read_history
 from fogline.rows.cells import PAIRS, Reasons, read_cells
@@ -151,10 +151,8 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
     return Neighbours(values, k)
 
 
-class Neighbours:
+class Neighbours(BaseImputer):
     """See `knn`. Keeps a row's attributes. O(history · attributes) per row."""
-
-    lasting = True
 
     def __init__(self, values: Floats, k: int) -> None:
         spread = values.std(axis=0)
@@ -167,15 +165,9 @@ class Neighbours:
     def able(self, known: Floats, j: int) -> Flags:
         return np.ones(len(known), np.bool_)
 
-    def bounds(self, known: Floats, j: int, *, rough: bool = False) -> tuple[Floats, Floats]:
-        return ends(self.distributions(known, j))
-
     def distributions(self, known: Floats, j: int) -> Distributions:
         out = np.empty((len(known), self.k))
         for i, row in enumerate(known):
             far = np.nansum(((self.values - row) / self.spread) ** 2, axis=1)
             out[i] = self.values[np.argpartition(far, self.k - 1)[: self.k], j]
         return listed(out)
-
-    def sources(self, j: int) -> Sequence[str]:
-        return (self.name,)

@@ -15,8 +15,7 @@ import pyarrow as pa
 from fogline.arrays import SETTLED, Distributions, Flags, Floats, Ints, objects
 from fogline.errors import RowsError
 from fogline.impute.chain import Answer, Chain, chain_of
-from fogline.impute.protocol import Evidence, Hindsight
-from fogline.impute.row import Rules, Whole
+from fogline.impute.protocol import Evidence, with_defaults
 from fogline.query import Query
 from fogline.repository.repository import Repository
 from fogline.repository.sensors.state import SensorRows, SensorState, sensor_names
@@ -204,9 +203,9 @@ def _as_it_came(chain: Chain, known: Floats) -> Floats:
     if not chain.hindsight:
         return known
     out = known.copy()
-    for each in chain.lasting:
-        if isinstance(each, Hindsight):
-            out[:, chain.at[id(each)]] = each.first(known[:, chain.at[id(each)]])
+    for number, each in chain.revising.items():
+        at = chain.at[number]
+        out[:, at] = each.first(known[:, at])
     return out
 
 
@@ -225,7 +224,7 @@ def _answers(chain: Chain, known: Floats, gaps: Flags) -> dict[tuple[int, int], 
     out = {}
     for j, rows, imputer, found in chain.search(known, gaps):
         sources, opened = imputer.sources(j), chain.open(known[rows], j, imputer).tolist()
-        counted = isinstance(imputer, Rules | Whole)
+        counted = with_defaults(imputer).counts_rows
         for k, i in enumerate(rows.tolist()):
             part = slice(found.start[k], found.start[k] + found.size[k])
             often = found.often[part]
