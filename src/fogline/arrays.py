@@ -27,7 +27,7 @@ SHARED = -3  # … or whose list many rows share: the live set holds it once
 CHANGES = ("enter", "leave", "update")  # by number
 ENTER, LEAVE, UPDATE = 0, 1, 2
 REASONS = (None, "expired", "beaten", "less likely", "replaced", "removed", "begun anew")  # of a leave, by number
-NO_REASON, EXPIRED, BEATEN, LESS_LIKELY, REPLACED, REMOVED, BEGUN_ANEW = range(len(REASONS))
+NO_REASON, EXPIRED, DOMINATED_BY, LESS_LIKELY, REPLACED, REMOVED, BEGUN_ANEW = range(len(REASONS))
 EXACT = 2.0**53 - 1  # whole numbers up to here are exact as float64, and none beyond is rounded to one
 DAY = 86_400e6  # microseconds
 EARLIEST, LATEST = -62_135_596_800e6 + DAY, 253_402_300_800e6 - DAY  # the years 1 to 9999, in any zone
@@ -234,7 +234,7 @@ class Guards(NamedTuple):
     """Who keeps a row out, where any row may be replaced (see `kernels.latest`)."""
 
     sure: Slots32  # (n,) of a DOMINATED slot: one that surely dominates it
-    joint: Slots32  # (n, most) of an OUT slot: those that together keep it out, then NONE; MANY first: too many
+    joint: Slots32  # (n, most) of an OUT slot: those that keep it out together, then NO_GUARD; or TOO_MANY first
 
 
 class Round(NamedTuple):
@@ -245,7 +245,7 @@ class Round(NamedTuple):
     opened: Ints  # the open slots, those that dominate many last
     left: Ints  # slots whose rows are replaced or removed
     successors: Ints  # (len(left),) the slots of the rows that replace them; negative: none does
-    pending: Ints  # sealed slots that have no guard
+    pending: Ints  # DOMINATED slots that have no guard
     went: Ints  # slots that were open and were closed before, at this instant; members' sums do not know it yet
     closed: Ints  # slots that were open before this instant; members' sums know that they no longer are
     before: Ints  # slots that were replaced and whose rows were last reported …

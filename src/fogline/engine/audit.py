@@ -23,7 +23,7 @@ from fogline.engine.group import Group
 from fogline.engine.groups import Live
 from fogline.kernels.dominance import chance_to_dominate, dominates
 from fogline.kernels.judge import guards_of as guards_among
-from fogline.kernels.latest import MANY
+from fogline.kernels.latest import TOO_MANY
 from fogline.kernels.states import DOMINATED, IN, OUT
 from fogline.kernels.uncertain import ends
 from fogline.query import TOLERANCE
@@ -79,13 +79,6 @@ def tree(live: Live, by: tuple[Any, ...], show: Show) -> list[Node]:
         named = None if parent is None else (s.id[parent], show(s.columns.arrived[parent]))
         nodes.append(Node(by, s.id[c], show(s.columns.arrived[c]), layers[c], named, shadow))
     return nodes
-
-
-def layer_one(live: Live) -> int:
-    """How many live rows have no guard at all? Only those can be answers. O(open²)."""
-    state = live.slots.columns.state
-    opened = np.flatnonzero(state[: live.slots.used] >= OUT)  # others have a guard: the one that surely dominates them
-    return sum(1 for o in opened if state[o] == IN or not len(_guards(live, int(o), opened)))
 
 
 def _guards(live: Live, o: int, among: Ints) -> Ints:
@@ -217,7 +210,7 @@ def _audit_guarded(live: Current, o: int, opened: Ints) -> None:
     if c.state[o] == IN:
         return
     assert c.until[o] == np.inf, f"{s.id[o]} is still to be judged"
-    if s.guards.joint[o, 0] == MANY:
+    if s.guards.joint[o, 0] == TOO_MANY:
         return
     guards = _remembered_guards(live, o)
     assert len(guards), f"{s.id[o]} is out, and no row keeps it so"

@@ -45,10 +45,9 @@ from fogline.arrays import (
     UncertainRows,
 )
 from fogline.engine.group import as_delta, by_instant
-from fogline.engine.groups import NOT_SCREENED, Changes, Live
-from fogline.engine.groups import SLACK as COMPACT_FROM
-from fogline.engine.revise import NO_SLOTS, Fill
-from fogline.engine.slots import Slots, longer
+from fogline.engine.groups import COMPACT_FROM, NOT_SCREENED, Changes, Live
+from fogline.engine.revise import Fill
+from fogline.engine.slots import NO_SLOTS, Slots, longer
 from fogline.kernels.latest import OVER, current, hand_over_now
 from fogline.kernels.states import DEAD, DOMINATED, HEAVY, OUT
 from fogline.kernels.tick import DONE, FILL, GROW, report_changes
@@ -57,7 +56,7 @@ from fogline.kernels.words import words
 from fogline.rows.names import Contents
 
 NO_VERSION = np.iinfo(np.int64).min
-SLACK = 64  # fewer markers than this are not worth looking at
+FORGET_FROM = 64  # fewer markers than this are not worth looking at
 
 
 class Names:
@@ -135,7 +134,7 @@ class Names:
     def forget(self, clock: float, living: int) -> None:
         """Forget the markers that are over, when they may have become many. `living`: how many ids have a row."""
         markers = len(self.number) - living
-        if self.remember == np.inf or markers <= 2 * self._kept + SLACK:
+        if self.remember == np.inf or markers <= 2 * self._kept + FORGET_FROM:
             return
         n = len(self.number) + len(self.free)
         over = np.flatnonzero((self.slot[:n] < 0) & (self.time[:n] > -np.inf) & self._over(self.time[:n], clock))
@@ -344,9 +343,9 @@ class Current(Live):
             self.opened = self.opened[np.argsort(strength, kind="stable")]
             self._opened_since = 0
 
-    def stand_up(self) -> None:
+    def finish_load(self) -> None:
         """The columns of saved rows are filled. Members whose sums were not saved are judged anew."""
-        super().stand_up()
+        super().finish_load()
         self.slots.look_at_order()
 
     def judge_due(self, which: Ints) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fogline.arrays import BEATEN, Batch, Delta, Flags, Floats, Ints, Revisions, UncertainRows
-from fogline.engine.groups import SLACK, Changes, Groups, Live
+from fogline.arrays import DOMINATED_BY, Batch, Delta, Flags, Floats, Ints, Revisions, UncertainRows
+from fogline.engine.groups import COMPACT_FROM, Changes, Groups, Live
 from fogline.engine.revise import Fill, Note
 from fogline.engine.window import CountWindow, moved_expiries, named_in
 from fogline.kernels.tick import NO_DOMINATOR, sure_dominators
@@ -230,7 +230,7 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
     while True:
         tick = np.minimum(np.where(at < end, arrived[at], np.inf), records["soon"])
         more = (tick <= now) & np.isfinite(tick)
-        odd |= more & (records["used"] > SLACK) & (2 * records["alive"] < records["used"])
+        odd |= more & (records["used"] > COMPACT_FROM) & (2 * records["alive"] < records["used"])
         which = np.flatnonzero(more & ~odd)
         if not len(which):
             return
@@ -256,7 +256,7 @@ def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
         _by_name(order, arrived, changes["group"], lambda which: named(s.id[slot[which]]))
         changes = changes[order]
     reason = changes["reason"].tolist()
-    for k in (k for k in range(n) if reason[k] == BEATEN and changes["dominator"][k] < 0):
+    for k in (k for k in range(n) if reason[k] == DOMINATED_BY and changes["dominator"][k] < 0):
         changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
     return changes
 
@@ -296,15 +296,15 @@ def as_delta(tick: float, changes: Changes, live: Live) -> Delta:
     """What changed at a tick of one group."""
     s = live.slots
     if live.returned is not None:  # a row that was revised lay elsewhere: see `first_dominator`
-        changes["dominator"][changes["reason"] == BEATEN] = NO_DOMINATOR
+        changes["dominator"][changes["reason"] == DOMINATED_BY] = NO_DOMINATOR
     changes = in_order(live, changes, list)
     slot, reason = changes["slot"], changes["reason"]
     change, probability, within = (changes[name] for name in ("change", "probability", "within"))
     delta = Delta(tick, s.id[slot], s.columns.arrived[slot], change, probability, within, s.raw[slot], reason)
-    if BEATEN not in reason.tolist():  # nearly always
+    if DOMINATED_BY not in reason.tolist():  # nearly always
         return delta
     dominator = changes["dominator"]
-    named = (reason == BEATEN) & (dominator >= 0)
+    named = (reason == DOMINATED_BY) & (dominator >= 0)
     ids, times = np.full(len(slot), None, object), np.full(len(slot), np.nan)
     ids[named], times[named] = s.id[dominator[named]], s.columns.arrived[dominator[named]]
     return delta._replace(rival=ids, rival_time=times)

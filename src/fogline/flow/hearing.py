@@ -13,7 +13,7 @@ import numpy as np
 from fogline.arrays import Flags, Floats, Ints, Words
 from fogline.flow.ground import moved
 from fogline.flow.heard import NO_IDS, Cell
-from fogline.kernels.heard import find_cells, sketch
+from fogline.kernels.heard import find_buckets, sketch
 from fogline.kernels.sorting import newest
 
 
@@ -31,7 +31,7 @@ class Hearing:
         """(n,) the cells of these rows, numbered in the chunk; `ids`: hashes."""
         if self.length == math.inf:
             return self._hear_newest(group, arrived)
-        cell, of, stretch, least, greatest, rows = find_cells(group, arrived, self.length)
+        cell, of, stretch, least, greatest, rows = find_buckets(group, arrived, self.length)
         hashes, size = sketch(cell, len(of), ids)
         plain = zip(*(each.tolist() for each in (of, stretch, least, greatest, rows, size)), strict=True)
         places = [

@@ -25,6 +25,7 @@ from fogline.engine.bulk import threads
 from fogline.engine.copies import duplicates, entered
 from fogline.engine.current import LatestGroup
 from fogline.engine.group import Group
+from fogline.engine.groups import MOST_EXACT
 from fogline.engine.store import AnyGroup, join_groups, save_group, split_groups
 from fogline.flow import cache, log
 from fogline.flow.ahead import Ahead, reports, sift_ahead
@@ -51,7 +52,6 @@ from fogline.rows.changes import Tables
 from fogline.rows.names import DUPLICATE, Contents, Key
 from fogline.saved import Arrays
 
-PLACES = 1_000_000  # of a row; one with more may be bracketed
 _WAITING = "waiting "  # before the names of arrays of rows that wait
 _SENSORS = "sensors"
 _WHAT = "state of a group"
@@ -293,7 +293,7 @@ class Keeper:
 
     def _new_group(self) -> Group:
         plan, query = self.plan, self.plan.query
-        sizes, chain = (len(query.names), query.alpha, query.last, PLACES, plan.width), plan.chain
+        sizes, chain = (len(query.names), query.alpha, query.last, MOST_EXACT, plan.width), plan.chain
         return Group(*sizes) if chain is None else Group(*sizes, chain.fill_sharing, chain.shared, chain.note)
 
     def empty(self) -> AnyGroup:
@@ -302,7 +302,7 @@ class Keeper:
 
     def _new_latest(self) -> LatestGroup:
         plan, query = self.plan, self.plan.query
-        sizes = len(query.names), query.alpha, PLACES, plan.width + len(query.carry)
+        sizes = len(query.names), query.alpha, MOST_EXACT, plan.width + len(query.carry)
         if plan.chain is None:
             return LatestGroup(*sizes, remember=plan.remember_removed)
         return LatestGroup(*sizes, plan.chain.fill_sharing, plan.chain.shared, plan.remember_removed, self._points)

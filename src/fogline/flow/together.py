@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fogline.arrays import Batch, Flags, Floats, Ints
 from fogline.engine.group import advance_all
-from fogline.engine.groups import Changes, Groups
+from fogline.engine.groups import MOST_EXACT, Changes, Groups
 from fogline.engine.store import count_as_saved, fill_live, live_headers, save_live
 from fogline.flow import bundle as bundles
 from fogline.flow import heard as hearing
@@ -23,7 +23,7 @@ from fogline.flow.ahead import Ahead, Sifted, sift_ahead
 from fogline.flow.block import RowBlock, concat, empty_block
 from fogline.flow.bundle import Bundle
 from fogline.flow.journal import CHANGES, HEALTH, Journal, health_table
-from fogline.flow.keeper import PLACES, Keeper
+from fogline.flow.keeper import Keeper
 from fogline.flow.parcel import NUMBERS, Parcel
 from fogline.flow.plan import Plan
 from fogline.impute.scores import Sums, add
@@ -91,11 +91,11 @@ def _loaded(plan: Plan, bundle: Bundle) -> Groups:
     query, chain = plan.query, plan.chain
     fill, shared = (None, None) if chain is None else (chain.fill_sharing, chain.shared)
     groups = Groups(
-        len(query.names), query.alpha, groups=len(bundle.keys), instances=PLACES, known=plan.width, fill=fill,
+        len(query.names), query.alpha, groups=len(bundle.keys), instances=MOST_EXACT, known=plan.width, fill=fill,
         shared=shared,
     )  # fmt: skip
     fill_live(groups, np.arange(len(bundle.columns["arrived"])), bundle.columns, bundle.sizes, bundle.headers)
-    groups.stand_up()
+    groups.finish_load()
     count_as_saved(groups, bundle.headers)
     return groups
 

@@ -15,7 +15,7 @@ from fogline.query import Query
 from fogline.repository.history import read_history
 from fogline.rows.cells import PAIRS, Reasons, read_cells
 
-MOST, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
+DRAWN, SEED = 20_000, 13  # rows of a longer history that `knn` looks at, drawn with this seed
 
 ImputeFunction = Callable[[pa.RecordBatch], Mapping[str, Any]]
 
@@ -146,8 +146,8 @@ def knn(history: Any, query: Query, k: int = 10) -> Neighbours:
     values = values[~np.isnan(values).any(axis=1)]
     if len(values) < k:
         raise HistoryError(f"the history has {len(values)} complete rows, too few for {k} neighbours.")
-    if len(values) > MOST:
-        values = values[np.sort(np.random.default_rng(SEED).choice(len(values), MOST, replace=False))]
+    if len(values) > DRAWN:
+        values = values[np.sort(np.random.default_rng(SEED).choice(len(values), DRAWN, replace=False))]
     return Neighbours(values, k)
 
 

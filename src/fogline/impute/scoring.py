@@ -26,7 +26,7 @@ from fogline.kernels.sensors import Trials, hidden
 from fogline.repository.sensors.gaps import Hidden, Hiding
 
 SHARE, AFTER_SILENCE = 128, 8  # of so many rows one, and of so many that end a silence one, has a value hidden
-MOST = 20  # hidden values of one call: more hardly change scores
+MOST_HIDDEN = 20  # hidden values of one call: more hardly change scores
 CENTRAL = 0.8  # the share of a distribution that is central
 
 
@@ -44,7 +44,7 @@ class Scorer:
 
     def hiding(self, time: Floats, values: Floats) -> Hiding:
         """Which values of these rows may be hidden. Where sensors are remembered, their state decides which are."""
-        return Hiding(chosen(time, values), MOST, self.chain.in_state)
+        return Hiding(chosen(time, values), MOST_HIDDEN, self.chain.in_state)
 
     def score(self, rows: Evidence, these: Hidden, kind: pa.DataType | None) -> list[tuple[int, Sums]]:
         """Impute the hidden values: of each its row, and what it adds to the sums. `kind`: of the clock."""

@@ -38,7 +38,7 @@ LEAF = 16  # at most so many points are not cut any more
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # of Knuth's random numbers
 STRONG = 48  # so many points with the greatest sums are tried first
 IMPOSSIBLE, OPEN, CERTAIN = 0, 1, 2
-OUT = -1.0  # in place of a probability: not above the threshold
+NOT_ABOVE = -1.0  # in place of a probability: not above the threshold
 
 
 # --- Is there a point above another? ----------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class Dominators(NamedTuple):
 def chances(among, asked, threshold, instances):
     """(q,) the probabilities of the rows `asked` (q,), each of at most so many instances.
 
-    OUT where one is at or below the threshold, or where another surely dominates the row.
+    NOT_ABOVE where one is at or below the threshold, or where another surely dominates the row.
     """
     scratch, near = scratch_for(instances), np.empty(among.word_hi.shape[0], np.int64)
     sums = Sums(np.empty((instances, 2), np.int64), np.empty(instances, np.int64))
@@ -344,7 +344,7 @@ def chances(among, asked, threshold, instances):
         o = asked[k]
         m = dominators_of(among, o, threshold, near, scratch)
         if m < 0:
-            out[k] = OUT
+            out[k] = NOT_ABOVE
         else:
             out[k] = summed(among.uncertain, o, near[:m], own_grid(among.uncertain, o), sums, scratch)
     return out

@@ -14,9 +14,9 @@ left to do, and a further call goes on:
 - BRACKET: rows of very many instances are to be bracketed, before anything is reported.
 - MET: as asked, nothing has been judged yet.
 
-A row that leaves the answer has expired; or is *beaten*: a row surely dominates it; or is *less likely*: several rows
+A row that leaves the answer has expired; or another row surely dominates it; or is *less likely*: several rows
 together, or one that need not dominate it, took its probability to alpha or below. Where rows are replaced, its id may
-also have another row, or none. The dominator that is named of a beaten row is open. There is one, since what surely
+also have another row, or none. The dominator that is named is open. There is one, since what surely
 dominates a dominated row dominates what that one does; and which rows are open follows from the window alone. Of
 several the first to arrive is named, so no name depends on batches, restarts, or rows that were dropped on their way.
 
@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 from fogline.arrays import (
-    BEATEN,
     BOUNDS_ONLY,
     CAME,
+    DOMINATED_BY,
     DUE,
     ENTER,
     EXPIRED,
@@ -107,7 +107,7 @@ def first_dominator(live, o, begin, end):
 
 @inner
 def why(live, o, new, used, latest):
-    """Why did o leave, and the dominator if it was beaten. `latest`: a row is dead because its id has another, or none.
+    """Why did o leave, and which row dominates it, if that is why. `latest`: a dead row's id has another row, or none.
 
     A dominator is new itself, unless o is: what was open before and surely dominates it would have kept it out before.
     """
@@ -118,7 +118,7 @@ def why(live, o, new, used, latest):
         if latest:
             return (REMOVED if columns.until[o] == IS_GONE else REPLACED), NO_DOMINATOR
     dominator = first_dominator(live, o, new if o < new else 0, used)
-    return (BEATEN if dominator != NO_DOMINATOR or columns.state[o] <= DOMINATED else LESS_LIKELY), dominator
+    return (DOMINATED_BY if dominator != NO_DOMINATOR or columns.state[o] <= DOMINATED else LESS_LIKELY), dominator
 
 
 @inner
@@ -473,9 +473,11 @@ def screen(groups: GroupSet, rows: Coming, which: Any) -> Any:
 
 
 @kernel
-def stand_up(columns, groups, zeros):
-    """The columns of saved rows are filled: sets `latest`, `soon` and `alive`. Returns which groups have rows to judge
-    before anything comes."""
+def finish_load(columns, groups, zeros):
+    """Set `latest`, `soon` and `alive` of groups from the columns of their saved rows.
+
+    Returns (groups,) which have rows to judge before anything comes.
+    """
     columns = Columns(*columns)
     anew = np.zeros(groups.shape[0], np.bool_)
     for g in range(groups.shape[0]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fogline.arrays import ONE, SHARED, Floats, Ints, UncertainRows, empty_rows, unshared
+from fogline.arrays import ONE, Floats, Ints, UncertainRows, empty_rows, unshared
 from fogline.kernels.compile import inner, kernel
 from fogline.kernels.sorting import argsort
 
@@ -109,13 +109,6 @@ def write_cells(source, rows, target, at, cursor, was, now):
 
 
 copy_sharing = kernel(write_cells.py_func)  # the same, to be called from Python
-
-
-@kernel
-def copy_cells(source, rows, target, at, cursor):
-    """`write_cells` for rows that share no lists."""
-    none = np.full(source.lo.shape[1], SHARED)
-    return write_cells(source, rows, target, at, cursor, none, none)
 
 
 @kernel
