@@ -137,7 +137,7 @@ def audit(live: Live) -> None:
         assert live.next_expiry <= c.expires[alive].min(initial=np.inf), "a row expires before it is looked for"
         assert np.array_equal(np.sort(live.opened), opened), "the list of open slots is wrong"
     for o in alive.tolist():
-        sure = alive[_surely_dominate(lo[alive], hi[o])]
+        sure = alive[which_dominate(lo[alive], hi[o])]
         assert (c.state[o] == DOMINATED) == bool(len(sure)), (
             f"{s.id[o]} is dominated until later if and only if another surely dominates it"
         )
@@ -152,7 +152,7 @@ def audit(live: Live) -> None:
             _audit_open(live, o, opened, alive)
 
 
-def _surely_dominate(worst: Floats, best: Floats) -> Flags:
+def which_dominate(worst: Floats, best: Floats) -> Flags:
     """(n,) which of the corners (n, d) dominate the corner (d,)."""
     return np.asarray((worst >= best).all(axis=1) & (worst > best).any(axis=1))
 
@@ -166,7 +166,7 @@ def _audit_probability(live: Live, o: int, opened: Ints) -> None:
     low, high, _ = live.bracket(o, opened)
     if live.alpha == 0:
         least, most = ends(s.uncertain, opened)
-        sure = _surely_dominate(least, most[opened == o][0])
+        sure = which_dominate(least, most[opened == o][0])
         assert (c.state[o] == OUT) == bool(sure.any()), f"{s.id[o]} is out if and only if its probability is 0"
     if c.state[o] == IN:
         assert low - TOLERANCE <= c.probability[o] <= high + TOLERANCE, f"P({s.id[o]}) drifted from {low}…{high}"
@@ -189,7 +189,7 @@ def _audit_open(live: Live, o: int, opened: Ints, alive: Ints) -> None:
     assert live.now < c.until[o], f"{s.id[o]} is out and waits for nothing"
     if live.alpha == 0:  # a row that is dominated until later now may be the last to dominate it
         least, most = ends(s.uncertain, np.append(alive, o))
-        last = c.expires[alive[_surely_dominate(least[:-1], most[-1])]].max()
+        last = c.expires[alive[which_dominate(least[:-1], most[-1])]].max()
         assert c.until[o] <= last, f"{s.id[o]} is not kept out until {c.until[o]}"
         return
     low, _, _ = live.bracket(o, alive[c.expires[alive] >= c.until[o]])

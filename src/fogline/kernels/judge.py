@@ -33,7 +33,7 @@ from fogline.kernels.instances import (
 )
 from fogline.kernels.sorting import ascending, side_by_side
 from fogline.kernels.states import HEAVY, IN, OUT
-from fogline.kernels.sums import account, clear, spared, total
+from fogline.kernels.sums import account, clear, left_by, spared, total
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 COARSE = 8  # values per cell in the cheap upper bound
@@ -143,21 +143,18 @@ def upper_bound(live, o, near, threshold, grid, scratch):
     until = np.inf
     for taken in range(near.shape[0]):
         g = near[taken]
-        if not dominates_instances(live.uncertain, g, o, grid, scratch):
+        left = left_by(live.uncertain, g, o, grid, instances, scratch)
+        if left < 0.0:
             continue
-        sum_left = 0.0
-        for k in range(instances):
-            scratch.left[k] *= spared(scratch.chance[k])
-            sum_left += scratch.left[k]
         until = min(until, live.columns.expires[g])
-        if sum_left <= threshold:
+        if left <= threshold:
             return until, taken + 1
     return -np.inf, near.shape[0]
 
 
 @inner
 def coarse_upper_bound(live, o, near, threshold, grid, scratch):
-    """`witness` over few values per cell, then over more, where that is less work than over all."""
+    """`upper_bound` over few values per cell, then over more, where that is less work than over all."""
     cells, instances = distributed(live.uncertain, o), live.columns.instances[o]
     finest = parts_for(cells)
     parts = min(COARSE, finest)
@@ -275,7 +272,10 @@ def is_new_shadow(columns, o):
 
 @inner
 def add_up(live, o, near, threshold, cursor, scratch):
-    """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums."""
+    """Write o's sums to the pools from `cursor` on, its probability and its state. Returns the new end of the sums.
+
+    `static.summed` sums as this does; here it also matters which dominator that touches an instance expires first.
+    """
     columns, sums, grid = live.columns, live.sums, own_grid(live.uncertain, o)
     instances = columns.instances[o]
     columns.at[o] = cursor

@@ -31,7 +31,7 @@ from fogline.kernels.instances import (
     scratch_for,
     values_of,
 )
-from fogline.kernels.sums import account, clear, spared, total
+from fogline.kernels.sums import account, clear, left_by, total
 from fogline.kernels.words import BLOCK, any_covers, covers
 
 LEAF = 16  # at most so many points are not cut any more
@@ -109,12 +109,12 @@ def point_tree(points, which):
 @inner
 def is_above(points, i, others, o, strictly):
     """Is row i of `points` nowhere smaller than row o of `others` and, if `strictly`, somewhere greater?"""
-    greater = not strictly
+    if strictly:
+        return dominates(points, i, others, o)
     for j in range(points.shape[1]):
         if not points[i, j] >= others[o, j]:  # also true for NaN
             return False
-        greater |= points[i, j] > others[o, j]
-    return greater
+    return True
 
 
 @inner
@@ -369,12 +369,10 @@ def dominators_of(among, o, threshold, near, scratch):
                 continue
             if dominates(uncertain.lo, g, uncertain.hi, o):
                 return -1
-            if dominates_instances(uncertain, g, o, grid, scratch):
-                near[m], left = g, 0.0
+            left = left_by(uncertain, g, o, grid, instances, scratch)
+            if left >= 0.0:
+                near[m] = g
                 m += 1
-                for k in range(instances):
-                    scratch.left[k] *= spared(scratch.chance[k])
-                    left += scratch.left[k]
                 if left <= threshold:
                     return -1
     return m
