@@ -15,9 +15,12 @@ Removals are set apart. With `carry` a row gets cells of the row that it replace
 that runs ahead of its group is HELD before rule 2 (`flow.ahead`). The stages of a pipeline apply the same rules by the
 same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
-Whether rules 4 and 5 apply may depend on what the row's sensor has read, and so on which earlier rows count: a walk
-through the sensors' memory decides it row by row, in the order of time (`SensorState.take`), and rows that count join
-it on the way. All that can raise an error comes before. So a call that raises has changed nothing.
+A call has two steps. `decide` applies rules 1 to 3 and finds the copies; it changes nothing of the monitor. `apply`
+does the rest. Rules 4 and 5 belong to it: whether they apply may depend on what the row's sensor has read, and so on
+which earlier rows count. One walk over the sensors' readings decides row by row, in the order of time
+(`SensorState.take`), and the rows that count join the readings on the way; to decide first and apply then would be the
+same walk twice. What can raise an error is in `decide`, so a call that raises has changed nothing. (A user's imputer
+that can wait may raise later: see `Monitor._unchanged_if_it_fails`.)
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ NOTHING = TakenRows({}, {}, {})
 def take(monitor: Monitor, read: Named) -> TakenRows:
     """Decide what becomes of each row of a call, and count it. The rows that count are for their groups."""
     call = _LatestCall(monitor, read) if monitor.query.latest else _Call(monitor, read)
-    taken, refused = call.decide(), read.rows.refused
+    decision = call.decide()
+    taken, refused = call.apply(decision), read.rows.refused
     if monitor.repository is None and call.unfilled is not None and not monitor.warned:
         warn(
             f"row {read.id[call.unfilled]!r} is rejected, as every row is with a gap that nothing fills: "
@@ -132,7 +136,7 @@ def refused_first(chain: Chain | None, needs: Flags, unable: Flags, carried: Int
 
 
 class Imputed(NamedTuple):
-    """Rows of a call as their groups take them."""
+    """Rows of a call as their groups take them, after the walk over their sensors' readings."""
 
     looked: Looked
     uncertain: UncertainRows  # NaN where no imputer is able
@@ -141,7 +145,7 @@ class Imputed(NamedTuple):
 
 
 class Intake:
-    """Imputes the rows of one monitor as they come: remembers sensors' readings, and keeps score on hidden values."""
+    """What a monitor keeps of all its rows: its sensors' readings, and the scores of imputers on hidden values."""
 
     def __init__(self, chain: Chain | None, *, eager: bool, scoring: bool) -> None:
         self.chain, self.eager = chain, eager and chain is not None
@@ -149,10 +153,10 @@ class Intake:
         self.scorer = Scorer(chain) if chain is not None and scoring else None
         self.scored: Sums = {}
 
-    def impute(
+    def take(
         self, rows: Decoded, which: Ints | None, sensors: Sequence[Any], copies: Copies, stale: Flags | None = None
     ) -> Imputed:
-        """Impute the rows `which` (None: all), and decide which count; these join their sensors' readings.
+        """Decide which of the rows `which` (None: all) count, and impute them. Those join their sensors' readings.
 
         sensors: the names of their sensors; empty, where none are remembered. copies: positions in `which`.
         stale (which,): rows whose gaps do not matter.
@@ -204,6 +208,14 @@ class Intake:
 # --- one call of a monitor ---
 
 
+class Decision(NamedTuple):
+    """Which rows of a call are left after rules 1 to 3."""
+
+    which: Ints | None  # (m,) in the order in which they are taken; None: all, as they came
+    copies: Copies  # positions in `which`
+    imputed: Flags | None = None  # (m, columns) with `carry`: cells that nothing was carried over to
+
+
 class _Call:
     """The rows of a call, where every row counts for itself."""
 
@@ -213,13 +225,17 @@ class _Call:
         self.unfilled: int | None = None  # the first row that is rejected for a gap
         self.incomplete = 0  # rows whose gaps were filled
 
-    def decide(self) -> TakenRows:
-        """What each group gets; what is rejected is in `refused` of the rows."""
+    def decide(self) -> Decision:
+        """Apply rules 1 to 3, and find copies. `rows` then has what is carried over, and what imputers gave at once."""
         self._refuse_entered()
         self.rows = filled_at_once(self.monitor.chain, self.rows, self.rows.left())
-        rows, which = self.rows, self.rows.left()
-        copies = self.copies(which, None)
-        known, (_, uncertain, revised, fate) = self.impute(which, copies)
+        which = self.rows.left()
+        return Decision(which, self.copies(which, None))
+
+    def apply(self, decision: Decision) -> TakenRows:
+        """Let the rows pass their sensors. Returns what each group gets."""
+        rows, (which, copies, _) = self.rows, decision
+        known, (_, uncertain, revised, fate) = self._take(which, copies)
         numbers = np.arange(len(rows.arrived)) if which is None else which
         rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
         some = slice(None) if which is None else which
@@ -258,10 +274,10 @@ class _Call:
         every = Contents(rows.raw, rows.expires, rows.uncertain, np.array(self.monitor.query.signs))
         return every if which is None else every.part(which)
 
-    def impute(self, which: Ints | None, copies: Copies, stale: Flags | None = None) -> tuple[Floats, Imputed]:
+    def _take(self, which: Ints | None, copies: Copies, stale: Flags | None = None) -> tuple[Floats, Imputed]:
         """What imputers keep of these rows, and the rows imputed. A row with a gap that nothing can fill is refused."""
         monitor, rows, every = self.monitor, self.rows, slice(None) if which is None else which
-        found = monitor.intake.impute(rows, which, self.sensors(which), copies, stale)
+        found = monitor.intake.take(rows, which, self.sensors(which), copies, stale)
         looked, uncertain, _, fate = found
         if len(looked.lacking):
             for k, reason in unfilled(uncertain, looked, rows.raw[every], monitor.query, monitor.repository).items():
@@ -331,23 +347,26 @@ class _LatestCall(_Call):
         first, last = extent(read.rows.arrived) if n else (0.0, 0.0)
         self.oldest = first
         self.as_it_came = version is None and first == last  # then rows are taken in their order
-        self.stale = np.empty(0, np.int64)  # the rows that are
+        self.stale = np.empty(0, np.int64)  # the rows that are, once it is decided
 
-    def decide(self) -> TakenRows:
-        monitor, read = self.monitor, self.read
+    def decide(self) -> Decision:
+        monitor = self.monitor
         columns = np.array([monitor.query.names.index(name) for name in monitor.query.carry], np.int64)
         if len(columns):
             which, imputed = self._carry(columns)
-            copies: Copies = []
-        else:
-            if self.rows.gaps:
-                self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
-            which, copies = self._in_turn()
-            imputed = np.zeros((len(which), 0), np.bool_)
-        rows, stale = self.rows, _among(which, self.stale)
+            return Decision(which, [], imputed)
+        if self.rows.gaps:
+            self.rows = filled_at_once(monitor.chain, self.rows, self._candidates())
+        which, copies = self._in_turn()
+        return Decision(which, copies)
+
+    def apply(self, decision: Decision) -> TakenRows:
+        read, rows, (which, copies, imputed) = self.read, self.rows, decision
+        assert which is not None
+        stale = _among(which, self.stale)
         every = None if len(which) == len(read.id) and self.as_it_came else which
-        known, (_, uncertain, _, fate) = self.impute(every, copies, stale)
-        if len(columns):  # what was imputed is no fact, should the next row lack it
+        known, (_, uncertain, _, fate) = self._take(every, copies, stale)
+        if imputed is not None:  # what was imputed is no fact, should the next row lack it
             known = np.hstack((known, imputed))
         ids, some = objects(read.id), slice(None) if every is None else which
         cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
