@@ -12,8 +12,8 @@ The fate of a row. The first rule that applies decides:
 6. TAKEN: it counts. (One of an instant of which its sensor has had a row is no reading: KNOWN.)
 
 Removals are set apart. With `carry` a row gets cells of the row that it replaces before rule 3. On a pipeline a row
-that runs ahead of its group is HELD before rule 2 (`flow.ahead`). The stages of a pipeline apply the same rules by the
-same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
+that runs ahead of its group is HELD before rule 2 (`pipeline.clock_guard`). The stages of a pipeline apply the same
+rules by the same functions: `copies_of`, `needs_of`, `Chain.undecided`, `Chain.take`, `refused_first`.
 
 A call has two steps. `decide` applies rules 1 to 3 and finds the copies; it changes nothing of the monitor. `apply`
 does the rest. Rules 4 and 5 belong to it: whether they apply may depend on what the row's sensor has read, and so on
