@@ -326,17 +326,17 @@ class Revisions(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What changed in a group's answer at one tick, ordered by (arrival, id)."""
+    """What changed in the answer: in that of a group at one tick, ordered by (arrival, id); or of several, joined."""
 
-    time: float
-    id: Objects  # (n,)
+    time: Any  # of all; or (n,) of each
+    id: Any  # (n,) values, or an Arrow array
     arrived: Floats  # (n,)
     change: Ints  # (n,) see CHANGES
     probability: Floats  # (n,) NaN on leave
     within: Floats  # (n,) how far the truth may lie from the probability; 0: it is exact
     raw: Floats  # (n, d)
     reason: Ints  # (n,) why it left, see REASONS
-    rival: Objects | None = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
+    rival: Any = None  # (n,) the id of the row that surely beats it, if that is why; None: so it is of none
     rival_time: Floats | None = None  # (n,) the arrival of that row; NaN: there is none
 
 

@@ -258,7 +258,7 @@ def _ticks(groups: Groups, now: Floats, rows: Batch, group: Ints, odd: Flags) ->
 def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
     """A copy of what the groups' last tick changed, by group, arrival and id, with all dominators that have a name."""
     s, n = groups.slots, len(changes)
-    slot = changes["slot"] if len(groups.slots.groups) == 1 else s.groups["first"][changes["group"]] + changes["slot"]
+    slot = changes["slot"] if len(s.groups) == 1 else s.groups["first"][changes["group"]] + changes["slot"]
     arrived = s.columns.arrived[slot]
     if n == 1 or (len(s.groups) == 1 and (arrived[1:] > arrived[:-1]).all()):  # nearly always
         changes = changes.copy()
@@ -266,9 +266,9 @@ def in_order(groups: Groups, changes: Changes, named: Named) -> Changes:
         order = np.lexsort((arrived, changes["group"]))
         _by_name(order, arrived, changes["group"], lambda which: named(s.id[slot[which]]))
         changes = changes[order]
-    reason = changes["reason"].tolist()
-    for k in (k for k in range(n) if reason[k] == BEATEN and changes["dominator"][k] < 0):
-        changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
+    for k, reason in enumerate(changes["reason"].tolist()):
+        if reason == BEATEN and changes["dominator"][k] < 0:
+            changes["dominator"][k] = first_dominator(groups, int(changes["group"][k]), int(changes["slot"][k]), named)
     return changes
 
 
