@@ -79,13 +79,13 @@ def take(monitor: Monitor, read: Named) -> TakenRows:
         )
         monitor.warned = True
     call.count_stale()
-    monitor.rejects.extend(
-        Reject(call.rows.row(i), refused[i]) for i in sorted(refused)[-(monitor.rejects.maxlen or 0) :]
-    )
-    outside = 0 if call.rows.outside is None else int(call.rows.outside.sum())
-    more = {"rows": len(read.id), "rejected": len(refused), "outside_limits": outside, "incomplete": call.incomplete}
-    for name, count in more.items():
-        monitor.counts[name] += count
+    if refused:
+        last = sorted(refused)[-(monitor.rejects.maxlen or 0) :]
+        monitor.rejects.extend(Reject(call.rows.row(i), refused[i]) for i in last)
+    monitor.counts["rows"] += len(read.id)
+    monitor.counts["rejected"] += len(refused)
+    monitor.counts["outside_limits"] += 0 if call.rows.outside is None else int(call.rows.outside.sum())
+    monitor.counts["incomplete"] += call.incomplete
     return taken
 
 
@@ -94,7 +94,7 @@ def take(monitor: Monitor, read: Named) -> TakenRows:
 
 def fates(needs: Flags | None, copies: Copies, n: int) -> Ints:
     """(n,) the fates of rows where no sensor's past helps; needs (n, d): see `needs_of`."""
-    fate = np.full(n, TAKEN)
+    fate = np.zeros(n, np.int64)  # TAKEN
     if needs is not None:
         fate[needs.any(axis=1)] = UNABLE
     if copies:
@@ -219,16 +219,21 @@ class _Call:
         rows, which = self.rows, self.rows.left()
         copies = self.copies(which, None)
         known, (_, uncertain, revised, fate) = self.impute(which, copies)
-        numbers = np.arange(len(rows.arrived)) if which is None else which
-        rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
-        some = slice(None) if which is None else which
-        batch = Batch(
-            objects(self.ids(which)), rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
-        )
+        numbers = np.arange(len(fate)) if which is None else which
+        if copies:
+            rows.refused.update((k, DUPLICATE) for k in numbers[fate == COPY].tolist())
+        batch = self.batch(which, known, uncertain)
         revisions = self._revisions(numbers, revised)
         if (left := rows.left()) is not None and len(left) < len(numbers):  # some are rejected by now
             batch, numbers = batch.part(np.flatnonzero(np.isin(numbers, left))), left
         return TakenRows(self.by_group(batch, numbers), revisions, {})
+
+    def batch(self, which: Ints | None, known: Floats, uncertain: UncertainRows) -> Batch:
+        """The rows `which` (None: all), imputed."""
+        rows, id = self.rows, objects(self.ids(which))
+        if which is None:
+            return Batch(id, rows.arrived, rows.expires, rows.raw, known, uncertain)
+        return Batch(id, rows.arrived[which], rows.expires[which], rows.raw[which], known, uncertain)
 
     def count_stale(self) -> None:
         """Count the rows that are stale: there are none."""
@@ -248,9 +253,11 @@ class _Call:
 
     def copies(self, which: Ints | None, version: Ints | None) -> Copies:
         """Of the rows `which`, in their order, those that share a stamp: their positions, the best first."""
+        names = self.names(which)
+        if len(set(names)) == len(names):  # nearly always
+            return []
         arrived = self.rows.arrived if which is None else self.rows.arrived[which]
-        stamps = stamp_names(self.names(which), arrived, version)
-        return copies_of(stamps, partial(self._contents, which))
+        return copies_of(stamp_names(names, arrived, version), partial(self._contents, which))
 
     def _contents(self, which: Ints | None) -> Contents:
         rows = self.rows
@@ -348,14 +355,12 @@ class _LatestCall(_Call):
         known, (_, uncertain, _, fate) = self.impute(every, copies, stale)
         if len(columns):  # what was imputed is no fact, should the next row lack it
             known = np.hstack((known, imputed))
-        ids, some = objects(read.id), slice(None) if every is None else which
-        cells = rows.arrived[some], rows.expires[some], rows.raw[some], known, uncertain
-        batch = Batch(ids[some], *cells, self.version[some])
+        batch = self.batch(every, known, uncertain)._replace(version=self.version[which])
         if len(self.stale) or rows.refused or copies:
             stay = ~(stale | _among(which, rows.refused) | (fate == COPY))
             batch, which = batch.part(stay), which[stay]
         removed = np.flatnonzero(self.gone)
-        removals = Removals(ids[removed], rows.arrived[removed], self.version[removed])
+        removals = Removals(objects(self.ids(removed)), rows.arrived[removed], self.version[removed])
         return TakenRows(self.by_group(batch, which), {}, self.by_group(removals, removed))
 
     def count_stale(self) -> None:

@@ -7,9 +7,9 @@ decode (rows) -> impute what is missing, at first as bounds (impute) -> tick by 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from textwrap import indent
 from typing import Any
 
@@ -143,32 +143,32 @@ class Monitor:
         """
         read = self._read(rows)
         until, shown, kinds = self._move(now, read)
-        with self._unchanged_if_it_fails():
+        before = self._saved()
+        try:
             taken = NOTHING if read is None else take(self, read)
             deltas = self._step(until, taken, ticks)
+        except BaseException:
+            if before is not None:
+                self._put_back(*before)
+            raise
         self.shown, self.kinds = shown, kinds
         return self._report(deltas)
 
-    @contextmanager
-    def _unchanged_if_it_fails(self) -> Iterator[None]:
-        """A call that raises changes nothing.
+    def _saved(self) -> tuple[bytes, list[Reject]] | None:
+        """What is to be put back if the call fails: one that raises changes nothing. None: nothing need be.
 
         What can go wrong is looked at before anything changes. One thing cannot be: an imputer of the user's own that
-        is asked when its rows matter (`lasting`), in the middle of a tick. With such an imputer the monitor is saved
-        before each call, and restored if the call fails.
+        is asked when its rows matter (`lasting`), in the middle of a tick.
         """
         if self.chain is None or self.chain.own is None or not self.chain.own.lasting:
-            yield
-            return
-        saved, rejects = self.snapshot(), list(self.rejects)
-        try:
-            yield
-        except BaseException:
-            before = restore_monitor(saved, self.query, self.repository, self._made)
-            self.chain, self.intake, self.groups = before.chain, before.intake, before.groups
-            self.counts, self.past = before.counts, before.past
-            self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
-            raise
+            return None
+        return self.snapshot(), list(self.rejects)
+
+    def _put_back(self, saved: bytes, rejects: list[Reject]) -> None:
+        before = restore_monitor(saved, self.query, self.repository, self._made)
+        self.chain, self.intake, self.groups = before.chain, before.intake, before.groups
+        self.counts, self.past = before.counts, before.past
+        self.clock, self.rejects = before.clock, deque(rejects, KEPT_REJECTS)
 
     def _made(self, places: int) -> Monitor:
         """A monitor as this one was when it was made."""
@@ -194,14 +194,13 @@ class Monitor:
                 self.groups[key] = self._new_group()
         deltas: list[tuple[Key, Delta]] = []
         for key, group in self.groups.items():
-            if isinstance(group, LatestGroup):
-                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.removals.get(key))
-            else:
-                found = group.advance(self.clock, until, taken.rows.get(key), ticks, taken.revisions.get(key))
+            more = taken.removals if isinstance(group, LatestGroup) else taken.revisions
+            found = group.advance(self.clock, until, taken.rows.get(key), ticks, more.get(key))
             deltas += [(key, delta) for delta in found]
         self.clock = until
-        self._drop_empty_groups()
-        deltas.sort(key=lambda pair: pair[1].time)
+        if len(self.groups) > 1:
+            self._drop_empty_groups()
+            deltas.sort(key=lambda pair: pair[1].time)
         return deltas
 
     def answer(self, *, front: str = "likely", alpha: float | None = None, top: int | None = None) -> pa.Table:
@@ -364,14 +363,14 @@ class Monitor:
             read = instant(now.as_py() if isinstance(now, pa.Scalar) else now, seen or self.shown)
         except (ValueError, OverflowError, TypeError):
             raise ClockError(f"now is {now!r}, which is neither a number nor a timestamp.") from None
-        if read is None or not np.isfinite(read[0]):
+        if read is None or not isfinite(read[0]):
             raise ClockError(f"now is {now!r}; it is the finite time up to which the rows are complete.")
         value, kind = read
         if kind == REAL and value.is_integer():
             kind = INTEGER  # 3.0 is as good as 3
         try:
-            for other in (seen, self.shown):
-                join_kinds(other, kind, "now")
+            join_kinds(seen, kind, "now")
+            join_kinds(self.shown, kind, "now")
         except RowsError:
             raise ClockError(
                 f"now is {now!r}, but the times in {self.query.time!r} are {seen or self.shown}."
@@ -397,14 +396,13 @@ class Monitor:
     def _drop_empty_groups(self) -> None:
         """A group without live rows, or markers of removed ones, has nothing to remember but its counters, once its
         newest instant is past."""
-        if len(self.groups) > 1:
-            for key, group in list(self.groups.items()):
-                if group.live.alive or group.newest >= self.clock:
-                    continue
-                if not (group.markers if isinstance(group, LatestGroup) else group.window is not None):
-                    del self.groups[key]
-                    for name, number in measure(group).items():
-                        self.past[name] = self.past.get(name, 0) + number
+        for key, group in list(self.groups.items()):
+            if group.live.alive or group.newest >= self.clock:
+                continue
+            if not (group.markers if isinstance(group, LatestGroup) else group.window is not None):
+                del self.groups[key]
+                for name, number in measure(group).items():
+                    self.past[name] = self.past.get(name, 0) + number
 
     def _show(self, value: float) -> Any:
         return show_time(value, self.kinds.time)

@@ -24,7 +24,7 @@ from fogline.kernels.sorting import repeats
 from fogline.rows.cells import Reasons
 from fogline.rows.names import Contents, Copies, Key, coded, keyed, nameable
 from fogline.rows.reader import Decoded, Once, refuse
-from fogline.rows.table import RowSource
+from fogline.rows.table import RowSource, without_bad_bytes
 
 SLICE = 50_000  # rows decoded at once: what fits into the caches of a core
 BYTES = 2**30  # … or so many bytes, where rows are long: what they hold is put together
@@ -100,9 +100,9 @@ class Decoder:
     def _opened(self, rows: Rows) -> Slice:
         refused = Reasons()
         source, now, once = rows if isinstance(rows, SharedRows) else shared(rows, self.plan.columns)
+        source = without_bad_bytes(source, self.reader.asked, refused)
         assert source.batch is not None
-        batch = self.reader.cleaner.clean(source.batch, refused)
-        return Slice(source if batch is source.batch else RowSource(batch), batch, refused, now, once)
+        return Slice(source, source.batch, refused, now, once)
 
     def _piece(self, opened: Slice, keys: list[Key], group: Ints, name: Ints) -> Piece:
         plan, query, (source, batch, refused, now, once) = self.plan, self.plan.query, opened
